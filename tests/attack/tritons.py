@@ -18,7 +18,8 @@ from editjudge.app.run import run_async
 from editjudge.base.config import Endpoint, Secret, Settings
 from editjudge.base.errors import ConfigError
 
-from ..fakes.triton import Failure, ScriptedTriton, reply, score
+from ..fakes.grpc_server import Failure
+from ..fakes.triton import ScriptedTriton, reply, score
 from .judges import ITEMS, PSNR, Values, _check_said, made, values
 from .trials import Attack, Broken
 

@@ -32,8 +32,8 @@ from editjudge_services.gateway.options import ServiceOptions
 from editjudge_services.gateway.server import serve_grpc
 from editjudge_services.gateway.service import JudgeService
 
+from ..fakes.grpc_server import Failure
 from ..fakes.judge_service import ScriptedService
-from ..fakes.triton import Failure
 from ..golden.cases import CASES, Case
 from ..golden.services import Specialists, served
 from ..golden.taken import spoken

@@ -17,14 +17,10 @@ from editjudge.answers.texts import Option
 from editjudge.base.config import Endpoint, JudgeEndpoint, Secret
 from editjudge.base.errors import (
     BadReply,
-    DeadlineExceeded,
     MissingExtra,
-    NoAccess,
     NoModel,
-    Overload,
     Rejection,
     ServiceError,
-    Unreachable,
     WrongModel,
 )
 from editjudge.panel.grpc_channel import channel_options
@@ -34,7 +30,8 @@ from editjudge.panel.transport import Sampling, Usage
 from editjudge.panel.triton import TritonEndpoint
 from editjudge.panel.vllm import VllmTransport
 
-from ..fakes.triton import Failure, ScriptedTriton
+from ..fakes.grpc_server import Failure
+from ..fakes.triton import ScriptedTriton
 from ..fakes.vllm_grpc import (
     LEVELS,
     LOGITS,
@@ -98,13 +95,6 @@ async def test_a_server_that_speaks_another_protocol() -> None:
         async with VllmTransport(JudgeEndpoint(url=url), RetryPolicy()) as transport:
             with pytest.raises(NoModel, match="no vLLM engine"):
                 await transport.identify(5)
-
-
-async def test_a_server_that_is_not_there() -> None:
-    endpoint = JudgeEndpoint(url="grpc://127.0.0.1:9")
-    async with VllmTransport(endpoint, RetryPolicy(attempts=2, first_wait=0.001)) as transport:
-        with pytest.raises(Unreachable, match="after 2 attempts"):
-            await transport.identify(5)
 
 
 async def test_a_server_that_warms_up() -> None:
@@ -226,57 +216,6 @@ async def test_data_stays_text_and_images_keep_their_places() -> None:
     assert attack in server.shown(server.requests[0]).replace("\u200b", "")
 
 
-PASSING = {
-    "connection lost": (GONE, Unreachable),
-    "stream reset": (
-        Failure(StatusCode.INTERNAL, "Received RST_STREAM with error code 2"),
-        Unreachable,
-    ),
-    "cancelled there": (Failure(StatusCode.CANCELLED, "shutting down"), Unreachable),
-    "queue full": (Failure(StatusCode.RESOURCE_EXHAUSTED, "too many requests"), Overload),
-    "images queue": (
-        Failure(StatusCode.UNAVAILABLE, "worker is saturated: 64 multimodal requests"),
-        Overload,
-    ),
-    "image not decoded": (
-        Failure(StatusCode.UNAVAILABLE, "media_refs[0]: fetch failed: timeout"),
-        Overload,
-    ),
-}
-
-
-@pytest.mark.parametrize("case", PASSING)
-async def test_passing_faults_are_retried(case: str) -> None:
-    fault, kind = PASSING[case]
-    server = ScriptedVllmGrpc(fault, fault, None)
-    async with judge(server) as transport:
-        said = await transport.complete(PROMPT, Sampling())
-        assert (said.text, len(server.requests)) == ("Yes", 3)
-        server.script = [fault]
-        with pytest.raises(kind, match="after 3 attempts") as caught:
-            await transport.complete(PROMPT, Sampling())
-    assert (caught.value.service, caught.value.model) == ("generalist.judge", "judge")
-
-
-FINAL = {
-    "bad input": (Failure(StatusCode.INVALID_ARGUMENT, "too long"), Rejection, "too long"),
-    "a defect there": (Failure(StatusCode.INTERNAL, "KeyError: 'x'"), ServiceError, "KeyError"),
-    "not let in": (Failure(StatusCode.UNAUTHENTICATED, "who?"), NoAccess, "who"),
-    "not allowed": (Failure(StatusCode.PERMISSION_DENIED, "no"), NoAccess, "no"),
-    "no such model": (Failure(StatusCode.NOT_FOUND, "no such adapter"), NoModel, "adapter"),
-}
-
-
-@pytest.mark.parametrize("case", FINAL)
-async def test_final_faults_are_not_retried(case: str) -> None:
-    fault, kind, text = FINAL[case]
-    server = ScriptedVllmGrpc(fault)
-    async with judge(server) as transport:
-        with pytest.raises(kind, match=text):
-            await transport.complete(PROMPT, Sampling())
-    assert len(server.requests) == 1
-
-
 async def test_a_server_that_takes_no_images() -> None:
     server = ScriptedVllmGrpc(media="")
     async with judge(server) as transport:
@@ -320,46 +259,6 @@ async def test_a_server_that_comes_back_with_another_model() -> None:
         with pytest.raises(WrongModel, match=r"'another' is served now.*'judge'"):
             await transport.complete(PROMPT, Sampling())
     assert len(server.requests) == 1
-
-
-async def test_one_deadline_for_all_attempts() -> None:
-    server = ScriptedVllmGrpc(30.0)
-    async with judge(server, deadline=0.5) as transport:
-        await transport.identify(5)
-        with pytest.raises(DeadlineExceeded):
-            await transport.complete(PROMPT, Sampling())
-        await asyncio.sleep(0.1)
-    assert server.cancelled == 1
-
-
-async def test_a_slow_first_byte() -> None:
-    async with judge(ScriptedVllmGrpc(0.3)) as transport:
-        assert (await transport.complete(PROMPT, Sampling())).text == "Yes"
-
-
-async def test_cancelling_reaches_the_server_twice() -> None:
-    server = ScriptedVllmGrpc(30.0)
-    async with judge(server) as transport:
-        task = asyncio.create_task(transport.complete(PROMPT, Sampling()))
-        while not server.requests:
-            await asyncio.sleep(0.01)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        await asyncio.sleep(0.1)
-    assert server.cancelled == 1
-    assert server.aborted == [server.requests[0].request_id]
-
-
-async def test_closing_ends_calls_in_flight() -> None:
-    server = ScriptedVllmGrpc(30.0)
-    async with judge(server) as transport:
-        task = asyncio.create_task(transport.complete(PROMPT, Sampling()))
-        while not server.requests:
-            await asyncio.sleep(0.01)
-        await transport.close()
-        with pytest.raises((asyncio.CancelledError, ServiceError)):
-            await task
 
 
 async def test_headers_travel_with_every_call(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from grpc import StatusCode
 from editjudge.base.errors import BadReply, LogprobsUnavailable, Rejection
 from editjudge.panel.calls import Usage
 
-from ..fakes.triton import Failure
+from ..fakes.grpc_server import Failure
 from ..fakes.vllm_grpc import (
     LEVELS,
     LOGITS,

@@ -20,9 +20,10 @@ from editjudge.base.images import load_image
 from editjudge.base.probes import texture_image
 from editjudge.benchmarks.co_edit.specialists import framed
 
+from ..fakes.grpc_server import Failure
 from ..fakes.openai import ScriptedOpenAi
 from ..fakes.openai import reply as said
-from ..fakes.triton import Failure, ScriptedTriton
+from ..fakes.triton import ScriptedTriton
 from ..fakes.triton import reply as tensors
 from ..unit.benchmarks.co_edit.judging import EDITING, LOOKS, derived_from, rules, values
 from ..unit.benchmarks.co_edit.judging import item as an_item

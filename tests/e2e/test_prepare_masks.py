@@ -17,7 +17,8 @@ from editjudge.base.images import load_mask
 from editjudge.benchmarks.co_edit.dataset import CoEditData
 from editjudge.benchmarks.registry import load_dimensions
 
-from ..fakes.triton import Failure, ScriptedTriton
+from ..fakes.grpc_server import Failure
+from ..fakes.triton import ScriptedTriton
 from .test_kris import verb
 from .test_prepare import SIZE, Set, Writer, counts, prepared, written
 from .test_prepare import data as data

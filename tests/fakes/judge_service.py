@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import grpc
@@ -13,7 +14,7 @@ from editjudge.v1 import judge_pb2_grpc
 from editjudge_services.gateway.service import JudgeService
 from editjudge_services.gateway.servicer import JudgeServicer
 
-from .triton import Failure
+from .grpc_server import Failure, serve
 
 
 class ScriptedService(JudgeServicer):
@@ -65,11 +66,6 @@ class ScriptedService(JudgeServicer):
     @asynccontextmanager
     async def serving(self, port: int = 0) -> AsyncIterator[str]:
         """Serve on loopback; gives the address."""
-        server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
-        judge_pb2_grpc.add_JudgeServiceServicer_to_server(self, server)
-        port = server.add_insecure_port(f"127.0.0.1:{port}")
-        await server.start()
-        try:
-            yield f"grpc://127.0.0.1:{port}"
-        finally:
-            await server.stop(0)
+        add = partial(judge_pb2_grpc.add_JudgeServiceServicer_to_server, self)
+        async with serve(add, f"127.0.0.1:{port}") as at:
+            yield f"grpc://{at}"

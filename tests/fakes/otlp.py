@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
-import grpc
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from .grpc_server import serve
 
 
 class Spans(trace_service_pb2_grpc.TraceServiceServicer):
@@ -34,11 +36,6 @@ class Spans(trace_service_pb2_grpc.TraceServiceServicer):
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[str]:
         """Serve until the block is left; gives `host:port`."""
-        server = grpc.aio.server()
-        trace_service_pb2_grpc.add_TraceServiceServicer_to_server(self, server)
-        port = server.add_insecure_port("127.0.0.1:0")
-        await server.start()
-        try:
-            yield f"127.0.0.1:{port}"
-        finally:
-            await server.stop(None)
+        add = partial(trace_service_pb2_grpc.add_TraceServiceServicer_to_server, self)
+        async with serve(add) as at:
+            yield at

@@ -14,6 +14,8 @@ from typing import Any
 import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
+from .grpc_server import serve
+
 _FIELDS = """
 Hits.value 1 UINT64
 Text.key 1 STRING
@@ -88,13 +90,8 @@ class RateLimits:
     @asynccontextmanager
     async def serving(self, address: str = "127.0.0.1:0") -> AsyncIterator[str]:
         """Serve until the block is left; gives `host:port`."""
-        server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
         handlers = {"ShouldRateLimit": grpc.unary_unary_rpc_method_handler(self._should_limit)}
         name = "envoy.service.ratelimit.v3.RateLimitService"
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, handlers),))
-        port = server.add_insecure_port(address)
-        await server.start()
-        try:
-            yield f"127.0.0.1:{port}"
-        finally:
-            await server.stop(None)
+        handler = grpc.method_handlers_generic_handler(name, handlers)
+        async with serve(lambda server: server.add_generic_rpc_handlers((handler,)), address) as at:
+            yield at

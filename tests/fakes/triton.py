@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import struct
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any
 
-import grpc
-import grpc.aio
 import numpy as np
 from tritonclient.grpc import service_pb2, service_pb2_grpc
+
+from .grpc_server import ScriptedGrpc
 
 Answer = Callable[[Any, Any], Any]
 
@@ -52,20 +50,8 @@ def signed(infer: Answer) -> Answer:
     return answered
 
 
-class Failure(Exception):
-    """A status to answer with."""
-
-    def __init__(self, code: grpc.StatusCode, detail: str) -> None:
-        super().__init__(detail)
-        self.code = code
-        self.detail = detail
-
-
-class ScriptedTriton(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[misc]
-    """Answers each inference with the next of `script`; the last one stays.
-
-    An answer is a response, a `Failure`, or a number of seconds to sleep first.
-    """
+class ScriptedTriton(ScriptedGrpc, service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[misc]
+    """Answers each inference with the next of `script`, which may be a response."""
 
     def __init__(
         self,
@@ -74,14 +60,10 @@ class ScriptedTriton(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ig
         implementation: str = "scripted.1",
         versions: tuple[str, ...] = ("1",),
     ) -> None:
-        self.script = list(script) or [score(0.5)]
+        super().__init__(*script)
         self.models = models
         self.implementation = implementation
         self.versions = versions
-        self.requests: list[Any] = []
-        self.metadata: list[dict[str, str]] = []
-        self.deadlines: list[float | None] = []
-        self.cancelled = 0
 
     async def ServerMetadata(self, request: Any, context: Any) -> Any:  # noqa: N802
         self.metadata.append(dict(context.invocation_metadata()))
@@ -100,30 +82,9 @@ class ScriptedTriton(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ig
         return response
 
     async def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
-        self.requests.append(request)
-        self.metadata.append(dict(context.invocation_metadata()))
-        self.deadlines.append(context.time_remaining())
-        answer = self.script.pop(0) if len(self.script) > 1 else self.script[0]
-        if isinstance(answer, int | float):
-            try:
-                await asyncio.sleep(answer)
-            except asyncio.CancelledError:
-                self.cancelled += 1
-                raise
-            answer = self.script[0]
-        if isinstance(answer, Failure):
-            await context.abort(answer.code, answer.detail)
-        return answer
+        answer = await self.play(request, context)
+        return score(0.5) if answer is None else answer
 
-    @asynccontextmanager
-    async def serving(self, port: int = 0) -> AsyncIterator[str]:
-        """Serve on loopback; gives the address."""
-        server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+    def add_to(self, server: Any) -> None:
         self.ModelInfer = signed(self.ModelInfer)  # type: ignore[method-assign]
         service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(self, server)
-        bound = server.add_insecure_port(f"127.0.0.1:{port}")
-        await server.start()
-        try:
-            yield f"grpc://127.0.0.1:{bound}"
-        finally:
-            await server.stop(None)

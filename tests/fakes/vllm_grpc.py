@@ -13,7 +13,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import grpc
-import grpc.aio
 import numpy as np
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from smg_grpc_proto import vllm_engine_pb2 as pb
@@ -26,7 +25,7 @@ from editjudge.panel.prompt import Picture, Prompt, Text
 from editjudge.panel.retry import RetryPolicy
 from editjudge.panel.vllm import VllmTransport
 
-from .triton import Failure
+from .grpc_server import Failure, ScriptedGrpc
 
 PICTURE = Picture(b"\x89PNG", "image/png", (32, 32))
 PROMPT = Prompt("You judge.", (Text("Before:"), PICTURE, Text("Good? "), Text("x", is_data=True)))
@@ -100,12 +99,11 @@ def bundle_files(made: Tokenizer, template: str = TEMPLATE) -> dict[str, str | b
     }
 
 
-class ScriptedVllmGrpc(vllm_engine_pb2_grpc.VllmEngineServicer):  # type: ignore[misc]
-    """Answers each Generate by the next of `script`; the last one stays.
+class ScriptedVllmGrpc(ScriptedGrpc, vllm_engine_pb2_grpc.VllmEngineServicer):  # type: ignore[misc]
+    """Answers each Generate by the next of `script`.
 
-    An answer is None (a good one), a `Failure`, a number of seconds to sleep first, `silence`
-    (a stream without completion), `pieces`, `death` (the server stops in mid-call), or a
-    function that changes the good reply.
+    An answer may also be `silence` (a stream without completion), `pieces`, `death` (the server
+    stops in mid-call), or a function that changes the good reply.
 
     Args:
         logits: By token text; all others are `floor`.
@@ -129,7 +127,7 @@ class ScriptedVllmGrpc(vllm_engine_pb2_grpc.VllmEngineServicer):  # type: ignore
         sampled: str = "",
         files: Mapping[str, str | bytes] | None = None,
     ) -> None:
-        self.script = list(script) or [None]
+        super().__init__(*script)
         self.tokenizer = tokenizer(words)
         self.says = says
         self.mode = mode
@@ -144,11 +142,8 @@ class ScriptedVllmGrpc(vllm_engine_pb2_grpc.VllmEngineServicer):  # type: ignore
         self.archive = zipped(files or bundle_files(self.tokenizer))
         self.digest = hashlib.sha256(self.archive).hexdigest()
         self.health = health_pb2.HealthCheckResponse.SERVING
-        self.requests: list[Any] = []
-        self.metadata: list[dict[str, str]] = []
         self.asked: list[str] = []
         self.aborted: list[str] = []
-        self.cancelled = 0
         self.info_failures: list[Failure] = []
         self._server: Any = None
         self._stopping: asyncio.Task[None] | None = None
@@ -198,17 +193,7 @@ class ScriptedVllmGrpc(vllm_engine_pb2_grpc.VllmEngineServicer):  # type: ignore
         return pb.AbortResponse()
 
     async def Generate(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
-        self.requests.append(request)
-        self.metadata.append(dict(context.invocation_metadata()))
-        answer = self.script.pop(0) if len(self.script) > 1 else self.script[0]
-        if isinstance(answer, int | float):
-            try:
-                await asyncio.sleep(answer)
-            except asyncio.CancelledError:
-                self.cancelled += 1
-                raise
-        if isinstance(answer, Failure):
-            await context.abort(answer.code, answer.detail)
+        answer = await self.play(request, context)
         if answer == "death":
             # In a task of its own: stopping cancels this call.
             self._stopping = asyncio.create_task(self._server.stop(None))
@@ -294,18 +279,10 @@ class ScriptedVllmGrpc(vllm_engine_pb2_grpc.VllmEngineServicer):  # type: ignore
         shifted = used - used.max()
         return sampled, shifted - np.log(np.exp(shifted).sum(dtype=np.float32))
 
-    @asynccontextmanager
-    async def serving(self, port: int = 0) -> AsyncIterator[str]:
-        """Serve on loopback; gives the address."""
-        self._server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
-        vllm_engine_pb2_grpc.add_VllmEngineServicer_to_server(self, self._server)
-        health_pb2_grpc.add_HealthServicer_to_server(_Health(self), self._server)
-        bound = self._server.add_insecure_port(f"127.0.0.1:{port}")
-        await self._server.start()
-        try:
-            yield f"grpc://127.0.0.1:{bound}"
-        finally:
-            await self._server.stop(None)
+    def add_to(self, server: Any) -> None:
+        self._server = server
+        vllm_engine_pb2_grpc.add_VllmEngineServicer_to_server(self, server)
+        health_pb2_grpc.add_HealthServicer_to_server(_Health(self), server)
 
 
 @asynccontextmanager
