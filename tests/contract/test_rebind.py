@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 
@@ -17,28 +15,12 @@ from editjudge.storage.ledger import Ledger
 
 from ..fakes.openai import ScriptedOpenAi
 from ..fakes.triton import ScriptedTriton, score
+from ..patience import until
+from .panels import YES_NO, ask, panel_of
 
 PIQE, READER = ServiceName("quality", "piqe"), ServiceName("ocr", "ppocr")
 JUDGE = ServiceName.judge("judge")
 PROMPT = Prompt("judge", (Text("Is it red?"),))
-
-
-@asynccontextmanager
-async def panel_of(*servers: ScriptedTriton) -> AsyncIterator[Panel]:
-    async with servers[0].serving() as first:
-        endpoints = {"first": Endpoint(url=first)}
-        if len(servers) == 1:
-            async with Panel(Settings(endpoints=endpoints)) as panel:
-                yield panel
-            return
-        async with servers[1].serving() as second:
-            endpoints["second"] = Endpoint(url=second)
-            async with Panel(Settings(endpoints=endpoints)) as panel:
-                yield panel
-
-
-async def ask(panel: Panel, image: bytes = b"image") -> float:
-    return float((await panel.call(PIQE, {"IMAGE": image}))["SCORE"][0])
 
 
 async def test_what_comes_is_taken_up_and_what_goes_is_dropped() -> None:
@@ -57,7 +39,7 @@ async def test_what_comes_is_taken_up_and_what_goes_is_dropped() -> None:
         assert await ask(panel) == 0.5
 
 
-async def test_what_is_the_same_is_kept() -> None:
+async def test_what_is_the_same_is_kept_and_another_model_is_another_service() -> None:
     server = ScriptedTriton(models=("quality_piqe",))
     async with panel_of(server) as panel:
         bound, lanes = panel.specialists[PIQE], panel.measure_loads().keys()
@@ -65,12 +47,6 @@ async def test_what_is_the_same_is_kept() -> None:
         await panel.rebind()
         assert panel.specialists[PIQE] is bound
         assert panel.measure_loads().keys() == lanes
-
-
-async def test_another_model_is_another_service() -> None:
-    server = ScriptedTriton()
-    async with panel_of(server) as panel:
-        bound = panel.specialists[PIQE]
         server.implementation = "scripted.2"
         await panel.rebind()
         assert panel.specialists[PIQE] is not bound
@@ -81,8 +57,7 @@ async def test_a_call_in_flight_ends_as_it_began() -> None:
     server = ScriptedTriton(0.2, score(0.25))
     async with panel_of(server) as panel:
         asked = asyncio.create_task(ask(panel))
-        while not server.requests:
-            await asyncio.sleep(0.001)
+        await until(lambda: server.requests)
         server.models = ()
         await panel.rebind()
         assert panel.service_names == set()
@@ -98,7 +73,7 @@ async def test_an_endpoint_that_comes_shares_the_calls() -> None:
         await panel.rebind()
         assert len(panel.specialists[PIQE].endpoints) == 2
         for number in range(4):
-            await ask(panel, bytes([number]))
+            await ask(panel, number)
         assert (len(first.requests), len(second.requests)) == (2, 2)
 
 
@@ -125,35 +100,30 @@ async def test_judges_come_stay_and_go() -> None:
         assert panel.service_names == set()
         async with server.serving(port=int(url.removesuffix("/v1").rpartition(":")[2])):
             await panel.rebind()
-            bound = panel.judge(JUDGE)
-            first = await bound.choose(PROMPT, ("Yes", "No"))
+            first = await panel.judge(JUDGE).choose(PROMPT, YES_NO)
             asked = len(server.requests)
-            kept = panel.judges[ServiceName.parse(JUDGE)]
+            kept = panel.judges[JUDGE]
             await panel.rebind()
-            assert panel.judges[ServiceName.parse(JUDGE)] is kept
-            again = await panel.judge(JUDGE).choose(PROMPT, ("Yes", "No"))
+            assert panel.judges[JUDGE] is kept
+            again = await panel.judge(JUDGE).choose(PROMPT, YES_NO)
             assert (again.value, len(server.requests)) == (first.value, asked)
         await panel.rebind()
-        assert panel.service_names == set()
-        assert list(panel.problems) == [url]
+        assert (panel.service_names, list(panel.problems)) == (set(), [url])
 
 
 async def test_a_judge_of_another_model_is_another_judge() -> None:
     server = ScriptedOpenAi(models=("one",), answers_as="one")
-    async with server.serving() as url:
-        settings = Settings(judges={"judge": JudgeEndpoint(url=url)})
-        async with Panel(settings) as panel:
-            before = panel.judge(JUDGE)
-            server.models, server.answers_as = ("two",), "two"
-            await panel.rebind()
-            now = panel.judge(JUDGE)
-            assert (before.model.name, now.model.name) == ("one", "two")
-            await now.choose(PROMPT, ("Yes", "No"))
+    async with panel_of(judges=[server], judge={"model": ""}) as panel:
+        before = panel.judge(JUDGE)
+        server.models, server.answers_as = ("two",), "two"
+        await panel.rebind()
+        now = panel.judge(JUDGE)
+        assert (before.model.name, now.model.name) == ("one", "two")
+        await now.choose(PROMPT, YES_NO)
 
 
 async def test_what_answers_from_a_ledger_alone_is_asked_nothing() -> None:
-    server = ScriptedTriton()
-    async with panel_of(server) as panel:
+    async with panel_of(ScriptedTriton()) as panel:
         identities = panel.identities()
     with Ledger() as ledger:
         async with Panel.from_ledger(ledger, identities) as panel:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import numpy as np
 import pytest
 
-from editjudge.base.config import Endpoint, JudgeEndpoint, Settings
 from editjudge.base.errors import NoModel, Unreachable
 from editjudge.base.images import load_image
 from editjudge.panel import Panel, PoolPolicy
@@ -18,39 +16,29 @@ from editjudge.panel.prompt import Prompt, Text
 
 from ..fakes.fault_proxy import FaultProxy
 from ..fakes.openai import ScriptedOpenAi
-from ..fakes.triton import ScriptedTriton, score
+from ..fakes.triton import ScriptedTriton
 from ..patience import patience
+from .panels import YES_NO, ask, panel_of
 
-PIQE = ("quality.piqe",)
-
-
-@asynccontextmanager
-async def balanced(
-    *servers: ScriptedTriton, waits: float = 0.0, **settings: Any
-) -> AsyncIterator[tuple[Panel, list[FaultProxy]]]:
-    async with AsyncExitStack() as stack:
-        proxies, endpoints = [], {}
-        for number, server in enumerate(servers):
-            proxy = FaultProxy(await stack.enter_async_context(server.serving()))
-            proxies.append(proxy)
-            url = await stack.enter_async_context(proxy.serving())
-            endpoints[str(number)] = Endpoint(url=url, services=PIQE)
-        settings = {"retry_wait": 0.001, "attempts": 2, "deadline": patience(2.0), **settings}
-        policy = PoolPolicy(waits, first_pause=0.2, longest_pause=0.2)
-        async with Panel(Settings(endpoints=endpoints, **settings), policy=policy) as panel:
-            yield panel, proxies
+PIQE = "quality.piqe"
 
 
-async def ask(panel: Panel, number: int) -> float:
-    reply = await panel.call("quality.piqe", {"IMAGE": f"image {number}".encode()})
-    return float(reply["SCORE"][0])
+def balanced(
+    proxies: list[FaultProxy], *servers: ScriptedTriton, waits: float = 0.0
+) -> AbstractAsyncContextManager[Panel]:
+    policy = PoolPolicy(waits, first_pause=0.2, longest_pause=0.2)
+    more: dict[str, Any] = {"attempts": 2, "deadline": patience(2.0), "policy": policy}
+    return panel_of(*servers, services=(PIQE,), proxies=proxies, **more)
+
+
+async def switch(mode: Any, *proxies: FaultProxy) -> None:
+    for proxy in proxies:
+        await proxy.switch(mode)
 
 
 async def test_calls_are_shared_evenly() -> None:
-    servers = [ScriptedTriton(0.01) for _ in range(3)]
-    for server in servers:
-        server.script = [score(0.5)]
-    async with balanced(*servers) as (panel, _):
+    servers = [ScriptedTriton() for _ in range(3)]
+    async with balanced([], *servers) as panel:
         for number in range(9):
             await ask(panel, number)
         assert [len(server.requests) for server in servers] == [3, 3, 3], "equals in turn"
@@ -60,27 +48,27 @@ async def test_calls_are_shared_evenly() -> None:
 
 async def test_another_model_is_not_used_and_reported() -> None:
     first, other = ScriptedTriton(), ScriptedTriton(implementation="scripted.2")
-    async with balanced(first, other) as (panel, _):
+    async with balanced([], first, other) as panel:
         for number in range(6):
             await ask(panel, number)
         (problem,) = panel.problems.values()
         assert "quality.piqe is not used: quality_piqe/1(implementation=scripted.2)" in problem
         assert "scripted.1) at grpc://" in problem
-        assert len(panel.specialists["quality.piqe"].endpoints) == 1
+        assert len(panel.specialists[PIQE].endpoints) == 1
     assert (len(first.requests), len(other.requests)) == (6, 0)
 
 
 async def test_calls_of_a_dead_replica_go_to_the_others_and_come_back() -> None:
-    first, second = ScriptedTriton(score(0.5)), ScriptedTriton(score(0.5))
-    async with balanced(first, second) as (panel, proxies):
+    first, second, proxies = ScriptedTriton(), ScriptedTriton(), list[FaultProxy]()
+    async with balanced(proxies, first, second) as panel:
         await ask(panel, 0)
-        await proxies[0].switch("refuse")
+        await switch("refuse", proxies[0])
         said = await asyncio.gather(*(ask(panel, n) for n in range(1, 41)))
         assert said == [0.5] * 40
         gauges = list(panel.measure_loads().values())
         assert [gauge.is_lost for gauge in gauges] == [True, False]
         before = len(first.requests)
-        await proxies[0].switch("pass")
+        await switch("pass", proxies[0])
         for number in range(100, 200):
             await ask(panel, number)
             await asyncio.sleep(0.02)
@@ -91,48 +79,28 @@ async def test_calls_of_a_dead_replica_go_to_the_others_and_come_back() -> None:
 
 
 async def test_all_replicas_dead() -> None:
-    async with balanced(ScriptedTriton(), ScriptedTriton()) as (panel, proxies):
+    proxies: list[FaultProxy] = []
+    async with balanced(proxies, ScriptedTriton(), ScriptedTriton()) as panel:
         await ask(panel, 0)
-        for proxy in proxies:
-            await proxy.switch("refuse")
-        results = await asyncio.gather(
-            *(ask(panel, n) for n in range(1, 30)), return_exceptions=True
-        )
+        await switch("refuse", *proxies)
+        asked = (ask(panel, n) for n in range(1, 30))
+        results = await asyncio.gather(*asked, return_exceptions=True)
         assert all(isinstance(one, Unreachable) for one in results)
 
 
 async def test_a_waiting_run_goes_on_with_the_first_replica_that_is_back() -> None:
-    servers = ScriptedTriton(score(0.5)), ScriptedTriton(score(0.5))
-    async with balanced(*servers, waits=20.0) as (panel, proxies):
+    servers, proxies = [ScriptedTriton(), ScriptedTriton()], list[FaultProxy]()
+    async with balanced(proxies, *servers, waits=20.0) as panel:
         await ask(panel, 0)
-        for proxy in proxies:
-            await proxy.switch("refuse")
+        await switch("refuse", *proxies)
         tasks = [asyncio.create_task(ask(panel, n)) for n in range(1, 30)]
         await asyncio.sleep(0.5)
-        await proxies[1].switch("pass")
+        await switch("pass", proxies[1])
         assert await asyncio.gather(*tasks) == [0.5] * 29
-        before = len(servers[0].requests)
-        assert before <= 1
+        assert len(servers[0].requests) <= 1
 
 
 # Generalists
-
-YES_NO = ("Yes", "No")
-
-
-@asynccontextmanager
-async def judges(
-    *servers: ScriptedOpenAi, **settings: Any
-) -> AsyncIterator[tuple[Panel, list[FaultProxy]]]:
-    async with AsyncExitStack() as stack:
-        proxies, urls = [], []
-        for server in servers:
-            proxies.append(FaultProxy(await stack.enter_async_context(server.serving())))
-            urls.append(await stack.enter_async_context(proxies[-1].serving()))
-        judge = JudgeEndpoint(url=urls[0], replicas=tuple(urls[1:]), model="judge")
-        configured = Settings(judges={"judge": judge}, retry_wait=0.001, attempts=2)
-        panel = await stack.enter_async_context(Panel(configured, **settings))
-        yield panel, proxies
 
 
 def about(panel: Panel, picture: int, question: int) -> Prompt:
@@ -143,7 +111,7 @@ def about(panel: Panel, picture: int, question: int) -> Prompt:
 
 async def test_questions_about_one_image_go_to_one_replica() -> None:
     servers = [ScriptedOpenAi() for _ in range(3)]
-    async with judges(*servers) as (panel, _):
+    async with panel_of(judges=servers) as panel:
         judge = panel.judge("generalist.judge")
         assert len(judge.replicas) == 3
         for picture in range(12):
@@ -152,39 +120,31 @@ async def test_questions_about_one_image_go_to_one_replica() -> None:
     seen: dict[str, set[int]] = {}
     for number, server in enumerate(servers):
         for request in server.requests:
-            if "Question" not in str(request):
-                continue  # how it answers choices
-            image = request["messages"][1]["content"][0]["image_url"]["url"]
-            seen.setdefault(image, set()).add(number)
+            if "Question" in str(request):  # the others ask how it answers choices
+                image = request["messages"][1]["content"][0]["image_url"]["url"]
+                seen.setdefault(image, set()).add(number)
     assert len(seen) == 12
     assert all(len(where) == 1 for where in seen.values())
     assert len(set.union(*seen.values())) == 3, "and not all of them to the same"
 
 
-async def test_a_much_busier_replica_is_left() -> None:
-    servers = [ScriptedOpenAi() for _ in range(2)]
-    async with judges(*servers) as (panel, _):
+@pytest.mark.parametrize("dead", [False, True])
+async def test_a_much_busier_replica_and_a_dead_one_are_left(dead: bool) -> None:
+    servers, proxies = [ScriptedOpenAi() for _ in range(2)], list[FaultProxy]()
+    async with panel_of(judges=servers, proxies=proxies, attempts=2) as panel:
         judge = panel.judge("generalist.judge")
         await judge.find_choice_method()
-        await asyncio.gather(*(judge.choose(about(panel, 7, n), YES_NO) for n in range(60)))
-    assert min(len(server.requests) for server in servers) >= 5
-
-
-async def test_a_dead_judge_replica() -> None:
-    servers = [ScriptedOpenAi() for _ in range(2)]
-    async with judges(*servers) as (panel, proxies):
-        judge = panel.judge("generalist.judge")
-        await judge.find_choice_method()
-        await proxies[0].switch("refuse")
-        await asyncio.gather(*(judge.choose(about(panel, n, 0), YES_NO) for n in range(30)))
-        assert len(servers[1].requests) >= 30
+        await switch("refuse" if dead else "pass", proxies[0])
+        prompts = [about(panel, n if dead else 7, 0 if dead else n) for n in range(60)]
+        await asyncio.gather(*(judge.choose(prompt, YES_NO) for prompt in prompts))
+    counts = [len(server.requests) for server in servers]
+    assert counts[1] >= 60 if dead else min(counts) >= 5
 
 
 async def test_a_judge_replica_with_another_model() -> None:
     servers = ScriptedOpenAi(), ScriptedOpenAi(owner="vllm"), ScriptedOpenAi(models=("other",))
-    async with judges(*servers) as (panel, _):
-        judge = panel.judge("generalist.judge")
-        assert len(judge.replicas) == 1
+    async with panel_of(judges=servers) as panel:
+        assert len(panel.judge("generalist.judge").replicas) == 1
         different, absent = panel.problems.values()
         assert different.startswith("not used: judge(")
         assert "no model judge" in absent
@@ -192,7 +152,7 @@ async def test_a_judge_replica_with_another_model() -> None:
 
 async def test_a_judge_without_any_server() -> None:
     servers = ScriptedOpenAi(models=("x",)), ScriptedOpenAi(models=("y",))
-    async with judges(*servers) as (panel, _):
+    async with panel_of(judges=servers) as panel:
         assert len(panel.problems) == 2
         with pytest.raises(NoModel, match="no model judge"):
             panel.judge("generalist.judge")

@@ -42,6 +42,7 @@ from ..fakes.vllm_grpc import (
     tokenizer,
     zipped,
 )
+from ..patience import until
 
 GONE = Failure(StatusCode.UNAVAILABLE, "Socket closed")
 
@@ -49,18 +50,13 @@ GONE = Failure(StatusCode.UNAVAILABLE, "Socket closed")
 async def test_which_model_it_is() -> None:
     server = ScriptedVllmGrpc()
     async with judge(server, model="judge") as transport:
-        model = await transport.identify(5)
-        again = await transport.identify(5)
-    assert (model.name, model.server) == ("judge", "vllm 0.32.0")
-    assert dict(model.facts) | {"tokenizer": ""} == {
-        "model_type": "qwen3_vl",
-        "architectures": "Qwen3VLForConditionalGeneration",
-        "max_model_len": "4096",
-        "tokenizer": "",
-        "media": "inprocess",
-    }
-    assert model.facts["tokenizer"].startswith("sha256:")
-    assert again == model
+        model, again = [await transport.identify(5) for _ in range(2)]
+    assert (again, model.name, model.server) == (model, "judge", "vllm 0.32.0")
+    facts = {"model_type": "qwen3_vl", "architectures": "Qwen3VLForConditionalGeneration"}
+    facts |= {"max_model_len": "4096", "media": "inprocess"}
+    told = dict(model.facts)
+    assert told.pop("tokenizer").startswith("sha256:")
+    assert told == facts
     assert server.asked.count("GetTokenizer") == 1
 
 
@@ -71,16 +67,9 @@ async def test_asking_without_having_identified() -> None:
     assert server.asked.count("GetTokenizer") == 1
 
 
-NOT_IT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "another name": ({}, {"model": "other"}),
-    "nearly the name": ({"name": "judge-2"}, {"model": "judge"}),
-}
-
-
-@pytest.mark.parametrize("case", NOT_IT)
-async def test_a_server_with_another_model(case: str) -> None:
-    served, asked = NOT_IT[case]
-    async with judge(ScriptedVllmGrpc(**served), **asked) as transport:
+@pytest.mark.parametrize(("served", "asked"), [("judge", "other"), ("judge-2", "judge")])
+async def test_a_server_with_another_model(served: str, asked: str) -> None:
+    async with judge(ScriptedVllmGrpc(name=served), model=asked) as transport:
         with pytest.raises(NoModel, match="it serves 'judge"):
             await transport.identify(5)
 
@@ -108,18 +97,14 @@ async def test_a_server_that_warms_up() -> None:
 
 
 FILES = bundle_files(tokenizer())
+BARE = zipped({"tokenizer.json": FILES["tokenizer.json"]})
+ODD = zipped({**FILES, "generation_config.json": '{"eos_token_id": {}}'})
 TOKENIZERS: dict[str, tuple[dict[str, Any], str]] = {
     "no zip": ({"archive": b"no zip"}, "cannot be read"),
     "another digest": ({"digest": "00" * 32}, "damaged"),
     "no digest": ({"digest": ""}, "damaged"),
-    "no chat template": (
-        {"archive": zipped({"tokenizer.json": FILES["tokenizer.json"]})},
-        "no chat template",
-    ),
-    "settings that are none": (
-        {"archive": zipped({**FILES, "generation_config.json": '{"eos_token_id": {}}'})},
-        "cannot be used",
-    ),
+    "no chat template": ({"archive": BARE}, "no chat template"),
+    "settings that are none": ({"archive": ODD}, "cannot be used"),
 }
 
 
@@ -155,8 +140,7 @@ async def test_a_reply() -> None:
     assert (said.text, said.finish, said.model) == ("good <think>字</think>", "stop", "judge")
     (request,) = server.requests
     params = request.sampling_params
-    assert params.temperature == pytest.approx(0.5)
-    assert params.top_p == pytest.approx(0.9)
+    assert (params.temperature, params.top_p) == pytest.approx((0.5, 0.9))
     assert (params.max_tokens, params.seed, params.json_schema) == (64, 7, '{"type": "object"}')
     assert list(params.stop_token_ids) == [server.tokenizer.token_to_id("<|im_end|>")]
     assert (params.ignore_eos, params.min_tokens, params.HasField("logprobs")) == (False, 0, False)
@@ -185,24 +169,23 @@ async def test_greedy_without_a_seed_and_cut() -> None:
     assert (params.temperature, params.HasField("seed")) == (0, False)
 
 
-@pytest.mark.parametrize(("reason", "finish"), [("repetition", "other"), ("length", "length")])
-async def test_other_ends(reason: str, finish: str) -> None:
-    def ended(complete: Any) -> None:
-        complete.finish_reason = reason
-
-    async with judge(ScriptedVllmGrpc(ended)) as transport:
-        assert (await transport.complete(PROMPT, Sampling())).finish == finish
-
-
-@pytest.mark.parametrize("reason", ["abort", "error"])
-async def test_a_reply_that_the_engine_gave_up_is_asked_for_again(reason: str) -> None:
+@pytest.mark.parametrize(
+    ("reason", "finish", "calls"),
+    [
+        *(("repetition", "other", 1), ("length", "length", 1)),
+        *(("abort", "stop", 2), ("error", "stop", 2)),
+    ],
+)
+async def test_other_ends_and_what_the_engine_gave_up_which_is_asked_for_again(
+    reason: str, finish: str, calls: int
+) -> None:
     def ended(complete: Any) -> None:
         complete.finish_reason = reason
 
     server = ScriptedVllmGrpc(ended, None)
     async with judge(server) as transport:
         said = await transport.complete(PROMPT, Sampling())
-    assert (said.text, len(server.requests)) == ("Yes", 2)
+    assert (said.text, said.finish, len(server.requests)) == ("Yes", finish, calls)
 
 
 async def test_data_stays_text_and_images_keep_their_places() -> None:
@@ -243,8 +226,7 @@ async def test_a_server_that_dies_in_mid_call_and_comes_back() -> None:
         async with VllmTransport(JudgeEndpoint(url=url), policy) as transport:
             await transport.identify(5)
             asking = asyncio.create_task(transport.complete(PROMPT, Sampling()))
-            while not server.requests:
-                await asyncio.sleep(0.01)
+            await until(lambda: server.requests)
             await server.ended()
             async with ScriptedVllmGrpc(says="good").serving(port):
                 said = await asking
@@ -269,9 +251,8 @@ async def test_headers_travel_with_every_call(monkeypatch: pytest.MonkeyPatch) -
         with pytest.raises(Rejection, match=r"\[secret\] is wrong") as caught:
             await transport.complete(PROMPT, Sampling())
     assert "s3cret" not in str(caught.value)
-    assert len(server.metadata) == 2
-    for seen in server.metadata:
-        assert (seen["authorization"], seen["x-team"]) == ("Bearer s3cret", "vision")
+    sent = [(seen["authorization"], seen["x-team"]) for seen in server.metadata]
+    assert sent == [("Bearer s3cret", "vision")] * 2
 
 
 async def test_keys_stay_out_of_names_and_texts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,48 +265,44 @@ async def test_keys_stay_out_of_names_and_texts(monkeypatch: pytest.MonkeyPatch)
     assert said.text == "[secret]"
 
 
-class Proxy:
-    """Notes what is asked of it, and closes the connection."""
+@asynccontextmanager
+async def noting_proxy(asked: list[bytes]) -> AsyncIterator[str]:
+    """A proxy that notes what is asked of it, and closes the connection; gives its address."""
 
-    def __init__(self) -> None:
-        self.asked: list[bytes] = []
-
-    async def met(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.asked.append(await reader.readline())
+    async def met(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readline())
         writer.close()
 
-    @asynccontextmanager
-    async def serving(self) -> AsyncIterator[str]:
-        server = await asyncio.start_server(self.met, "127.0.0.1", 0)
-        async with server:
-            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with await asyncio.start_server(met, "127.0.0.1", 0) as server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
 @pytest.mark.parametrize("variable", ["http_proxy", "https_proxy", "grpc_proxy"])
 async def test_this_machine_is_never_asked_by_a_proxy(
     variable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    proxy = Proxy()
-    async with proxy.serving() as url:
+    asked: list[bytes] = []
+    there = JudgeEndpoint(url="grpc://judge.test:5000")
+
+    async def asked_there() -> None:
+        async with VllmTransport(there, RetryPolicy(attempts=1, deadline=5)) as transport:
+            with pytest.raises(ServiceError):
+                await transport.identify(2)
+
+    async with noting_proxy(asked) as url:
         monkeypatch.setenv(variable, url)
         async with judge(ScriptedVllmGrpc(says="Yes")) as transport:
             assert (await transport.complete(PROMPT, Sampling())).text == "Yes"
         async with ScriptedTriton().serving() as here:
             async with TritonEndpoint(Endpoint(url=here)) as triton:
                 assert await triton.server(5) == ("triton", "0.0-scripted", "")
-        assert proxy.asked == []
-        policy = RetryPolicy(attempts=1, deadline=5)
-        there = JudgeEndpoint(url="grpc://judge.test:5000")
-        async with VllmTransport(there, policy) as transport:
-            with pytest.raises(ServiceError):
-                await transport.identify(2)
-        assert proxy.asked[0].startswith(b"CONNECT judge.test:5000 ")
+        assert asked == []
+        await asked_there()
+        assert asked[0].startswith(b"CONNECT judge.test:5000 ")
         monkeypatch.setenv("no_proxy", "judge.test")
-        asked = len(proxy.asked)
-        async with VllmTransport(there, policy) as transport:
-            with pytest.raises(ServiceError):
-                await transport.identify(2)
-        assert len(proxy.asked) == asked
+        before = len(asked)
+        await asked_there()
+        assert len(asked) == before
 
 
 def test_pings_are_no_more_frequent_than_every_server_allows() -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import grpc
 
@@ -17,49 +16,33 @@ from editjudge.v1 import judge_pb2_grpc
 from editjudge_services.gateway.server import serve_grpc
 from editjudge_services.gateway.service import JudgeService
 
+from ..judge_service import serving
 from ..patience import until
-from .test_front import Door
+from .door import NOBODY, OK, Door, before, opened
 
-OK = grpc.StatusCode.OK
 WIDE = {"calls_per_second": 100_000, "burst": 100_000}
+Answers = Counter[grpc.StatusCode]
 
 
-class Asking:
-    """A team that asks all the time, by plain gRPC and so without anybody's retries.
-
-    Attributes:
-        answers: How often it had each status.
-    """
-
-    def __init__(self, door: Door, team: str, call: Callable[[Any], Any]) -> None:
-        self._door, self._team, self._call = door, team, call
-        self.answers: Counter[grpc.StatusCode] = Counter()
-
-    async def act(self) -> None:
-        """Until it is cancelled."""
-        door = self._door
-        credentials = grpc.ssl_channel_credentials(door.authority.certificate.read_bytes())
-        metadata = [("authorization", f"Bearer {door.token(self._team)}")]
-        own = [("grpc.use_local_subchannel_pool", 1)]
-        async with grpc.aio.secure_channel(door.target, credentials, own) as channel:
-            while True:
-                call = self._call(channel)(metadata)
-                self.answers[await call.code()] += 1
-
-
-def dimensions(channel: grpc.aio.Channel) -> Callable[[Any], Any]:
-    """Asks the Judge service what there is."""
-    stub = judge_pb2_grpc.JudgeServiceStub(channel)
-    request = pb.ListDimensionsRequest(patterns=["core.psnr.*"])
-    return lambda metadata: stub.ListDimensions(request, metadata=metadata)
+async def ask_for_ever(door: Door, team: str, answers: Answers) -> None:
+    """By plain gRPC, and so without anybody's retries; counts the answers."""
+    request, metadata = pb.ListDimensionsRequest(patterns=["core.psnr.*"]), door.metadata(team)
+    async with door.channel() as channel:
+        stub = judge_pb2_grpc.JudgeServiceStub(channel)
+        while True:
+            answers[await stub.ListDimensions(request, metadata=metadata).code()] += 1
 
 
 @contextlib.asynccontextmanager
-async def calling(*teams: Asking) -> Any:
+async def calling(door: Door, *teams: str) -> AsyncIterator[list[Answers]]:
     """Teams that ask while the block runs."""
-    tasks = [asyncio.create_task(team.act()) for team in teams]
+    answers = [Answers() for _ in teams]
+    tasks = [
+        asyncio.create_task(ask_for_ever(door, team, of))
+        for team, of in zip(teams, answers, strict=True)
+    ]
     try:
-        yield
+        yield answers
     finally:
         for task in tasks:
             task.cancel()
@@ -68,48 +51,32 @@ async def calling(*teams: Asking) -> Any:
 
 
 async def test_a_service_that_is_drained_while_calls_run_loses_none(tmp_path: Path) -> None:
-    async with contextlib.AsyncExitStack() as stack:
-        service = await stack.enter_async_context(JudgeService(Settings()))
-        stays = await stack.enter_async_context(serve_grpc(service, "127.0.0.1:0", drain=1))
+    async with serving() as stays, JudgeService(Settings()) as leaving:
         goes = contextlib.AsyncExitStack()
-        leaving = await stack.enter_async_context(JudgeService(Settings()))
         # As `editjudge serve` has it: longer than Envoy takes to ask for health.
         gone = await goes.enter_async_context(serve_grpc(leaving, "127.0.0.1:0", notice=8, drain=5))
-        door = Door(tmp_path, triton={}, gateway={"addresses": [stays, gone]}, rate=WIDE)
-        vision = Asking(door, "vision", dimensions)
-        door.token("vision")
-        await asyncio.to_thread(door.server.start)
-        try:
-            async with calling(vision):
-                await until(lambda: {call["server"] for call in door.called()} == {stays, gone})
+        async with opened(tmp_path, gateway=before(stays, gone), rate=WIDE) as door:
+            async with calling(door, "vision") as (vision,):
+                servers = {stays.address, gone}
+                await until(lambda: {call["server"] for call in door.called()} == servers)
                 await goes.aclose()
-                before = vision.answers[OK]
-                await until(lambda: vision.answers[OK] > before + 20)
-        finally:
-            await asyncio.to_thread(door.server.stop)
-    assert set(vision.answers) == {OK}
-    assert {call["server"] for call in door.called()[-10:]} == {stays}
+                so_far = vision[OK]
+                await until(lambda: vision[OK] > so_far + 20)
+        assert set(vision) == {OK}
+        assert {call["server"] for call in door.called()[-10:]} == {stays.address}
 
 
 async def test_a_key_that_is_taken_back_while_calls_run_ends_its_team_alone(
     tmp_path: Path,
 ) -> None:
-    async with contextlib.AsyncExitStack() as stack:
-        service = await stack.enter_async_context(JudgeService(Settings()))
-        at = await stack.enter_async_context(serve_grpc(service, "127.0.0.1:0", drain=1))
-        door = Door(tmp_path, triton={}, gateway={"addresses": [at]}, rate=WIDE)
-        leaving, staying = (Asking(door, team, dimensions) for team in ("leaving", "staying"))
-        for team in ("leaving", "staying"):
-            door.token(team)
-        await asyncio.to_thread(door.server.start)
-        try:
-            async with calling(leaving, staying):
-                await until(lambda: leaving.answers[OK] and staying.answers[OK])
+    teams = ("leaving", "staying")
+    async with serving() as served:
+        async with opened(tmp_path, teams=teams, gateway=before(served), rate=WIDE) as door:
+            async with calling(door, *teams) as (leaving, staying):
+                await until(lambda: leaving[OK] and staying[OK])
                 door.keys.revoke("leaving")
-                await until(lambda: leaving.answers[grpc.StatusCode.UNAUTHENTICATED])
-                accepted, others = leaving.answers[OK], staying.answers[OK]
-                await until(lambda: staying.answers[OK] > others + 20)
-                assert leaving.answers[OK] == accepted
-        finally:
-            await asyncio.to_thread(door.server.stop)
-    assert set(staying.answers) == {OK}
+                await until(lambda: leaving[NOBODY])
+                accepted, others = leaving[OK], staying[OK]
+                await until(lambda: staying[OK] > others + 20)
+                assert leaving[OK] == accepted
+    assert set(staying) == {OK}

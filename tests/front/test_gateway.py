@@ -15,7 +15,7 @@ from ..e2e.test_gateway import ran
 from ..golden.cases import CASES
 from ..golden.taken import spoken
 from ..judge_service import teams_of
-from .test_front import Door, judging_behind
+from .door import Door, judging_behind
 
 pytestmark = pytest.mark.triton
 
@@ -42,8 +42,7 @@ async def test_teams_judge_side_by_side_and_get_what_direct_calls_give(
     case = next(case for case in CASES if case.name == "core")
     arguments = [*case.arguments(tmp_path), *ASKED, "--limit", 5]
     teams = ("vision", "audio", "busy")
-    (behind := tmp_path / "door").mkdir()
-    async with judging_behind(triton, behind) as (door, service):
+    async with judging_behind(triton, tmp_path / "door") as (door, served):
         files = {team: thin(door, team, door.token(team)) for team in teams}
         # Whoever knows the key that was made last knows the others too.
         await door.answers(door.token("last"), grpc.StatusCode.OK)
@@ -51,7 +50,7 @@ async def test_teams_judge_side_by_side_and_get_what_direct_calls_give(
             *(ran("run", *arguments, "--out", tmp_path / t, "--config", files[t]) for t in teams)
         )
         assert [code for code, _ in ended] == [0, 0, 0], ended
-        assert teams_of(service) == set(teams)
+        assert teams_of(served.service) == set(teams)
         code, found = await asyncio.to_thread(
             spoken, "doctor", "--config", files["vision"], "--json"
         )
@@ -68,11 +67,10 @@ async def test_teams_judge_side_by_side_and_get_what_direct_calls_give(
 async def test_a_token_that_is_not_taken_is_one_line(triton: TritonServer, tmp_path: Path) -> None:
     case = next(case for case in CASES if case.name == "core")
     arguments = [*case.arguments(tmp_path), *ASKED, "--out", tmp_path / "run"]
-    (behind := tmp_path / "door").mkdir()
-    async with judging_behind(triton, behind) as (door, service):
+    async with judging_behind(triton, tmp_path / "door") as (door, served):
         expired = thin(door, "vision", door.expired("vision"))
         code, said = await told("run", *arguments, "--config", expired)
         assert code == 2
         assert "Jwt is expired" in said
         assert "editjudge doctor --gateway" in said
-        assert not teams_of(service)
+        assert not teams_of(served.service)

@@ -23,7 +23,7 @@ from editjudge.panel import Panel
 from editjudge_services.runtime.triton_server import TritonServer, temporary_stack
 
 from ..patience import patience, until
-from .test_front import LIVE, MOST_BYTES, Door
+from .door import MOST_BYTES, OK, Door, opened
 
 CALLS = 60
 SMALL = StackSettings(models=("quality_piqe",), startup_timeout=patience(120))
@@ -50,38 +50,31 @@ class Hostile:
         self._door = door
         self._random = random.Random(0)
         self.answers: Counter[str] = Counter()
-        host, port = door.target.split(":")
-        self._at = host, int(port)
-        self._context = ssl.create_default_context(cafile=str(door.authority.certificate))
+        self._context = door.tls
         self._context.set_alpn_protocols(["h2"])
 
     async def act(self) -> None:
         """All of it, side by side."""
-        await asyncio.gather(
-            self.floods(),
-            self.unauthenticated(),
-            self.oversized(),
-            self.rubbish(),
-            *(self.slow_headers() for _ in range(20)),
-        )
+        slow = (self.slow_headers() for _ in range(20))
+        asked = self.floods(), self.unauthenticated(), self.oversized(), self.rubbish()
+        await asyncio.gather(*asked, *slow)
 
     async def floods(self) -> None:
         token = self._door.token("busy")
         while True:
-            asked = (self._door.ask("ServerLive", LIVE, token) for _ in range(10))
-            for code, *_ in await asyncio.gather(*asked):
+            for code in await asyncio.gather(*(self._door.alive(token) for _ in range(10))):
                 self.answers[f"flood {code.name}"] += 1
 
     async def unauthenticated(self) -> None:
         while True:
-            code, *_ = await self._door.ask("ServerLive", LIVE, None)
+            code = await self._door.alive(None)
             self.answers[f"unauthenticated {code.name}"] += 1
 
     async def oversized(self) -> None:
         request = service_pb2.ModelInferRequest(model_name="quality_piqe")
         request.raw_input_contents.append(bytes(2 * MOST_BYTES))
         while True:
-            code, *_ = await self._door.ask("ModelInfer", request, self._door.token("hostile"))
+            code, _ = await self._door.ask("ModelInfer", request, self._door.token("hostile"))
             self.answers[f"oversized {code.name}"] += 1
 
     async def rubbish(self) -> None:
@@ -91,18 +84,7 @@ class Hostile:
                     head = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
                     writer.write(head + self._random.randbytes(4096))
                     await writer.drain()
-                self.answers["rubbish sent"] += 1
             await asyncio.sleep(0.05)
-
-    @contextlib.asynccontextmanager
-    async def _connected(self, tls: ssl.SSLContext | None) -> AsyncIterator[asyncio.StreamWriter]:
-        _, writer = await asyncio.open_connection(*self._at, ssl=tls)
-        try:
-            yield writer
-        finally:
-            writer.close()
-            with contextlib.suppress(OSError):
-                await writer.wait_closed()
 
     async def slow_headers(self) -> None:
         while True:
@@ -114,19 +96,25 @@ class Hostile:
                         await asyncio.sleep(0.5)
             await asyncio.sleep(0.05)
 
-
-@pytest.fixture
-def door(triton: TritonServer, tmp_path: Path) -> Door:
-    return Door(tmp_path, triton)
+    @contextlib.asynccontextmanager
+    async def _connected(self, tls: ssl.SSLContext | None) -> AsyncIterator[asyncio.StreamWriter]:
+        _, writer = await asyncio.open_connection(*self._door.address, ssl=tls)
+        try:
+            yield writer
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
 
 
 async def test_two_honest_teams_lose_nothing_beside_a_hostile_one(
-    door: Door, pytestconfig: pytest.Config, capsys: pytest.CaptureFixture[str]
+    triton: TritonServer,
+    tmp_path: Path,
+    pytestconfig: pytest.Config,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    for team in ("vision", "audio", "busy", "hostile"):
-        door.token(team)
-    door.server.start()
-    try:
+    teams = ("vision", "audio", "busy", "hostile")
+    async with opened(tmp_path, triton, teams=teams) as door:
         hostile = Hostile(door)
         attack = asyncio.create_task(hostile.act())
         await until(lambda: hostile.answers["unauthenticated UNAUTHENTICATED"])
@@ -134,8 +122,6 @@ async def test_two_honest_teams_lose_nothing_beside_a_hostile_one(
         attack.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await attack
-    finally:
-        door.server.stop()
     honestly = [call for call in door.called() if call["team"] in {"vision", "audio"}]
     refused = [call for call in honestly if (call["status"], call["grpc_status"]) != (200, "OK")]
     told = f"Envoy lost {len(refused)} of {len(honestly)} honest calls beside the hostile team"
@@ -143,9 +129,8 @@ async def test_two_honest_teams_lose_nothing_beside_a_hostile_one(
         pytestconfig.get_terminal_writer().line(f"\n{told}, before the client asked again")
     assert len(ours) == len(theirs) == CALLS
     assert len({*ours, *theirs}) == 1
-    assert not hostile.answers["unauthenticated OK"]
-    assert not hostile.answers["oversized OK"]
-    assert hostile.answers["oversized INVALID_ARGUMENT"] == 0  # Triton has seen none of it
+    for never in ("unauthenticated OK", "oversized OK", "oversized INVALID_ARGUMENT"):
+        assert not hostile.answers[never]  # the last one would be Triton's
     assert hostile.answers["flood RESOURCE_EXHAUSTED"] > hostile.answers["flood OK"]
     reached = {call["team"] for call in door.called() if call["server"]}
     assert reached <= {"vision", "audio", "busy"}
@@ -154,29 +139,22 @@ async def test_two_honest_teams_lose_nothing_beside_a_hostile_one(
 async def test_a_server_that_is_killed_while_calls_run_loses_none(tmp_path: Path) -> None:
     with contextlib.ExitStack() as stack:
         servers = [stack.enter_context(temporary_stack(SMALL)) for _ in range(2)]
-        door = Door(tmp_path, *servers)
-        door.token("vision")
-        door.server.start()
-        try:
+        async with opened(tmp_path, *servers) as door:
             calls = asyncio.create_task(honest(door, "vision"))
             await until(lambda: len(door.called()) > CALLS // 3)
             os.kill(servers[0].pid, signal.SIGKILL)
             numbers = await calls
-        finally:
-            door.server.stop()
     assert len(numbers) == CALLS
     assert len(set(numbers)) == 1
 
 
 async def test_what_is_in_flight_is_finished_when_the_door_is_closed(
-    door: Door,
+    triton: TritonServer, tmp_path: Path
 ) -> None:
-    token = door.token("vision")
-    door.server.start()
-    await door.answers(token, grpc.StatusCode.OK)
-    calls = asyncio.gather(*(door.ask("ServerLive", LIVE, token) for _ in range(20)))
-    await asyncio.sleep(0)
-    await asyncio.to_thread(door.server.stop)
-    codes = {code for code, *_ in await calls}
-    assert codes <= {grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE}
+    async with opened(tmp_path, triton) as door:
+        token = door.token("vision")
+        await door.answers(token, OK)
+        calls = asyncio.gather(*(door.alive(token) for _ in range(20)))
+        await asyncio.sleep(0)
+    assert {*await calls} <= {OK, grpc.StatusCode.UNAVAILABLE}
     assert not door.server.is_healthy()

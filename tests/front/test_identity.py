@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import socket
 import ssl
@@ -11,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import grpc
 import pytest
 import trustme
 from aiohttp import web
@@ -26,24 +24,20 @@ from editjudge_services.front.identity import TeamKeys
 from editjudge_services.runtime.triton_server import TritonServer
 
 from ..patience import until
-from .test_front import LIVE, Door
-
-OK, NOBODY = grpc.StatusCode.OK, grpc.StatusCode.UNAUTHENTICATED
+from .door import LIVE, NOBODY, OK, Door, opened
 
 
 async def test_without_a_certificate_there_is_no_connection_where_one_is_asked_for(
     triton: TritonServer, tmp_path: Path
 ) -> None:
-    door = Door(tmp_path, triton, client_ca=tmp_path / "ca.pem")
-    token = door.token("vision")
-    cert, key = door.authority.issue_client_certificate("vision", 1, tmp_path)
-    shown = {"cert_file": cert, "key_file": key}
     strange = trustme.CA().issue_cert("vision")
     strange.private_key_pem.write_to_path(tmp_path / "strange.key")
     strange.cert_chain_pems[0].write_to_path(tmp_path / "strange.pem")
     other = {"cert_file": tmp_path / "strange.pem", "key_file": tmp_path / "strange.key"}
-    door.server.start()
-    try:
+    async with opened(tmp_path, triton, client_ca=tmp_path / "ca.pem") as door:
+        token = door.token("vision")
+        cert, key = door.authority.issue_client_certificate("vision", 1, tmp_path)
+        shown = {"cert_file": cert, "key_file": key}
         async with Panel(door.settings(token, **shown)) as panel:
             assert await panel.call("quality.piqe", probe_inputs("quality"))
         assert await listed(door, token, **shown) == 404
@@ -54,8 +48,6 @@ async def test_without_a_certificate_there_is_no_connection_where_one_is_asked_f
             assert finding.problem
             assert "certificate" in finding.fix
         assert {call["team"] for call in door.called() if call["server"]} == {"vision"}
-    finally:
-        door.server.stop()
 
 
 async def listed(door: Door, token: str, **shown: Path) -> int:
@@ -110,19 +102,10 @@ async def provided(
     provider = Provider(folder)
     provider.token("vision")
     async with provider.serving() as url:
-        tokens = {
-            "keys": url,
-            "ca": provider.ca,
-            "issuer": "id",
-            "team_claim": "department",
-            "key_cache_seconds": 1,
-        }
-        door = Door(folder, triton, tokens={**tokens, **more})
-        await asyncio.to_thread(door.server.start)
-        try:
+        tokens = {"keys": url, "ca": provider.ca, "issuer": "id", "team_claim": "department"}
+        tokens |= {"key_cache_seconds": 1, **more}
+        async with opened(folder, triton, tokens=tokens) as door:
             yield door, provider
-        finally:
-            await asyncio.to_thread(door.server.stop)
 
 
 async def test_keys_are_fetched_from_a_provider_and_taken_back_there(
@@ -132,12 +115,12 @@ async def test_keys_are_fetched_from_a_provider_and_taken_back_there(
         token = provider.token("vision")
         await door.answers(token, OK)
         assert door.called()[-1]["team"] == "vision"
-        assert (await door.ask("ServerLive", LIVE, door.token("vision")))[0] == NOBODY
+        assert await door.alive(door.token("vision")) == NOBODY
         late = provider.token("late")
         await door.answers(late, OK)
         provider.keys.revoke("vision")
         await door.answers(token, NOBODY)
-        assert (await door.ask("ServerLive", LIVE, late))[0] == OK
+        assert await door.alive(late) == OK
 
 
 async def test_keys_of_a_provider_that_nobody_vouches_for_are_not_taken(
@@ -145,7 +128,7 @@ async def test_keys_of_a_provider_that_nobody_vouches_for_are_not_taken(
 ) -> None:
     trustme.CA().cert_pem.write_to_path(tmp_path / "others.pem")
     async with provided(triton, tmp_path, ca=tmp_path / "others.pem") as (door, provider):
-        code, words, _ = await door.ask("ServerLive", LIVE, provider.token("vision"))
+        code, words = await door.ask("ServerLive", LIVE, provider.token("vision"))
         assert code == NOBODY
         assert "Jwks remote fetch is failed" in words
 
@@ -153,17 +136,14 @@ async def test_keys_of_a_provider_that_nobody_vouches_for_are_not_taken(
 async def test_a_certificate_is_renewed_while_the_door_runs(
     triton: TritonServer, tmp_path: Path
 ) -> None:
-    door = Door(tmp_path, triton)
-    token = door.token("vision")
-    door.server.start()
-    try:
+    async with opened(tmp_path, triton) as door:
+        token = door.token("vision")
         await door.answers(token, OK)
-        host, port = door.target.split(":")
-        context = ssl.create_default_context(cafile=str(door.authority.certificate))
+        tls = door.tls
 
         def served() -> int:
-            with socket.create_connection((host, int(port)), timeout=60) as plain:
-                with context.wrap_socket(plain, server_hostname="localhost") as secure:
+            with socket.create_connection(door.address, timeout=60) as plain:
+                with tls.wrap_socket(plain, server_hostname="localhost") as secure:
                     der = secure.getpeercert(binary_form=True)
             assert der is not None
             return x509.load_der_x509_certificate(der).serial_number
@@ -172,6 +152,4 @@ async def test_a_certificate_is_renewed_while_the_door_runs(
         door.authority.server.unlink()
         door.authority.renew_certificate(("localhost", "127.0.0.1"))
         await until(lambda: served() != before)
-        assert (await door.ask("ServerLive", LIVE, token))[0] == OK
-    finally:
-        door.server.stop()
+        assert await door.alive(token) == OK

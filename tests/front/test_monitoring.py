@@ -13,23 +13,18 @@ import pytest
 
 from editjudge.base.probes import probe_inputs
 from editjudge.panel import Panel
-from editjudge.v1 import judge_pb2_grpc
-from editjudge_services.gateway.http import serve_http
-from editjudge_services.gateway.options import ServiceOptions
-from editjudge_services.gateway.server import serve_grpc
-from editjudge_services.gateway.service import JudgeService
 from editjudge_services.runtime.process import fetch
 from editjudge_services.runtime.triton_server import TritonServer
 
 from ..fakes.rate_limits import RateLimits
-from ..judge_service import ASKED, asking, png, priced, scripted_judge
+from ..judge_service import ASKED, asking, paying, png
 from ..k8s.chart import TOOLS, rendered
 from ..k8s.prometheus import Target, answers, lacking, prometheus
 from ..k8s.queries import about, absent, plain, queries
 from ..k8s.rules import of
 from ..k8s.test_chart import BASE, MONITORED
 from ..patience import patience
-from .test_front import LIVE, Door
+from .door import OK, Door, before, opened, score
 
 pytestmark = pytest.mark.triton
 _NO_PROMETHEUS = lacking() or ("" if (TOOLS / "bin" / "helm").is_file() else "no helm")
@@ -49,45 +44,33 @@ class Platform:
 
     async def score(self) -> grpc.StatusCode:
         """Have an edit judged that is another than all before."""
-        door = self.door
-        credentials = grpc.ssl_channel_credentials(door.authority.certificate.read_bytes())
-        metadata = [("authorization", f"Bearer {door.token('vision')}")]
-        async with grpc.aio.secure_channel(door.target, credentials) as channel:
-            request = asking(ASKED, edited=png(next(self._edits)))
-            call = judge_pb2_grpc.JudgeServiceStub(channel).Score(request, metadata=metadata)
-            return await call.code()
+        request = asking(ASKED, edited=png(next(self._edits)))
+        async with self.door.channel() as channel:
+            return await score(channel, self.door.metadata("vision"), request)
 
     async def traffic(self) -> None:
         """Something of everything: judged, answered, refused and over the limits."""
         await asyncio.gather(*(self.score() for _ in range(4)))  # there is room for two
-        await self.door.ask("ServerLive", LIVE, None)
+        await self.door.alive(None)
         busy = self.door.token("busy")
-        await asyncio.gather(*(self.door.ask("ServerLive", LIVE, busy) for _ in range(10)))
+        await asyncio.gather(*(self.door.alive(busy) for _ in range(10)))
         async with Panel(self.door.settings(self.door.token("vision"))) as panel:
             await panel.call("quality.piqe", probe_inputs("quality"))
 
 
 @contextlib.asynccontextmanager
 async def platform(triton: TritonServer, folder: Path) -> AsyncIterator[Platform]:
-    scripted = scripted_judge()
     async with contextlib.AsyncExitStack() as stack:
-        vllm = await stack.enter_async_context(scripted.serving())
         limits = contextlib.AsyncExitStack()
         rate_limits = await limits.enter_async_context(RateLimits().serving())
         stack.push_async_callback(limits.aclose)
-        room = ServiceOptions(edits=2, edits_of_one=2)
-        service = await stack.enter_async_context(JudgeService(priced(vllm), room))
-        web = await stack.enter_async_context(serve_http(service, "127.0.0.1", 0, 1))
-        at = await stack.enter_async_context(serve_grpc(service, "127.0.0.1:0", drain=1))
-        judge = {"addresses": [at], "json_addresses": [web.removeprefix("http://")]}
-        door = Door(folder, triton, gateway=judge, token_limits={"service": rate_limits})
-        for team in ("vision", "busy"):
-            door.token(team)
-        await asyncio.to_thread(door.server.start)
-        stack.push_async_callback(asyncio.to_thread, door.server.stop)
-        there = Platform(door, triton, web)
+        _, served = await stack.enter_async_context(paying(edits=2, edits_of_one=2))
+        more = {"gateway": before(served), "token_limits": {"service": rate_limits}}
+        teams = ("vision", "busy")
+        door = await stack.enter_async_context(opened(folder, triton, teams=teams, **more))
+        there = Platform(door, triton, served.web)
         # What counts tokens fails once, for the counter of that.
-        assert await there.score() == grpc.StatusCode.OK
+        assert await there.score() == OK
         await limits.aclose()
         await there.score()
         await stack.enter_async_context(RateLimits().serving(rate_limits))
@@ -119,7 +102,6 @@ async def test_every_query_is_answered_where_there_was_traffic(
         if not query.condition and about(query.text) <= here
     }
     assert len(left) > 30
-    (tmp_path / "door").mkdir()
     async with platform(triton, tmp_path / "door") as there:
         with prometheus(tmp_path, there.targets, rules()) as server:
             end = asyncio.get_running_loop().time() + patience(60)

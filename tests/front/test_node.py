@@ -18,7 +18,7 @@ from editjudge.base.item import Edit
 from editjudge_services.runtime.triton_server import TritonServer
 
 from ..judge_service import png
-from .test_front import Door, judging_behind
+from .door import Door, judging_behind
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("@grpc/grpc-js@1.14.7", "@grpc/proto-loader@0.8.1")

@@ -6,19 +6,16 @@ import asyncio
 import contextlib
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import grpc
 
 from editjudge.v1 import judge_pb2 as pb
-from editjudge.v1 import judge_pb2_grpc
 
-from ..fakes.judge import ScriptedJudge
 from ..fakes.otlp import Spans
 from ..patience import patience, until
-from .test_front import Door
+from .door import OK, Door, judged, score
 
 MB = 1024 * 1024
 HEAP = 128 * MB
@@ -26,33 +23,7 @@ SENT_AT_ONCE = 16 * MB
 PICTURE, INSTRUCTION = b"a picture of nobody", "paint the fence green"
 
 
-@contextlib.asynccontextmanager
-async def judged(folder: Path, **more: Any) -> AsyncIterator[Door]:
-    """A door before a Judge service that answers at once."""
-    async with ScriptedJudge().serving() as at:
-        door = Door(folder, triton={}, gateway={"addresses": [at]}, **more)
-        for team in ("vision", "audio", "hostile"):
-            door.token(team)
-        await asyncio.to_thread(door.server.start)
-        try:
-            yield door
-        finally:
-            await asyncio.to_thread(door.server.stop)
-
-
-@contextlib.asynccontextmanager
-async def asking(door: Door, team: str) -> AsyncIterator[Any]:
-    """How a team asks for a score, over a connection of its own."""
-    credentials = grpc.ssl_channel_credentials(door.authority.certificate.read_bytes())
-    metadata = [("authorization", f"Bearer {door.token(team)}")]
-    own = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_send_message_length", -1)]
-    async with grpc.aio.secure_channel(door.target, credentials, own) as channel:
-        stub = judge_pb2_grpc.JudgeServiceStub(channel)
-
-        async def ask(request: pb.ScoreRequest) -> grpc.StatusCode:
-            return await stub.Score(request, metadata=metadata, timeout=60).code()
-
-        yield ask
+TEAMS = ("vision", "audio", "hostile")
 
 
 def edit(size: int = 0) -> pb.ScoreRequest:
@@ -63,9 +34,12 @@ def edit(size: int = 0) -> pb.ScoreRequest:
 
 async def test_spans_have_the_team_and_no_token_picture_or_instruction(tmp_path: Path) -> None:
     received = Spans()
-    async with received.serving() as at, judged(tmp_path, otlp=at, trace_percent=100) as door:
-        async with asking(door, "vision") as ask:
-            assert await ask(edit()) == grpc.StatusCode.OK
+    async with (
+        received.serving() as at,
+        judged(tmp_path, otlp=at, trace_percent=100) as (door, _),
+        door.channel() as channel,
+    ):
+        assert await score(channel, door.metadata("vision"), edit()) == OK
         await until(lambda: len(received.spans) >= 2)
     calls = [span for span in received.spans if any(_is_team(a, "vision") for a in span.attributes)]
     assert calls
@@ -100,10 +74,8 @@ class Hoarder:
 
     async def _connection(self) -> None:
         path = "/editjudge.v1.JudgeService/Score"
-        credentials = grpc.ssl_channel_credentials(self._door.authority.certificate.read_bytes())
-        metadata = [("authorization", f"Bearer {self._door.token('hostile')}")]
-        own = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_send_message_length", -1)]
-        async with grpc.aio.secure_channel(self._door.target, credentials, own) as channel:
+        metadata = self._door.metadata("hostile")
+        async with self._door.channel() as channel:
 
             async def body() -> None:
                 call = channel.stream_unary(path)(metadata=metadata, timeout=60)
@@ -120,9 +92,8 @@ class Hoarder:
 async def test_a_team_that_fills_the_door_is_cut_and_the_others_go_on(tmp_path: Path) -> None:
     # Now and then a door's heap stays full while it is attacked. Another door then decides.
     for name in ("first", "second"):
-        (folder := tmp_path / name).mkdir()
         try:
-            await _fill(folder)
+            await _fill(tmp_path / name)
         except TimeoutError:
             if name == "second":
                 raise
@@ -132,16 +103,17 @@ async def test_a_team_that_fills_the_door_is_cut_and_the_others_go_on(tmp_path: 
 
 async def _fill(folder: Path) -> None:
     limits = {"request_bytes": 64 * MB, "heap_bytes": HEAP}
-    async with judged(folder, limits=limits) as door:
+    async with judged(folder, teams=TEAMS, limits=limits) as (door, _):
         before = resident(door.server.pid)
         hoarder = Hoarder(door)
         attack = asyncio.create_task(hoarder.act())
         largest = 0
-        async with asking(door, "vision") as ours, asking(door, "audio") as theirs:
+        async with door.channel() as ours, door.channel() as theirs:
+            asking = (ours, door.metadata("vision")), (theirs, door.metadata("audio"))
             await until(lambda: hoarder.answers)
             for _ in range(30):
-                for ask in (ours, theirs):
-                    await _answered(ask)
+                for channel, metadata in asking:
+                    await _answered(channel, metadata)
                 largest = max(largest, resident(door.server.pid))
         attack.cancel()
         await asyncio.gather(attack, return_exceptions=True)
@@ -153,10 +125,10 @@ async def _fill(folder: Path) -> None:
     assert reached == {"vision", "audio"}
 
 
-async def _answered(ask: Any) -> None:
+async def _answered(channel: Any, metadata: Any) -> None:
     """Asked again as every client does; what is full now is not full for long."""
     began = time.monotonic()
-    while await ask(edit(MB)) != grpc.StatusCode.OK:
+    while await score(channel, metadata, edit(MB)) != OK:
         if time.monotonic() - began > patience(60):
             raise TimeoutError("never answered")
         await asyncio.sleep(0.1)
