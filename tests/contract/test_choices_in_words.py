@@ -3,40 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
 
-from editjudge.answers.scores import ScoreField, Scores
 from editjudge.answers.texts import Option
 from editjudge.app.doctor import check_services
 from editjudge.base.config import JudgeEndpoint, Settings
 from editjudge.base.errors import Abstention
-from editjudge.panel import Panel
-from editjudge.panel.judge import Judge
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.panel.words import FIRMER
 from editjudge.storage.ledger import Ledger
 
 from ..fakes.openai import Fault, ScriptedOpenAi, bound_to, choices_of, problem, reply
+from . import panels
+from .panels import CONTRACT, SAID, YES_NO
 
-YES_NO = ("Yes", "No")
 PROMPT = Prompt("judge", (Text("Is the vase gone? Answer with one word, Yes or No."),))
 DECLINED = "I'm sorry, but I can't assist with that request."
 LONG = "This image cannot be judged, since it shows a person."
 UNSUPPORTED = problem(400, "response_format of type json_schema is not supported")
 
 
-@asynccontextmanager
-async def judge_of(
-    server: ScriptedOpenAi, ledger: Ledger | None = None, **settings: Any
-) -> AsyncIterator[Judge]:
-    async with server.serving() as url:
-        endpoint = JudgeEndpoint(url=url, **{"logprobs": "never", **settings})
-        async with Panel(Settings(judges={"judge": endpoint}), ledger=ledger) as panel:
-            yield panel.judge("generalist.judge")
+judge_of = partial(panels.judge_of, logprobs="never")
 
 
 def text_of(asked: dict[str, Any]) -> str:
@@ -131,9 +121,9 @@ async def test_options_are_asked_for_in_the_same_form(contract: Option) -> None:
 
 
 async def test_other_forms_still_say_what_was_wrong() -> None:
-    server = ScriptedOpenAi(reply("4"), reply('{"reasoning": "x", "s": 4}'))
+    server = ScriptedOpenAi(reply("4"), reply(SAID))
     async with judge_of(server) as judge:
-        await judge.answer(PROMPT, Scores(fields=(ScoreField("s", 1, 5),)))
+        await judge.answer(PROMPT, CONTRACT)
     assert "What was wrong with it: no JSON object" in text_of(server.requests[1])
 
 
@@ -154,15 +144,13 @@ async def test_a_server_that_can_is_held_to_the_choices(
         assert judge.identity.facts["bound"] == "choices"
     assert said.value.probabilities == {"Yes": 0.0, "No": 1.0}
     assert (said.value.method, said.evidence["method"]) == ("bound", "bound")
-    asked = server.requests[-1]
-    assert field in asked
+    asked = server.requests[-1][field]
     if owner == "vllm":
-        assert asked[field] == {"choice": ["Yes", "No"]}
-    else:
-        form = asked[field]["json_schema"]
-        assert form["strict"]
-        assert form["schema"]["type"] == "object", "no other is allowed at the top"
-        assert form["schema"]["properties"] == {"choice": {"type": "string", "enum": [*YES_NO]}}
+        assert asked == {"choice": ["Yes", "No"]}
+        return
+    form = asked["json_schema"]
+    assert (form["strict"], form["schema"]["type"]) == (True, "object"), "no other is allowed"
+    assert form["schema"]["properties"] == {"choice": {"type": "string", "enum": [*YES_NO]}}
 
 
 @pytest.mark.parametrize(
