@@ -18,11 +18,10 @@ from editjudge_services.runtime.triton_server import TritonServer
 
 from ..fakes.rate_limits import RateLimits
 from ..judge_service import ASKED, asking, paying, png
-from ..k8s.chart import TOOLS, rendered
+from ..k8s.chart import TOOLS, based
 from ..k8s.prometheus import Target, answers, lacking, prometheus
 from ..k8s.queries import about, absent, plain, queries
 from ..k8s.rules import of
-from ..k8s.test_chart import BASE, MONITORED
 from ..patience import patience
 from .door import OK, Door, before, opened, score
 
@@ -87,7 +86,7 @@ async def test_the_front_door_has_what_it_is_asked(triton: TritonServer, tmp_pat
 
 def rules() -> Any:
     """Of the chart, for a release with the servers that are here."""
-    (rule,) = of(rendered(values={**BASE, **MONITORED}), "PrometheusRule")
+    (rule,) = of(based("monitored"), "PrometheusRule")
     return rule["spec"]
 
 

@@ -12,9 +12,8 @@ from editjudge.app.doctor import check_services
 from editjudge.base.config import Settings
 from editjudge.base.identity import ServiceName
 
-from ..k8s.chart import TOOLS, Object, rendered
+from ..k8s.chart import PARTS, TOOLS, Object, filled, rendered
 from ..k8s.rules import containers, workloads
-from ..k8s.test_chart import REVISION, ROOM, SOURCE
 from .conftest import PYTHON, Pair
 
 pytestmark = pytest.mark.skipif(
@@ -67,7 +66,7 @@ def read(parser: str, things: list[Object]) -> dict[str, Any]:
 
 
 def test_vllm_takes_the_arguments_of_the_chart() -> None:
-    things = rendered("production", values={"vllm.servers.judge.source.revision": REVISION})
+    things = filled("production")
     told = read(_HTTP, things)
     assert told.keys() == {"artimuse", "judge", "q-insight"}
     assert told["judge"]["tensor_parallel_size"] == 2
@@ -82,7 +81,7 @@ def test_vllm_takes_the_arguments_of_the_chart() -> None:
 
 
 def test_vllm_takes_those_of_its_own_protocol() -> None:
-    server = {"source": SOURCE, "resources": ROOM, "gpus": 0, "protocol": "grpc"}
+    server = {**PARTS["server"], "gpus": 0, "protocol": "grpc"}
     things = rendered(
         values={"vllm.servers.own": server, "judge.vllm": "own", "front.kind": "none"}
     )
