@@ -9,7 +9,7 @@ import json
 import os
 import socket
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ from editjudge.base.config import Settings, load_settings
 from editjudge.base.item import Edit
 from editjudge.cli import main
 from editjudge.gateway.messages import make_score_request
-from editjudge.panel.calls import CallRecord
 from editjudge.storage.ledger import Ledger
 from editjudge.storage.store import RunStore
 from editjudge.v1 import judge_pb2 as pb
@@ -46,13 +45,11 @@ JUDGES = ("--judge", "judge", "--judge", "second", "--rounds", 2)
 
 
 @asynccontextmanager
-async def service(
-    settings: Settings, options: ServiceOptions | None = None
-) -> AsyncIterator[tuple[JudgeService, str]]:
-    """A Judge service in this process, and its address for clients."""
-    async with JudgeService(settings, options) as service:
-        async with serve_grpc(service, "127.0.0.1:0", drain=5) as address:
-            yield service, f"grpc://{address}"
+async def service(settings: Settings, **options: Any) -> AsyncIterator[str]:
+    """The address of a Judge service in this process; what is served stays as it is found."""
+    still = JudgeService(settings, ServiceOptions(**options), discovery_seconds=3600)
+    async with still, serve_grpc(still, "127.0.0.1:0", drain=5) as address:
+        yield f"grpc://{address}"
 
 
 async def ran(*arguments: Any) -> tuple[int, Any]:
@@ -72,23 +69,17 @@ async def told(*arguments: Any) -> tuple[int, str]:
     return await asyncio.to_thread(run)
 
 
-def judges(said: Iterable[CallRecord]) -> list[dict[str, Any]]:
-    """What they said; what it cost is of whoever paid."""
-    return [one.model_dump(exclude={"cost"}) for one in said if one.prompt is not None]
-
-
 def kept(folder: Path) -> dict[tuple[str, str, str], Any]:
-    """All verdicts of a run, as they are stored."""
-
-    def rows() -> Iterator[tuple[tuple[str, str, str], Any]]:
-        with RunStore.open(folder, read_only=True) as store:
-            for model in store.header.outputs:
-                for one in store.verdicts(model):
-                    verdict = one.verdict.model_dump(exclude={"calls"})
-                    told = one.signature, one.versions, judges(one.replies)
-                    yield (one.item, model, one.dimension), (verdict, *told)
-
-    return dict(rows())
+    """All verdicts of a run, as they are stored; what they cost is of whoever paid."""
+    rows = {}
+    with RunStore.open(folder, read_only=True) as store:
+        for model in store.header.outputs:
+            for one in store.verdicts(model):
+                verdict = one.verdict.model_dump(exclude={"calls"})
+                asked = (reply for reply in one.replies if reply.prompt is not None)
+                said = [reply.model_dump(exclude={"cost"}) for reply in asked]
+                rows[one.item, model, one.dimension] = verdict, one.signature, one.versions, said
+    return rows
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
@@ -100,7 +91,7 @@ async def test_a_run_through_the_service_is_the_run_by_direct_calls(
     arguments = case.arguments(tmp_path)
     async with served(tmp_path, case.models) as config:
         direct = await ran(*arguments, *JUDGES, "--out", tmp_path / "direct", "--config", config)
-        async with service(load_settings(config)) as (_, url):
+        async with service(load_settings(config)) as url:
             out = tmp_path / "through"
             through = await ran(*arguments, *JUDGES, "--out", out, "--gateway", url)
     assert through[0] == direct[0]
@@ -121,25 +112,24 @@ FEW = 18
 """Edits of the small run that are sent: one output is missing, one is no picture."""
 
 
+CORE = next(case for case in CASES if case.name == "core")
+
+
 @asynccontextmanager
-async def small(folder: Path, **changed: Any) -> AsyncIterator[tuple[list[Any], Settings]]:
+async def small(folder: Path) -> AsyncIterator[tuple[list[Any], Settings]]:
     """A run of pixels and one judge: what a command is asked, and the settings of a service."""
     folder.mkdir(exist_ok=True)
-    case = next(case for case in CASES if case.name == "core")
-    arguments = [*case.arguments(folder), *ASKED]
+    arguments = [*CORE.arguments(folder), *ASKED]
     async with served(folder, ()) as config:
-        yield arguments, load_settings(config).model_copy(update=changed)
+        yield arguments, load_settings(config)
 
 
 @asynccontextmanager
 async def scripted(folder: Path) -> AsyncIterator[tuple[list[Any], ScriptedService, str]]:
     """The small run, and a service that tests may change."""
     options = ServiceOptions(cache=folder / "calls")
-    async with (
-        small(folder) as (arguments, settings),
-        JudgeService(settings, options) as judge_service,
-    ):
-        service = ScriptedService(judge_service)
+    async with small(folder) as (arguments, settings), JudgeService(settings, options) as real:
+        service = ScriptedService(real)
         async with service.serving() as url:
             yield [*arguments, "--out", folder / "run"], service, url
 
@@ -160,7 +150,7 @@ def config(folder: Path, url: str, **more: Any) -> Path:
 
 async def test_a_service_without_room_is_waited_for(tmp_path: Path) -> None:
     async with small(tmp_path) as (arguments, settings):
-        async with service(settings, ServiceOptions(edits=1, edits_of_one=1)) as (_, url):
+        async with service(settings, edits=1, edits_of_one=1) as url:
             code, events = await ran(*arguments, "--out", tmp_path / "run", "--gateway", url)
     assert code == 0, events[-1]["first_failure"]
     assert set(statuses(tmp_path / "run")) == {"scored", "unscored"}
@@ -179,9 +169,8 @@ async def test_a_service_that_restarts_in_the_middle_is_waited_for(tmp_path: Pat
 
             first.scores = goes
             async with first.serving() as url:
-                running = asyncio.create_task(
-                    ran(*arguments, "--out", tmp_path / "run", "--gateway", url)
-                )
+                asked = [*arguments, "--out", tmp_path / "run", "--gateway", url]
+                running = asyncio.create_task(ran(*asked))
                 await until(lambda: gone.is_set() or running.done())
             second = ScriptedService(service)
             async with second.serving(int(url.rpartition(":")[2])):
@@ -343,8 +332,7 @@ async def test_what_is_no_answer_is_a_failure_and_no_number(how: str, tmp_path: 
 
 async def test_a_service_that_becomes_another_meanwhile_signs_as_what_it_is(tmp_path: Path) -> None:
     """Its panel is asked anew where a signature is not the expected one."""
-    case = next(case for case in CASES if case.name == "core")
-    arguments = [*case.arguments(tmp_path), "--dimension", "core.quality.piqe"]
+    arguments = [*CORE.arguments(tmp_path), "--dimension", "core.quality.piqe"]
     triton = Specialists(("quality_piqe",))
     async with triton.serving() as url:
         settings = Settings.model_validate({"endpoints": {"a": {"url": url}}})
@@ -407,23 +395,31 @@ async def test_what_is_known_there_costs_nothing(tmp_path: Path) -> None:
     assert kept(tmp_path / "again") == kept(tmp_path / "run")
 
 
-async def test_costs_that_nobody_tells_cannot_be_limited(tmp_path: Path) -> None:
+REFUSED = [
+    (("--max-cost", "5"), "tells no costs of generalist.judge"),
+    (("--judge", "third"), "generalist.third cannot be used: the Judge service at"),
+    # What the service decides.
+    (("--endpoint", "grpc://127.0.0.1:1"), "--endpoint"),
+    (("--generalist", "http://127.0.0.1:1/v1"), "--judge"),
+    (("--ledger", "calls"), "--ledger"),
+    (("--retry", "unscored"), "--retry"),
+]
+
+
+@pytest.mark.parametrize(("flags", "named"), REFUSED, ids=[flags[0] for flags, _ in REFUSED])
+async def test_what_cannot_be_asked_of_a_service_is_refused_before_anything_is_sent(
+    flags: tuple[str, ...], named: str, tmp_path: Path
+) -> None:
     def unpriced(panel: pb.GetPanelResponse) -> None:
         for service in panel.services:
             service.priced = False
 
     async with scripted(tmp_path) as (arguments, service, url):
         service.panels = unpriced
-        code, said = await told("run", *arguments, "--gateway", url, "--max-cost", 5)
+        code, said = await told("run", *arguments, "--gateway", url, *flags)
     assert code == 2
-    assert "tells no costs of generalist.judge" in said
-
-
-async def test_a_judge_that_is_not_there_is_named(tmp_path: Path) -> None:
-    async with scripted(tmp_path) as (arguments, _, url):
-        code, said = await told("run", *arguments, "--gateway", url, "--judge", "third")
-    assert code == 2
-    assert "generalist.third cannot be used: the Judge service at" in said
+    assert named in said
+    assert not service.asked
 
 
 async def test_a_thin_client_asks_for_no_more_than_the_deadline_of_an_edit(tmp_path: Path) -> None:
@@ -434,20 +430,27 @@ async def test_a_thin_client_asks_for_no_more_than_the_deadline_of_an_edit(tmp_p
     assert all(0 < left < 78 for left in service.deadlines), service.deadlines
 
 
+async def scored(folder: Path, *asked: Any) -> tuple[Any, Any]:
+    """What `score` says by direct calls and through a service."""
+    async with small(folder) as (_, settings), service(settings) as url:
+        ways = ("--config", folder / "editjudge.toml"), ("--gateway", url)
+        command = ("score", "--instruction", "x", *asked)
+        (_, direct), (_, far) = [
+            await asyncio.to_thread(spoken, *command, *way, "--json") for way in ways
+        ]
+    assert far["verdicts"] == direct["verdicts"]
+    return direct, far
+
+
 async def test_a_picture_of_another_kind_than_its_name_says_is_judged_alike(
     tmp_path: Path,
 ) -> None:
     """A judge is never shown such a file as it is."""
-    Pil.fromarray(np.full((24, 32, 3), 90, np.uint8)).save(tmp_path / "jpeg.png", "JPEG")
-    edit = ["--source", tmp_path / "jpeg.png", "--edited", tmp_path / "jpeg.png"]
-    asked = [*edit, "--instruction", "x", *ASKED]
-    async with small(tmp_path) as (_, settings), service(settings) as (_, url):
-        file = tmp_path / "editjudge.toml"
-        direct = await asyncio.to_thread(spoken, "score", *asked, "--config", file, "--json")
-        far = await asyncio.to_thread(spoken, "score", *asked, "--gateway", url, "--json")
-    assert any(verdict["calls"] for verdict in far[1]["verdicts"])
-    assert far[1]["verdicts"] == direct[1]["verdicts"]
-    assert far[1]["sample"] == direct[1]["sample"]
+    file = tmp_path / "jpeg.png"
+    Pil.fromarray(np.full((24, 32, 3), 90, np.uint8)).save(file, "JPEG")
+    direct, far = await scored(tmp_path, "--source", file, "--edited", file, *ASKED)
+    assert any(verdict["calls"] for verdict in far["verdicts"])
+    assert far["sample"] == direct["sample"]
 
 
 async def test_a_service_is_told_names_of_files_and_no_folders(tmp_path: Path) -> None:
@@ -460,14 +463,9 @@ async def test_a_service_is_told_names_of_files_and_no_folders(tmp_path: Path) -
     sent = make_score_request(made, (), pb.Protocol()).edit
     names = [picture.name for picture in (*sent.sources, sent.edited, sent.mask)]
     assert names == ["source.png", "edited.png", "mask.png"]
-    asked = ["--source", source, "--edited", edited, "--mask", mask, "--instruction", "x"]
-    asked += ["--dimension", "core.psnr.*"]
-    async with small(tmp_path) as (_, settings), service(settings) as (_, url):
-        file = tmp_path / "editjudge.toml"
-        direct = await asyncio.to_thread(spoken, "score", *asked, "--config", file, "--json")
-        far = await asyncio.to_thread(spoken, "score", *asked, "--gateway", url, "--json")
-    assert far[1]["verdicts"] == direct[1]["verdicts"]
-    assert str(tmp_path) not in str(far[1]["verdicts"])
+    asked = ["--source", source, "--edited", edited, "--mask", mask]
+    _, far = await scored(tmp_path, *asked, "--dimension", "core.psnr.*")
+    assert str(tmp_path) not in str(far["verdicts"])
 
 
 async def test_a_service_that_never_was_there_is_not_waited_for(tmp_path: Path) -> None:
@@ -530,25 +528,6 @@ async def test_doctor_says_who_judges_and_whom_it_lets_in(tmp_path: Path) -> Non
         assert code == 1
         assert "Jwt is not" in only["problem"]
         assert only["fix"]
-
-
-CONTRADICTIONS = [
-    (("--endpoint", "grpc://127.0.0.1:1"), "--endpoint"),
-    (("--generalist", "http://127.0.0.1:1/v1"), "--judge"),
-    (("--ledger", "calls"), "--ledger"),
-    (("--retry", "unscored"), "--retry"),
-]
-
-
-@pytest.mark.parametrize(("flags", "named"), CONTRADICTIONS, ids=[n for _, n in CONTRADICTIONS])
-async def test_what_the_service_decides_is_refused_beside_it(
-    flags: tuple[str, ...], named: str, tmp_path: Path
-) -> None:
-    async with scripted(tmp_path) as (arguments, service, url):
-        code, said = await told("run", *arguments, "--gateway", url, *flags)
-    assert code == 2
-    assert named in said
-    assert not service.asked
 
 
 async def test_a_dry_run_says_through_whom_and_calls_nobody(tmp_path: Path) -> None:
