@@ -1,4 +1,3 @@
-import numpy as np
 import pytest
 import torch
 from PIL import Image as Pil
@@ -9,46 +8,32 @@ from editjudge_services.ocr.got_reader import GotReader, cut_loop, find_loop
 from editjudge_services.ocr.got_service import GotOcr
 from editjudge_services.ocr.recipe import RECIPES
 from editjudge_services.runtime.specialist import Request
-from editjudge_services.zoo.artefact import RECORD, Artefact
-from editjudge_services.zoo.export import hash_files
+from editjudge_services.zoo.artefact import checkpoint_dir, load_artefact
+from editjudge_services.zoo.export import export
+from editjudge_services.zoo.manifest import find_entry
+
+from .builders import load, smooth
 
 transformers = pytest.importorskip("transformers")
 # So small networks lose more to waiting for other threads than they gain.
 torch.set_num_threads(1)
 pytestmark = pytest.mark.filterwarnings("ignore:builtin type .* has no __module__")
 
-RECIPE = RECIPES["got-ocr2"]
+(ENTRY,) = ENTRIES = ("got-ocr2",)
 SHORT = 10
 
 
-def picture(seed, height=90, width=130):
-    small = np.random.default_rng(seed).integers(0, 256, (9, 13, 3), dtype=np.uint8)
-    return np.asarray(Pil.fromarray(small).resize((width, height), Pil.Resampling.BICUBIC))
+PICTURES = [smooth(1), smooth(2, 200, 60), smooth(3, 256, 256)]
 
 
-PICTURES = [picture(1), picture(2, 200, 60), picture(3, 256, 256)]
+@pytest.fixture(scope="module")
+def reader():
+    return GotReader.from_folder(load_artefact(ENTRY, "fp32").folder, SHORT)
 
 
-@pytest.fixture(scope="session")
-def models(tmp_path_factory):
-    """A models folder with the tiny checkpoint and its exports."""
-    folder = tmp_path_factory.mktemp("got") / "got-ocr2"
-    RECIPE.make_untrained(folder / "checkpoint")
-    exports = {}
-    for precision in RECIPE.precisions:
-        (folder / precision).mkdir()
-        exports[precision] = RECIPE.export(folder / "checkpoint", folder / precision, precision)
-    return folder, exports
-
-
-@pytest.fixture(scope="session")
-def reader(models):
-    return GotReader.from_folder(models[0] / "fp32", SHORT)
-
-
-@pytest.fixture(scope="session")
-def processor(models):
-    checkpoint = models[0] / "checkpoint"
+@pytest.fixture(scope="module")
+def processor():
+    checkpoint = checkpoint_dir(ENTRY)
     return transformers.GotOcr2Processor(
         transformers.GotOcr2ImageProcessorPil(size={"height": 256, "width": 256}),
         transformers.PreTrainedTokenizerFast.from_pretrained(checkpoint),
@@ -148,32 +133,20 @@ def test_loops(text, unit, kept):
     assert bytes(cut_loop(tokens)).decode() == kept
 
 
-def test_exports_are_close_to_their_source(models):
-    folder, exports = models
-    assert exports["fp32"].largest_difference == 0
-    assert 0 < exports["bf16"].largest_difference < exports["bf16"].tolerance
-    assert GotReader.from_folder(folder / "bf16").network.dtype == torch.bfloat16
+def test_exports_are_close_to_their_source():
+    assert load_artefact(ENTRY, "fp32").parity.largest_difference == 0
+    half = export(find_entry(ENTRY), "bf16")
+    assert 0 < half.parity.largest_difference < half.parity.tolerance
+    assert GotReader.from_folder(half.folder).network.dtype == torch.bfloat16
 
 
 def test_other_folders_are_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"config\.json is missing"):
-        RECIPE.export(tmp_path, tmp_path, "fp32")
+        RECIPES[ENTRY].export(tmp_path, tmp_path, "fp32")
 
 
-def test_the_service_answers_as_its_contract_says(models, monkeypatch):
-    folder, exports = models
-    monkeypatch.setenv("EDITJUDGE_MODELS_DIR", str(folder.parent))
-    artefact = Artefact(
-        entry="got-ocr2",
-        precision="fp32",
-        source="untrained",
-        untrained=True,
-        files={k: v for k, v in hash_files(folder / "fp32").items() if k != "artefact.json"},
-        parity=exports["fp32"],
-    )
-    (artefact.folder / RECORD).write_text(artefact.model_dump_json())
-    specialist = GotOcr()
-    specialist.load(artefact.identity)
+def test_the_service_answers_as_its_contract_says():
+    specialist = load(GotOcr)
     specialist._reader = says(specialist._reader, "SALE", "50 %")
     answers = specialist.infer([Request({"IMAGE": one}) for one in PICTURES[:2]])
     assert [answer["TEXT"] for answer in answers] == ["SALE", "50 %"]
@@ -182,4 +155,4 @@ def test_the_service_answers_as_its_contract_says(models, monkeypatch):
         assert answer["BOXES"].shape == (0, 4, 2)
         assert answer["CONFIDENCE"].shape == (0,)
     with pytest.raises(RuntimeError, match="sha256:other"):
-        GotOcr().load({**artefact.identity, "weights": "sha256:other"})
+        GotOcr().load({**load_artefact(ENTRY, "fp32").identity, "weights": "sha256:other"})

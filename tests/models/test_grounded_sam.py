@@ -8,19 +8,14 @@ from PIL import Image as Pil
 from editjudge.base.contracts import SEGMENTER
 from editjudge.base.images import load_mask
 from editjudge_services.runtime.specialist import BadRequest, Request
+from editjudge_services.segmentation import masks
 from editjudge_services.segmentation.grounded_sam import GroundedSam
 from editjudge_services.segmentation.grounding_dino import select_detections
-from editjudge_services.segmentation.masks import (
-    Segmentation,
-    clean_phrase,
-    encode_png,
-    unite_masks,
-)
 from editjudge_services.segmentation.pixels import fit_shorter_edge
-from editjudge_services.segmentation.recipe import RECIPES
 from editjudge_services.segmentation.segmenter_service import GroundedSamSegmenter
-from editjudge_services.zoo.artefact import RECORD, Artefact
-from editjudge_services.zoo.export import hash_files
+from editjudge_services.zoo.artefact import checkpoint_dir, load_artefact
+
+from .builders import load, smooth
 
 transformers = pytest.importorskip("transformers")
 # transformers imports its optional SWIG-built dependencies on first use.
@@ -28,44 +23,29 @@ transformers = pytest.importorskip("transformers")
 torch.set_num_threads(1)
 pytestmark = pytest.mark.filterwarnings("ignore:builtin type .* has no __module__")
 
-RECIPE = RECIPES["grounded-sam"]
+(ENTRY,) = ENTRIES = ("grounded-sam",)
 PROMPT = "the green bus. a dog"
 
 
-def picture(seed, height=90, width=130):
-    small = np.random.default_rng(seed).integers(0, 256, (9, 13, 3), dtype=np.uint8)
-    return np.asarray(Pil.fromarray(small).resize((width, height), Pil.Resampling.BICUBIC))
-
-
-@pytest.fixture(scope="session")
-def models(tmp_path_factory):
-    """A models folder with the tiny checkpoint and its export."""
-    folder = tmp_path_factory.mktemp("grounded") / "grounded-sam"
-    RECIPE.make_untrained(folder / "checkpoint")
-    (folder / "fp32").mkdir()
-    exported = RECIPE.export(folder / "checkpoint", folder / "fp32", "fp32")
-    return folder, exported
-
-
-@pytest.fixture(scope="session")
-def network(models):
-    return GroundedSam.from_folder(models[0] / "fp32")
+@pytest.fixture(scope="module")
+def network():
+    return GroundedSam.from_folder(load_artefact(ENTRY, "fp32").folder)
 
 
 @pytest.fixture
 def fresh(network):
     """The same weights, with no image seen yet."""
-    return GroundedSam(
-        network.detector.network,
-        network.detector.tokenizer,
-        network.cutter.network,
-        **network.sizes,
-    )
+    return anew(network, **network.sizes)
 
 
-def reference(models, image, prompt):
+def anew(network, **settings):
+    parts = network.detector.network, network.detector.tokenizer, network.cutter.network
+    return GroundedSam(*parts, **settings)
+
+
+def reference(image, prompt):
     """Detections and masks by transformers' own processors."""
-    checkpoint = models[0] / "checkpoint"
+    checkpoint = checkpoint_dir(ENTRY)
     detector = transformers.GroundingDinoForObjectDetection.from_pretrained(
         checkpoint / "detector", attn_implementation="eager"
     )
@@ -91,17 +71,17 @@ def reference(models, image, prompt):
             input_boxes=cut["input_boxes"].float(),
             multimask_output=True,
         )
-    masks = sam_processor.post_process_masks(
+    cut_out = sam_processor.post_process_masks(
         decoded.pred_masks, cut["original_sizes"], cut["reshaped_input_sizes"]
     )[0]
     best = decoded.iou_scores[0].argmax(-1)
-    return found, masks[torch.arange(len(best)), best].numpy(), given, cut
+    return found, cut_out[torch.arange(len(best)), best].numpy(), given, cut
 
 
-@pytest.fixture(scope="session", params=[(90, 130), (150, 61)])
-def chain(request, models):
-    image = picture(1, *request.param)
-    return image, *reference(models, image, PROMPT + ".")
+@pytest.fixture(scope="module", params=[(90, 130), (150, 61)])
+def chain(request):
+    image = smooth(1, *request.param)
+    return image, *reference(image, PROMPT + ".")
 
 
 def test_the_chain_equals_transformers(network, chain):
@@ -136,10 +116,10 @@ def test_detector_size_equals_transformers(size):
 
 def test_a_batch_equals_one_by_one(network):
     asked = [
-        (picture(1), PROMPT, "all"),
-        (picture(2), PROMPT, "best"),
-        (picture(1), "a", "all"),
-        (picture(3, 60, 60), PROMPT, "all"),
+        (smooth(1), PROMPT, "all"),
+        (smooth(2), PROMPT, "best"),
+        (smooth(1), "a", "all"),
+        (smooth(3, 60, 60), PROMPT, "all"),
     ]
     together = network.segment_all(asked)
     for answer, one in zip(together, asked, strict=True):
@@ -170,7 +150,7 @@ LEFT, RIGHT, NONE = (np.array([row], dtype=bool) for row in ([1, 0, 0], [0, 0, 1
 
 
 @pytest.mark.parametrize(
-    ("masks", "expected"),
+    ("each", "expected"),
     [
         ([LEFT], LEFT),
         ([LEFT, RIGHT], LEFT | RIGHT),
@@ -179,8 +159,8 @@ LEFT, RIGHT, NONE = (np.array([row], dtype=bool) for row in ([1, 0, 0], [0, 0, 1
         ([], None),
     ],
 )
-def test_masks_are_joined(masks, expected):
-    np.testing.assert_array_equal(unite_masks(masks), expected)
+def test_masks_are_joined(each, expected):
+    np.testing.assert_array_equal(masks.unite_masks(each), expected)
 
 
 class Scripted:
@@ -197,7 +177,7 @@ class Scripted:
 @pytest.mark.parametrize(("select", "used"), [("best", [1]), ("all", [0, 1])])
 def test_select_with_scripted_boxes(fresh, select, used):
     fresh.detector = Scripted(0.5, 0.8)
-    image = picture(1)
+    image = smooth(1)
     answer = fresh.segment(image, "bus", select)
     each = fresh.cutter.masks(image, fresh.detector.found[0])
     np.testing.assert_array_equal(answer.mask, each[used].any(0))
@@ -206,7 +186,7 @@ def test_select_with_scripted_boxes(fresh, select, used):
 
 def test_nothing_found_is_no_mask(fresh):
     fresh.detector = Scripted()
-    answer = fresh.segment(picture(1), "bus")
+    answer = fresh.segment(smooth(1), "bus")
     assert answer.mask is None
     assert answer.outputs["MASK"] == b""
     assert answer.outputs["SCORE"].tolist() == [0.0]
@@ -214,7 +194,7 @@ def test_nothing_found_is_no_mask(fresh):
 
 
 def test_many_boxes_equal_each_alone(fresh):
-    image = picture(1)
+    image = smooth(1)
     corners = np.random.default_rng(0).uniform(0, 60, (20, 2))
     boxes = np.concatenate([corners, corners + 25], 1).astype(np.float32)
     each = np.concatenate([fresh.cutter.masks(image, box[None]) for box in boxes])
@@ -223,42 +203,37 @@ def test_many_boxes_equal_each_alone(fresh):
 
 def test_an_image_is_encoded_once(fresh):
     box = np.array([[0, 0, 40, 80]], np.float32)
-    first = fresh.cutter.masks(picture(1), box)
+    first = fresh.cutter.masks(smooth(1), box)
     assert fresh.cutter.cache.hits == 0
-    again = fresh.cutter.masks(picture(1).copy(), box)
+    again = fresh.cutter.masks(smooth(1).copy(), box)
     np.testing.assert_array_equal(first, again)
     assert fresh.cutter.cache.hits == 1
     # The same bytes in another shape are another image.
-    fresh.cutter.masks(picture(1).reshape(130, 90, 3), box)
+    fresh.cutter.masks(smooth(1).reshape(130, 90, 3), box)
     assert fresh.cutter.cache.hits == 1
 
 
 def test_the_oldest_embedding_is_forgotten(network):
-    small = GroundedSam(
-        network.detector.network,
-        network.detector.tokenizer,
-        network.cutter.network,
-        cache_size=0,
-    )
+    small = anew(network, cache_size=0)
     box = np.array([[0, 0, 40, 80]], np.float32)
     for seed in (1, 2, 1):
-        small.cutter.masks(picture(seed), box)
+        small.cutter.masks(smooth(seed), box)
     assert small.cutter.cache.hits == 0
 
 
 @pytest.mark.parametrize("prompt", ["", "  ", " . ", "..."])
 def test_an_empty_prompt_is_refused(network, prompt):
     with pytest.raises(BadRequest, match="PROMPT is empty"):
-        network.segment(picture(1), prompt)
+        network.segment(smooth(1), prompt)
 
 
 def test_a_long_prompt_is_refused(network):
     with pytest.raises(BadRequest, match="the detector reads 256"):
-        network.segment(picture(1), "dog " * 300)
+        network.segment(smooth(1), "dog " * 300)
 
 
 def test_a_phrase_is_one_line():
-    assert clean_phrase(" The  green\nbus. ") == "The green bus"
+    assert masks.clean_phrase(" The  green\nbus. ") == "The green bus"
 
 
 def test_special_tokens_in_a_prompt_are_words(network):
@@ -268,41 +243,22 @@ def test_special_tokens_in_a_prompt_are_words(network):
 
 def test_a_mask_survives_its_png():
     mask = np.random.default_rng(0).random((5, 9)) > 0.5
-    assert Pil.open(io.BytesIO(encode_png(mask))).mode == "L"
-    np.testing.assert_array_equal(load_mask(encode_png(mask), "mask").pixels, mask)
+    assert Pil.open(io.BytesIO(masks.encode_png(mask))).mode == "L"
+    np.testing.assert_array_equal(load_mask(masks.encode_png(mask), "mask").pixels, mask)
 
 
-def test_the_export_equals_its_source(models):
-    _, exported = models
-    assert exported.largest_difference == 0
+def test_the_export_equals_its_source():
+    assert load_artefact(ENTRY, "fp32").parity.largest_difference == 0
 
 
 def test_untrained_outputs_depend_on_the_image(network):
-    one, other = (network.detector.scores(picture(seed), PROMPT) for seed in (1, 2))
+    one, other = (network.detector.scores(smooth(seed), PROMPT) for seed in (1, 2))
     assert np.abs(one - other).max() > 0.01
 
 
-@pytest.fixture
-def served(models, monkeypatch):
-    folder, exported = models
-    monkeypatch.setenv("EDITJUDGE_MODELS_DIR", str(folder.parent))
-    files = {k: v for k, v in hash_files(folder / "fp32").items() if k != "artefact.json"}
-    artefact = Artefact(
-        entry="grounded-sam",
-        precision="fp32",
-        source="untrained",
-        untrained=True,
-        files=files,
-        parity=exported,
-    )
-    (artefact.folder / RECORD).write_text(artefact.model_dump_json())
-    return artefact
-
-
-def test_the_service_answers_as_its_contract_says(served):
-    specialist = GroundedSamSegmenter()
-    specialist.load(served.identity)
-    tensors = {"IMAGE": picture(1), "PROMPT": "bus"}
+def test_the_service_answers_as_its_contract_says():
+    specialist = load(GroundedSamSegmenter)
+    tensors = {"IMAGE": smooth(1), "PROMPT": "bus"}
     batch = [Request(tensors, {"select": select}) for select in ("all", "best")]
     answers = specialist.infer(batch)
     assert [set(answer) for answer in answers] == [{t.name for t in SEGMENTER.outputs}] * 2
@@ -312,10 +268,11 @@ def test_the_service_answers_as_its_contract_says(served):
         assert 0.3 < answer["SCORE"][0] <= 1
 
 
-def test_other_weights_are_refused(served):
+def test_other_weights_are_refused():
+    declared = load_artefact(ENTRY, "fp32").identity | {"weights": "sha256:other"}
     with pytest.raises(RuntimeError, match="sha256:other"):
-        GroundedSamSegmenter().load({**served.identity, "weights": "sha256:other"})
+        GroundedSamSegmenter().load(declared)
 
 
 def test_an_empty_segmentation_is_the_default():
-    assert Segmentation().boxes.shape == (0, 4)
+    assert masks.Segmentation().boxes.shape == (0, 4)

@@ -8,29 +8,19 @@ from safetensors.torch import save_file
 from torch import nn
 
 from editjudge.base.errors import Abstention, ConfigError
+from editjudge_services.perceptual import lpips_service
 from editjudge_services.perceptual.lpips_service import LpipsAlex, LpipsVgg
-from editjudge_services.perceptual.network import to_signed
+from editjudge_services.perceptual.network import to_signed, to_stretched
 from editjudge_services.perceptual.recipe import RECIPES
 from editjudge_services.perceptual.torch_lpips import make_trunk
 from editjudge_services.runtime.preprocess import black_out
 from editjudge_services.runtime.specialist import BadRequest, Request
 from editjudge_services.zoo.artefact import checkpoint_dir, load_artefact
 from editjudge_services.zoo.checkpoint import hash_files
-from editjudge_services.zoo.export import export, make_untrained
-from editjudge_services.zoo.manifest import find_entry
 
-KINDS = {kind.entry: kind for kind in (LpipsVgg, LpipsAlex)}
+from .builders import blocks, load
 
-
-@pytest.fixture(scope="module", autouse=True)
-def zoo(tmp_path_factory):
-    """Untrained trunks under the published heads, exported as the zoo does it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("EDITJUDGE_MODELS_DIR", str(tmp_path_factory.mktemp("models")))
-        for entry in KINDS:
-            make_untrained(find_entry(entry))
-            export(find_entry(entry), "fp32")
-        yield
+KINDS = ENTRIES = {kind.entry: kind for kind in (LpipsVgg, LpipsAlex)}
 
 
 @pytest.fixture(scope="module")
@@ -62,12 +52,8 @@ def entry(request):
 
 
 @pytest.fixture(scope="module")
-def specialists(zoo):
-    made = {}
-    for entry, kind in KINDS.items():
-        made[entry] = kind()
-        made[entry].load(load_artefact(entry, "fp32").identity)
-    return made
+def specialists(_zoo):
+    return {entry: load(kind) for entry, kind in KINDS.items()}
 
 
 @pytest.fixture
@@ -76,9 +62,7 @@ def specialist(entry, specialists):
 
 
 def picture(height=96, width=128, seed=0):
-    rng = np.random.default_rng(seed)
-    coarse = rng.integers(0, 256, (height // 8 + 1, width // 8 + 1, 3), dtype=np.uint8)
-    return np.ascontiguousarray(coarse.repeat(8, 0).repeat(8, 1)[:height, :width])
+    return blocks(height, width, seed)
 
 
 def asking(a, b, mask=None, region="weight"):
@@ -86,10 +70,14 @@ def asking(a, b, mask=None, region="weight"):
 
 
 def distance(specialist, *request):
-    (answer,) = specialist.infer([asking(*request)])
-    assert answer["DISTANCE"].dtype == np.float32
-    assert answer["DISTANCE"].shape == (1,)
-    return float(answer["DISTANCE"][0])
+    (value,) = distances(specialist, asking(*request))
+    return value
+
+
+def distances(specialist, *requests):
+    answers = [one["DISTANCE"] for one in specialist.infer(requests)]
+    assert {(one.dtype, one.shape) for one in answers} == {(np.dtype("float32"), (1,))}
+    return [float(one[0]) for one in answers]
 
 
 def reference(entry, a, b):
@@ -106,7 +94,7 @@ def half(height=96, width=128):
     return mask
 
 
-A, B = picture(), picture(seed=1)
+A, B, C = (picture(seed=seed) for seed in range(3))
 
 
 def equal_weights(model, theirs):
@@ -181,16 +169,11 @@ def test_an_empty_mask_has_no_distance(specialist, region):
 def test_a_batch_is_its_members(specialist, monkeypatch):
     monkeypatch.setattr("editjudge_services.perceptual.lpips_service._PIXELS_AT_ONCE", 30_000)
     other = [picture(80, 72, seed) for seed in (2, 3)]
-    requests = [
-        asking(A, B),
-        asking(*other),
-        asking(A, B, half()),
-        asking(B, A),
-        asking(A, B, half(), "zero"),
-        asking(*other, half(80, 72)),
-    ]
-    together = [one["DISTANCE"][0] for one in specialist.infer(requests)]
-    alone = [specialist.infer([one])[0]["DISTANCE"][0] for one in requests]
+    whole = [asking(A, B), asking(*other), asking(B, A)]
+    parts = [asking(A, B, half()), asking(A, B, half(), "zero"), asking(*other, half(80, 72))]
+    requests = [each for pair in zip(whole, parts, strict=True) for each in pair]
+    together = distances(specialist, *requests)
+    alone = [distances(specialist, one)[0] for one in requests]
     assert together == pytest.approx(alone, abs=1e-6)
 
 
@@ -251,3 +234,69 @@ def test_bf16_is_close_and_another_thing(entry, tmp_path):
     said = RECIPES[entry].fingerprint(folder, "bf16")
     assert said == pytest.approx(exact.fingerprint, abs=1e-2)
     assert hash_files(folder) == exact.files
+
+
+class Counting(LpipsAlex):
+    """Counts the images that its trunk sees."""
+
+    ran = 0
+
+    def load(self, identity):
+        super().load(identity)
+        taps = self._network.taps
+
+        def counted(images):
+            self.ran += len(images)
+            return taps(images)
+
+        self._network.taps = counted
+
+
+def test_a_target_runs_once_for_all_that_is_compared_with_it():
+    specialist = load(Counting)
+    first = distances(specialist, asking(A, B), asking(A, B, half(), "zero"))
+    assert specialist.ran == 4
+    assert distances(specialist, asking(A.copy(), C)) != first[:1]
+    assert specialist.ran == 5
+    again = distances(specialist, asking(A, B), asking(A, B, half(), "zero"))
+    assert again == pytest.approx(first, abs=1e-7)
+    assert specialist.ran == 7
+    changed = A.copy()
+    changed[0, 0, 0] ^= 1
+    distance(specialist, changed, B)
+    assert specialist.ran == 9
+
+
+def test_regions_of_the_map_share_one_run():
+    specialist = load(Counting)
+    _, *parts = distances(specialist, asking(A, B), asking(A, B, half()), asking(A, B, ~half()))
+    assert specialist.ran == 2
+    whole = distance(specialist, A, B, np.ones_like(half()))
+    assert sum(parts) / 2 == pytest.approx(whole, abs=1e-6)
+
+
+def test_nothing_is_kept_without_a_budget(monkeypatch):
+    monkeypatch.setenv(lpips_service.CACHE_MIB, "0")
+    specialist = load(Counting)
+    for _ in range(2):
+        distance(specialist, A, B)
+    assert specialist.ran == 4
+
+
+def test_the_released_codes_range():
+    """As it is done there: to [-1, 1], times the mask, then normalised once more."""
+    model = RECIPES["lpips-alex"].load(checkpoint_dir("lpips-alex"))
+    pair = [
+        2 * (torch.from_numpy(to_signed(x))[None] * torch.from_numpy(half())) - 1 for x in (A, B)
+    ]
+    with torch.inference_mode():
+        due = float(model(*pair)[0])
+    specialist = load(LpipsAlex)
+    got = distance(specialist, A, B, half(), "stretched")
+    assert got == pytest.approx(due, abs=1e-5)
+    assert abs(got - distance(specialist, A, B, half(), "zero")) > 1e-3
+    levels = np.arange(256, dtype=np.uint8).reshape(16, 16, 1).repeat(3, 2)
+    inside = to_stretched(levels, np.ones((16, 16), bool))
+    assert (inside.min(), inside.max()) == (-3, 1)
+    assert np.unique(to_stretched(levels, np.zeros((16, 16), bool))).tolist() == [-1]
+    assert (to_signed(levels).min(), to_signed(levels).max()) == (-1, 1)

@@ -5,12 +5,15 @@ import numpy as np
 import pypiqe
 import pytest
 import skimage.data
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from editjudge.base.errors import Abstention
 from editjudge_services.quality.piqe import compute_piqe, quality_from_piqe
+
+from ..verdicts import abstains
+from .builders import NO_PICTURES
 
 PHOTOS = {
     name: np.ascontiguousarray(getattr(skimage.data, name)()[..., :3])
@@ -29,15 +32,13 @@ def jpeg(image, quality=8):
     return cv2.imdecode(payload, cv2.IMREAD_COLOR)
 
 
-def blurred(image):
-    return cv2.GaussianBlur(image, (0, 0), 1.2)
-
-
-def dark(image):
-    return image // 5
-
-
-DAMAGE = {"none": np.copy, "noise": noisy, "jpeg": jpeg, "blur": blurred, "dark": dark}
+DAMAGE = {
+    "none": np.copy,
+    "noise": noisy,
+    "jpeg": jpeg,
+    "blur": lambda image: cv2.GaussianBlur(image, (0, 0), 1.2),
+    "dark": lambda image: image // 5,
+}
 
 
 def reference(image):
@@ -83,7 +84,6 @@ blocky = st.tuples(st.integers(1, 40), st.integers(1, 40)).flatmap(
 )
 
 
-@settings(deadline=None)
 @given(blocky)
 @example(np.zeros((16, 16, 3), np.uint8))
 def test_any_image_equals_the_reference_or_abstains(image):
@@ -99,10 +99,8 @@ def test_any_image_equals_the_reference_or_abstains(image):
 @pytest.mark.parametrize("level", [0, 1, 128, 255])
 @pytest.mark.parametrize("size", [(1, 1), (16, 16), (50, 70)])
 def test_an_even_image_has_no_measure(level, size):
-    with pytest.raises(Abstention, match="enough contrast") as raised:
+    with abstains("degenerate", "enough contrast"):
         compute_piqe(np.full((*size, 3), level, np.uint8))
-    assert raised.value.kind == "degenerate"
-    assert "\n" not in raised.value.reason
 
 
 def test_channels_are_read_as_rgb():
@@ -122,15 +120,7 @@ def test_the_image_is_left_alone():
     np.testing.assert_array_equal(image, before)
 
 
-@pytest.mark.parametrize(
-    "image",
-    [
-        np.zeros((16, 16), np.uint8),
-        np.zeros((16, 16, 4), np.uint8),
-        np.zeros((16, 16, 3), np.float32),
-        np.zeros((0, 16, 3), np.uint8),
-    ],
-)
+@pytest.mark.parametrize("image", NO_PICTURES)
 def test_other_arrays_are_refused(image):
     with pytest.raises(ValueError, match="must be uint8"):
         compute_piqe(image)
@@ -148,7 +138,6 @@ def test_quality_of_no_number_is_refused():
         quality_from_piqe(float("nan"))
 
 
-@settings(deadline=None)
 @given(st.floats(allow_nan=False), st.floats(allow_nan=False))
 def test_quality_stays_in_range_and_falls(a, b):
     low, high = sorted((a, b))

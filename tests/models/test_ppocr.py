@@ -9,7 +9,7 @@ import matplotlib
 import numpy as np
 import pytest
 import skimage.data
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw, ImageFont
 
@@ -17,6 +17,8 @@ from editjudge.base.errors import ConfigError
 from editjudge.demo import edit_jpeg
 from editjudge_services.ocr import ppocr
 from editjudge_services.ocr.ppocr import PpOcrReader, verify_weights
+
+from .builders import NO_PICTURES
 
 LATIN = Path(matplotlib.get_data_path()) / "fonts/ttf/DejaVuSans.ttf"
 # Found without importing the package, which would change matplotlib's settings.
@@ -39,9 +41,8 @@ def page(*texts, size=(512, 512), font=LATIN):
 
 
 def column(lines, height=32, **settings):
-    return page(
-        *(((40, 60 + i * height * 1.6), height, line) for i, line in enumerate(lines)), **settings
-    )
+    texts = (((40, 60 + i * height * 1.6), height, line) for i, line in enumerate(lines))
+    return page(*texts, **settings)
 
 
 def turned(image, degrees):
@@ -77,11 +78,9 @@ def rapidocr():
 
 
 def same(a, b):
-    return (
-        a.lines == b.lines
-        and a.pieces == b.pieces
-        and np.array_equal(a.boxes, b.boxes)
-        and np.array_equal(a.confidences, b.confidences)
+    arrays = ((a.boxes, b.boxes), (a.confidences, b.confidences))
+    return (a.lines, a.pieces) == (b.lines, b.pieces) and all(
+        np.array_equal(*pair) for pair in arrays
     )
 
 
@@ -127,11 +126,7 @@ def test_an_image_is_read_the_same_in_any_company(reader):
 @pytest.mark.parametrize("degrees", [0, 15, -15, 90, 180, 270])
 @pytest.mark.parametrize(
     ("lines", "settings"),
-    [
-        (PARAGRAPH, {}),
-        (JAPANESE, {"font": CJK}),
-        (("SUMMER", "SALE"), {"height": 64}),
-    ],
+    [(PARAGRAPH, {}), (JAPANESE, {"font": CJK}), (("SUMMER", "SALE"), {"height": 64})],
 )
 def test_turned_lines_keep_their_order(reader, lines, settings, degrees):
     [reading] = reader.read([turned(column(lines, **settings), degrees)])
@@ -141,12 +136,8 @@ def test_turned_lines_keep_their_order(reader, lines, settings, degrees):
 
 @pytest.mark.parametrize("degrees", [0, 15, 90, 180, 270])
 def test_words_on_one_line_go_from_left_to_right(reader, degrees):
-    image = page(
-        ((300, 194), 30, "right"),
-        ((30, 200), 30, "left"),
-        ((30, 60), 60, "Headline"),
-        ((30, 280), 30, "below the others"),
-    )
+    line = ((300, 194), 30, "right"), ((30, 200), 30, "left")
+    image = page(*line, ((30, 60), 60, "Headline"), ((30, 280), 30, "below the others"))
     [reading] = reader.read([turned(image, degrees)])
     assert reading.lines == ("Headline", "left right", "below the others")
     assert reading.pieces == ("Headline", "left", "right", "below the others")
@@ -154,15 +145,12 @@ def test_words_on_one_line_go_from_left_to_right(reader, degrees):
 
 def test_vertical_text_goes_by_columns_from_the_right(reader):
     columns = ("今日は良い天気", "東京都千代田区")
-    image = page(
-        *(
-            ((300 - 100 * column, 30 + 52 * row), 48, character)
-            for column, text in enumerate(columns)
-            for row, character in enumerate(text)
-        ),
-        font=CJK,
+    letters = (
+        ((300 - 100 * column, 30 + 52 * row), 48, character)
+        for column, text in enumerate(columns)
+        for row, character in enumerate(text)
     )
-    [reading] = reader.read([image])
+    [reading] = reader.read([page(*letters, font=CJK)])
     assert reading.lines == columns
 
 
@@ -186,20 +174,12 @@ def test_slivers_with_text_are_read(reader, quarter):
     np.testing.assert_allclose(np.ptp(reading.boxes[0], axis=0).max(), 195, atol=20)
 
 
-@pytest.mark.parametrize(
-    ("size", "level"),
-    [
-        ((1, 1), 0),
-        ((2, 2), 255),
-        ((200, 3), 128),
-        ((1, 3000), 255),
-        ((3000, 1), 255),
-        ((64, 64), 0),
-        ((512, 512), 255),
-    ],
-)
-def test_images_without_text_give_an_empty_reading(reader, size, level):
-    [reading] = reader.read([np.full((*size, 3), level, np.uint8)])
+EMPTY = [(1, 1, 0), (2, 2, 255), (200, 3, 128), (1, 3000, 255), (3000, 1, 255), (64, 64, 0)]
+
+
+@pytest.mark.parametrize(("height", "width", "level"), [*EMPTY, (512, 512, 255)])
+def test_images_without_text_give_an_empty_reading(reader, height, width, level):
+    [reading] = reader.read([np.full((height, width, 3), level, np.uint8)])
     assert (reading.text, reading.lines, reading.pieces) == ("", (), ())
     assert reading.boxes.shape == (0, 4, 2)
     assert reading.confidences.shape == (0,)
@@ -221,15 +201,7 @@ def test_the_image_is_left_alone(reader):
     np.testing.assert_array_equal(image, PAGES["paragraph"])
 
 
-@pytest.mark.parametrize(
-    "image",
-    [
-        np.zeros((16, 16), np.uint8),
-        np.zeros((16, 16, 4), np.uint8),
-        np.zeros((16, 16, 3), np.float32),
-        np.zeros((0, 16, 3), np.uint8),
-    ],
-)
+@pytest.mark.parametrize("image", NO_PICTURES)
 def test_other_arrays_are_refused_by_their_index(reader, image):
     with pytest.raises(ValueError, match="image 1 must be uint8"):
         reader.read([PAGES["strip"], image])
@@ -295,7 +267,6 @@ def layouts(draw):
     return np.array(boxes, np.float64), line_of, sorted(set(flipped))
 
 
-@settings(deadline=None)
 @given(layouts(), st.floats(-180, 180), st.randoms(use_true_random=False))
 def test_order_survives_any_turn(layout, degrees, random):
     boxes, line_of, flipped = layout

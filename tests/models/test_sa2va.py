@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +10,6 @@ from safetensors.torch import load_file, save_file
 from editjudge.base.errors import ConfigError
 from editjudge.base.images import load_mask
 from editjudge_services.runtime.specialist import BadRequest, Request
-from editjudge_services.segmentation.recipe import RECIPES
 from editjudge_services.segmentation.sa2va import Sa2Va
 from editjudge_services.segmentation.sa2va_recipe import load_published
 from editjudge_services.segmentation.sa2va_weights import (
@@ -19,41 +19,27 @@ from editjudge_services.segmentation.sa2va_weights import (
     to_sam2_state,
 )
 from editjudge_services.segmentation.segmenter_service import Sa2VaSegmenter
-from editjudge_services.zoo.artefact import RECORD, Artefact
-from editjudge_services.zoo.export import hash_files
+from editjudge_services.zoo.artefact import checkpoint_dir, load_artefact
+from editjudge_services.zoo.export import export
+from editjudge_services.zoo.manifest import find_entry
+
+from .builders import load, smooth
 
 transformers = pytest.importorskip("transformers")
 # So small networks lose more to waiting for other threads than they gain.
 torch.set_num_threads(1)
 pytestmark = pytest.mark.filterwarnings("ignore:builtin type .* has no __module__")
 
-RECIPE = RECIPES["sa2va-qwen3-vl-4b"]
+(ENTRY,) = ENTRIES = ("sa2va-qwen3-vl-4b",)
 SEG, END = "[SEG]", "<|im_end|>"
 
 
-def picture(seed, height=90, width=140):
-    small = np.random.default_rng(seed).integers(0, 256, (9, 14, 3), dtype=np.uint8)
-    return np.asarray(Pil.fromarray(small).resize((width, height), Pil.Resampling.BICUBIC))
+IMAGE = smooth(1, 90, 140)
 
 
-IMAGE = picture(1)
-
-
-@pytest.fixture(scope="session")
-def models(tmp_path_factory):
-    """A models folder with the tiny checkpoint and its exports."""
-    folder = tmp_path_factory.mktemp("sa2va") / "sa2va-qwen3-vl-4b"
-    RECIPE.make_untrained(folder / "checkpoint")
-    exports = {}
-    for precision in RECIPE.precisions:
-        (folder / precision).mkdir()
-        exports[precision] = RECIPE.export(folder / "checkpoint", folder / precision, precision)
-    return folder, exports
-
-
-@pytest.fixture(scope="session")
-def network(models):
-    return Sa2Va.from_folder(models[0] / "fp32")
+@pytest.fixture(scope="module")
+def network():
+    return Sa2Va.from_folder(load_artefact(ENTRY, "fp32").folder)
 
 
 class Says:
@@ -209,58 +195,12 @@ def test_names_there_and_back(network):
     assert all(torch.equal(back[name], ours[name]) for name in ours)
 
 
-@pytest.mark.parametrize(
-    ("theirs", "ours"),
-    [
-        ("no_mem_embed", "no_memory_embedding"),
-        ("image_encoder.trunk.pos_embed_window", "vision_encoder.backbone.pos_embed_window"),
-        (
-            "image_encoder.trunk.patch_embed.proj.bias",
-            "vision_encoder.backbone.patch_embed.projection.bias",
-        ),
-        (
-            "image_encoder.trunk.blocks.7.norm1.weight",
-            "vision_encoder.backbone.blocks.7.layer_norm1.weight",
-        ),
-        (
-            "image_encoder.trunk.blocks.7.attn.proj.weight",
-            "vision_encoder.backbone.blocks.7.attn.proj.weight",
-        ),
-        (
-            "image_encoder.trunk.blocks.44.proj.weight",
-            "vision_encoder.backbone.blocks.44.proj.weight",
-        ),
-        ("image_encoder.neck.convs.2.conv.weight", "vision_encoder.neck.convs.2.weight"),
-        ("sam_prompt_encoder.mask_downscaling.6.bias", "prompt_encoder.mask_embed.conv3.bias"),
-        ("sam_prompt_encoder.not_a_point_embed.weight", "prompt_encoder.not_a_point_embed.weight"),
-        (
-            "sam_mask_decoder.transformer.layers.1.self_attn.out_proj.bias",
-            "mask_decoder.transformer.layers.1.self_attn.o_proj.bias",
-        ),
-        (
-            "sam_mask_decoder.transformer.layers.0.mlp.layers.1.weight",
-            "mask_decoder.transformer.layers.0.mlp.proj_out.weight",
-        ),
-        (
-            "sam_mask_decoder.transformer.norm_final_attn.weight",
-            "mask_decoder.transformer.layer_norm_final_attn.weight",
-        ),
-        (
-            "sam_mask_decoder.iou_prediction_head.layers.1.weight",
-            "mask_decoder.iou_prediction_head.layers.0.weight",
-        ),
-        (
-            "sam_mask_decoder.pred_obj_score_head.layers.2.bias",
-            "mask_decoder.pred_obj_score_head.proj_out.bias",
-        ),
-        (
-            "sam_mask_decoder.output_hypernetworks_mlps.2.layers.0.weight",
-            "mask_decoder.output_hypernetworks_mlps.2.proj_in.weight",
-        ),
-        ("sam_mask_decoder.conv_s1.weight", "mask_decoder.conv_s1.weight"),
-    ],
-)
-def test_published_names(theirs, ours):
+PUBLISHED = Path(__file__).with_name("sam2_names.txt").read_text().splitlines()
+
+
+@pytest.mark.parametrize("line", PUBLISHED)
+def test_published_names(line):
+    theirs, ours = line.split(" = ")
     assert list(to_sam2_state({theirs: torch.zeros(1)})) == [ours]
 
 
@@ -292,8 +232,8 @@ def test_foreign_checkpoints_are_refused():
         split_networks({"model.x": one, "grounding_encoder.sam2_model.no_mem_embed": one})
 
 
-def test_a_missing_weight_is_refused(models, tmp_path):
-    checkpoint = models[0] / "checkpoint"
+def test_a_missing_weight_is_refused(tmp_path):
+    checkpoint = checkpoint_dir(ENTRY)
     for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
         (tmp_path / name).write_bytes((checkpoint / name).read_bytes())
     weights = load_file(checkpoint / "model.safetensors")
@@ -318,30 +258,18 @@ def test_the_large_encoder_is_one_that_transformers_can_build():
     assert 205e6 < sum(one.numel() for one in backbone.parameters()) < 220e6
 
 
-def test_exports_are_close_to_their_source(models):
-    folder, exports = models
-    assert exports["fp32"].largest_difference < 1e-5
-    assert 0 < exports["bf16"].largest_difference < exports["bf16"].tolerance
-    half = Sa2Va.from_folder(folder / "bf16")
+def test_exports_are_close_to_their_source():
+    assert load_artefact(ENTRY, "fp32").parity.largest_difference < 1e-5
+    exported = export(find_entry(ENTRY), "bf16")
+    assert 0 < exported.parity.largest_difference < exported.parity.tolerance
+    half = Sa2Va.from_folder(exported.folder)
     assert half.lmm.dtype == torch.bfloat16
     assert half.sam2.dtype == torch.float32
     assert says(half, f"{SEG}.{END}").segment(IMAGE, "the horse").mask is not None
 
 
-def test_the_service_answers_as_its_contract_says(models, monkeypatch):
-    folder, exports = models
-    monkeypatch.setenv("EDITJUDGE_MODELS_DIR", str(folder.parent))
-    artefact = Artefact(
-        entry="sa2va-qwen3-vl-4b",
-        precision="fp32",
-        source="untrained",
-        untrained=True,
-        files={k: v for k, v in hash_files(folder / "fp32").items() if k != "artefact.json"},
-        parity=exports["fp32"],
-    )
-    (artefact.folder / RECORD).write_text(artefact.model_dump_json())
-    specialist = Sa2VaSegmenter()
-    specialist.load(artefact.identity)
+def test_the_service_answers_as_its_contract_says():
+    specialist = load(Sa2VaSegmenter)
     request = Request({"IMAGE": IMAGE, "PROMPT": "the horse"}, {"select": "all"})
     for said, empty in (("None.", True), (f"{SEG}.", False)):
         specialist._network = says(specialist._network, said + END)
@@ -350,4 +278,4 @@ def test_the_service_answers_as_its_contract_says(models, monkeypatch):
         assert answer["SCORE"].shape == (1,)
     assert load_mask(answer["MASK"], "mask").region.shape == IMAGE.shape[:2]
     with pytest.raises(RuntimeError, match="sha256:other"):
-        Sa2VaSegmenter().load({**artefact.identity, "weights": "sha256:other"})
+        Sa2VaSegmenter().load({**load_artefact(ENTRY, "fp32").identity, "weights": "sha256:other"})
