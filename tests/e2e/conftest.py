@@ -67,7 +67,7 @@ def run(*arguments: str | bytes | Path, cwd: Path | None = None, **variables: st
     return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
-def here(*arguments: str | Path) -> Ran:
+def here(*arguments: object) -> Ran:
     """A command in this process: a second less, for what it says and not how it runs."""
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:

@@ -19,8 +19,7 @@ from aiohttp import web
 from ..fakes.openai import Fault, ScriptedOpenAi, reply
 from ..patience import until
 from ..unit.benchmarks.kris.made import picture, released
-from .conftest import Ran
-from .test_kris import verb
+from .conftest import Ran, here
 from .test_run import PIXELS, Data, command, process, ran
 
 ARTIFACTS, FOLLOWED = "core.editing_artifacts", "core.instruction_following"
@@ -126,7 +125,7 @@ async def test_two_judges_twice_by_hand(data: Data, tmp_path: Path) -> None:
     assert estimate.json["calls"] == {"generalist.judge": each, "generalist.second": each}
     out = asked.index("--out")
     named = ["--judge", "judge", "--judge", "second", "--rounds", REPEATS]
-    checked = verb("validate", *asked[:out], *asked[out + 2 :], *named, "--json")
+    checked = here("validate", *asked[:out], *asked[out + 2 :], *named, "--json")
     assert checked.json["calls"] == estimate.json["calls"]
     assert estimate.json["verdicts"] == COUNT * (1 + 2 * (2 * REPEATS + 1))
     assert made == [each, each]
@@ -136,7 +135,7 @@ async def test_two_judges_twice_by_hand(data: Data, tmp_path: Path) -> None:
     shares = ("0.4583 (6/6)", "0.4167 sd 0.12 (6/6)", "0.5 sd 0 (6/6)")
     assert [share in row for row, share in zip(rows, shares, strict=True)] == [True] * 3
 
-    table = verb("summary", data.out, "--json")
+    table = here("summary", data.out, "--json")
     cells = table.json["models"]["a"]
     assert cells[ARTIFACTS]["value"] == close((2.5 / 6 + 3 / 6) / 2)
     assert (cells[ARTIFACTS]["scored"], cells[ARTIFACTS]["asked"]) == (6, 6)
@@ -175,7 +174,7 @@ async def test_two_judges_twice_by_hand(data: Data, tmp_path: Path) -> None:
     assert {key[0] for key in found} == {FOLLOWED}
     assert len(found) == 4
 
-    shown = verb("summary", data.out).out
+    shown = here("summary", data.out).out
     assert re.search(
         r"mean of the judges \S+ \(judge\), \S+ \(second\), 2 rounds each; run of", shown
     )
@@ -200,30 +199,30 @@ async def test_every_verb_knows_what_one_judge_said(data: Data, tmp_path: Path) 
     assert "judges" in other.err
     ids = [f"{ARTIFACTS}@{judge}.{n}" for judge in SAID for n in (1, 2)] + [ARTIFACTS]
 
-    shown = verb("show", data.out, "set/4", "--json")
+    shown = here("show", data.out, "set/4", "--json")
     verdicts = {one["dimension"]: one["value"] for one in shown.json["edits"][0]["verdicts"]}
     assert verdicts == dict(zip(ids, [1, 0, 1, 1, 0.75], strict=True))
 
-    assert verb("export", data.out, "--format", "csv", "--out", tmp_path / "x.csv").code == 0
+    assert here("export", data.out, "--format", "csv", "--out", tmp_path / "x.csv").code == 0
     with (tmp_path / "x.csv").open(newline="") as file:
         rows = {(row["item"], row["dimension"]): row for row in csv.DictReader(file)}
     assert len(rows) == COUNT * len(ids)
     assert rows["set/4", ids[1]]["value"] in {"0", "0.0"}
 
-    changes = (await asyncio.to_thread(verb, "rescore", data.out, "--json")).json
+    changes = (await asyncio.to_thread(here, "rescore", data.out, "--json")).json
     assert {one["dimension"]: (one["changed"], one["kept"]) for one in changes} == dict.fromkeys(
         ids, (0, 0)
     )
 
-    merged = verb("merge", data.out, tmp_path / "x", "--out", tmp_path / "y")
+    merged = here("merge", data.out, tmp_path / "x", "--out", tmp_path / "y")
     assert merged.code == 2
     assert "judges" in merged.err
-    assert verb("merge", data.out, "--out", tmp_path / "z").code == 0
-    same = verb("summary", tmp_path / "z", "--json").json
-    assert same["judges"] == verb("summary", data.out, "--json").json["judges"]
+    assert here("merge", data.out, "--out", tmp_path / "z").code == 0
+    same = here("summary", tmp_path / "z", "--json").json
+    assert same["judges"] == here("summary", data.out, "--json").json["judges"]
 
     # The usual judge, once, has a table without more.
-    plain = verb("summary", tmp_path / "x", "--json").json
+    plain = here("summary", tmp_path / "x", "--json").json
     assert plain["judges"] == {}
     assert plain["rounds"] == 1
     assert plain["agreement"] == []
@@ -246,7 +245,7 @@ async def test_killed_it_goes_on_with_every_replica(data: Data, tmp_path: Path) 
             started.send_signal(signal.SIGKILL)
             await asyncio.to_thread(started.communicate)
         assert made() < 2 * calls
-        partly = verb("summary", data.out, "--json").json
+        partly = here("summary", data.out, "--json").json
         for server in servers:
             server.seconds = 0.0
         done = await ran("run", *data.arguments(*asked), *more)
@@ -275,7 +274,7 @@ async def test_where_one_judge_fails_there_is_no_mean(data: Data, tmp_path: Path
     async with judges(tmp_path, **says) as (flags, servers):
         run = ["run", *data.arguments(ARTIFACTS), *flags, "--rounds", REPEATS]
         done = await ran(*run)
-        table = verb("summary", data.out, "--json")
+        table = here("summary", data.out, "--json")
         made = len(servers[1].requests)
         broken = False
         fixed = await ran(*run)
@@ -297,7 +296,7 @@ async def test_where_one_judge_fails_there_is_no_mean(data: Data, tmp_path: Path
     assert found[ARTIFACTS, "judge", "equal"] == (close(5 / 6), 6)
     assert fixed.code == 0, fixed.err
     assert len(servers[1].requests) - made == REPEATS, "only what failed"
-    again = verb("summary", data.out, "--json").json["models"]["a"][ARTIFACTS]
+    again = here("summary", data.out, "--json").json["models"]["a"][ARTIFACTS]
     assert again["counts"] == {"scored": 5, "unscored": 1}
 
 
@@ -354,7 +353,7 @@ async def test_a_papers_table_by_two_judges(tmp_path: Path) -> None:
         assert done.code == 0, done.err
         made = [len(server.requests) for server in servers]
     assert made == [3 * 3 * 3] * 2
-    table = verb("summary", out, "--json")
+    table = here("summary", out, "--json")
     column = "kris.natural_science.knowledge_plausibility"
     one, two = (table.json["judges"]["ours"][name] for name in ("judge", "second"))
     # Knowledge 3, 4, 5 beside 5, in percent; 4 beside 1, which what is not followed gives.
@@ -381,7 +380,7 @@ async def test_a_papers_table_by_two_judges(tmp_path: Path) -> None:
     assert by_name["kris.visual_quality", 2]["kappa"]["value"] is None
     known = by_name["kris.knowledge_plausibility", 2]
     assert known["mean_absolute_difference"]["value"] == close((1 + 0 + 1 + 3 * 4) / 6)
-    shown = verb("summary", out).out
+    shown = here("summary", out).out
     assert re.search(r"62\.50( ±\S+)? sd 6\.25 \(2/2\)", shown), shown
     assert re.search(r"│ {3}judge +│ +87.50 sd 12.50 \(2/2\)", shown)
     assert "a judge gives every edit the same value" in shown

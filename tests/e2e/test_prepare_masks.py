@@ -19,7 +19,7 @@ from editjudge.benchmarks.registry import load_dimensions
 
 from ..fakes.grpc_server import Failure
 from ..fakes.triton import ScriptedTriton
-from .test_kris import verb
+from .conftest import here
 from .test_prepare import SIZE, Set, Writer, counts, prepared, written
 from .test_prepare import data as data
 
@@ -145,7 +145,7 @@ async def test_masks_for_other_benchmarks_items(data: Set, tmp_path: Path) -> No
                 assert line == one | found | subject
             assert [line["mask_shows"] for line in made] == ["edited", "kept"]
             items = data.out / "items.jsonl"
-            well = verb("validate", name, "--data", items, "--outputs", f"m={outputs}", "--json")
+            well = here("validate", name, "--data", items, "--outputs", f"m={outputs}", "--json")
             assert well.code == 0, well.out
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ..fakes.triton import ScriptedTriton
-from .test_gie import Gie
-from .test_kris import verb
+from ..golden import cases
+from .conftest import here
 from .test_run import LEVELS, PIXELS, Data, Slow, _says, command, data, events, judged_by, ran
 
 __all__ = ["data"]
@@ -79,23 +79,23 @@ async def test_what_was_not_served_is_told_by_every_verb(data: Data) -> None:
     assert done.code == 0, done.err
     assert "1 dimension needs models that are not served: editjudge summary" in done.out
     assert CLIP not in done.out
-    table = verb("summary", data.out, "--json")
+    table = here("summary", data.out, "--json")
     assert table.json["models"]["a"][CLIP]["counts"] == {"not_served": 2}
     assert table.json["models"]["a"][CLIP]["reason"] == "nothing scored"
-    told = verb("summary", data.out)
+    told = here("summary", data.out)
     assert "1 number needs models that are not served" in told.out
     assert CLIP not in told.out
-    named = verb("summary", data.out, "--unserved").out
+    named = here("summary", data.out, "--unserved").out
     assert re.search(rf"- clip\.vit_b_32: .*: {re.escape(CLIP)}\n", named), named
-    listed = verb("summary", data.out, "--unserved", "--json").json["unserved"]
+    listed = here("summary", data.out, "--unserved", "--json").json["unserved"]
     assert list(listed.values()) == [[CLIP]]
     assert table.json["unserved"] is None
     assert "quality.piqe" not in told.out, "no number rests on it"
-    shown = verb("show", data.out, "set/1", "--json")
+    shown = here("show", data.out, "set/1", "--json")
     assert list(shown.json["not_served"]) == [CLIP]
-    assert f"{CLIP}: not served" in verb("show", data.out, "set/1").out
+    assert f"{CLIP}: not served" in here("show", data.out, "set/1").out
     file = data.folder / "verdicts.csv"
-    assert verb("export", data.out, "--format", "csv", "--out", file).code == 0
+    assert here("export", data.out, "--format", "csv", "--out", file).code == 0
     lines = file.read_text().splitlines()
     rows = [one for one in csv.DictReader(lines) if one["status"] == "not_served"]
     assert [(one["dimension"], one["item"]) for one in rows] == [(CLIP, "")]
@@ -168,19 +168,20 @@ def test_its_table_can_be_read_at_any_width(data: Data) -> None:
 
 
 def test_the_roots_of_a_run_are_kept(tmp_path: Path) -> None:
-    gie, out = Gie(tmp_path), tmp_path / "run"
-    lists = tmp_path / "lists"
+    made, out = cases.gie(tmp_path), tmp_path / "run"
+    data, lists = made.data.parent, tmp_path / "lists"
     lists.mkdir()
-    listed = gie.file.rename(lists / gie.file.name)
-    given = [*gie.arguments("copy", data=listed), "--dimension", "gie.ssim", "--out", out]
-    root = os.path.relpath(gie.file.parent)
+    listed = made.data.rename(lists / made.data.name)
+    outputs = ("--outputs", f"theirs={tmp_path / 'theirs'}", "--out", out)
+    given = ["gie", "--data", listed, *outputs, "--dimension", "gie.ssim"]
+    root = os.path.relpath(data)
     first = command("run", *given, "--root", f"/={root}")
     assert first.code == 0, first.err
     again = command("run", *given)
     assert again.code == 0, again.err
     assert "nothing was left to judge" in again.err
-    assert verb("rescore", out, "--json").code == 0
-    same = command("run", *given, "--root", f"/={gie.file.parent}")
+    assert here("rescore", out, "--json").code == 0
+    same = command("run", *given, "--root", f"/={data}")
     assert "--root differs" not in same.err
-    copy = shutil.copytree(gie.file.parent, tmp_path / "copied")
+    copy = shutil.copytree(data, tmp_path / "copied")
     assert "--root differs" in command("run", *given, "--root", f"/={copy}").err

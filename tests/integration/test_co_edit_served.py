@@ -9,30 +9,35 @@ import pytest
 
 from editjudge_services.runtime.triton_server import TritonServer
 
-from ..e2e.test_co_edit import LINES, SCORES, Judge
-from ..e2e.test_kris import verb
+from ..e2e.conftest import here
 from ..e2e.test_run import command
-from ..unit.benchmarks.co_edit.made import picture, written
+from ..golden import cases
+from ..golden.services import Judge
 from .test_run_served import requests
 
 pytestmark = [pytest.mark.triton, pytest.mark.timeout(400)]
 
 
+EMPTY = {"empty.png", "full.png"}
+"""Masks of nothing and of all: there is no number inside or outside them."""
+
+
 async def test_every_item_is_covered_and_asked_once(stack: TritonServer, tmp_path: Path) -> None:
-    data = written(tmp_path / "data", LINES)
-    for seed, item in enumerate(SCORES):
-        picture(tmp_path / "ours" / f"{item}.png", 20 + seed)
-    out = tmp_path / "run"
-    judge = Judge()
+    made, out, judge = cases.co_edit(tmp_path), tmp_path / "run", Judge("model", refuses=False)
+    lines = [line for line in made.data.read_text().splitlines() if not EMPTY & {*line.split('"')}]
+    made.data.write_text("\n".join(lines))
+    for seed, file in enumerate(made.outputs.values(), 20):
+        cases.drawn(tmp_path / "ours" / file, seed, (24, 16))
     async with judge.serving() as url:
-        run = ["co_edit", "--data", data, "--outputs", f"ours={tmp_path / 'ours'}", "--out", out]
+        run = ["co_edit", "--data", made.data, "--outputs", f"ours={tmp_path / 'ours'}"]
+        run += ["--out", out]
         run += ["--generalist", url, "--endpoint", stack.url]
         done = await asyncio.to_thread(command, "run", *run)
         assert done.code == 0, done.err
-        asked, served = len(judge.asked), requests(stack)
+        asked, served = len(judge.requests), requests(stack)
         assert (await asyncio.to_thread(command, "run", *run)).code == 0
-        assert (len(judge.asked), requests(stack)) == (asked, served)
-    table = verb("summary", out, "--json").json
+        assert (len(judge.requests), requests(stack)) == (asked, served)
+    table = here("summary", out, "--json").json
     cells = table["models"]["ours"]
     less = {name: c["counts"] for name, c in cells.items() if c["scored"] < c["asked"]}
     assert less == {}

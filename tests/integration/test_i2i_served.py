@@ -28,15 +28,15 @@ from editjudge.panel import Panel
 from editjudge.scorers.judge_scorer import JUDGE
 from editjudge.scorers.region_similarity import RegionSimilarity
 from editjudge.scorers.similarity import FeatureSimilarity
-from editjudge.storage.store import RunStore
+from editjudge.storage.store import RunStore, StoredVerdict
 from editjudge_services.runtime.triton_server import TritonServer
 from editjudge_services.segmentation.masks import encode_png
 
-from ..e2e.test_i2i import ALL, ITEMS, I2i
-from ..e2e.test_i2i import Judge as ScriptedJudge
-from ..e2e.test_kris import cells, verb
+from ..e2e.conftest import here
 from ..e2e.test_run import command
+from ..fakes.openai import reply
 from ..fakes.transport import ScriptedTransport, scripted_judge, seen
+from ..golden import cases, services
 from .test_run_served import requests
 
 pytestmark = [pytest.mark.triton, pytest.mark.timeout(400)]
@@ -133,26 +133,59 @@ SIGNED = REGIONS | {"i2i.me.subject_extraction_composition"}
 """Those that may be below 0: the last one is a product with one of the regions."""
 
 
-def served_items() -> list[dict[str, Any]]:
-    """Two of each track, which ask every dimension that can be scored here."""
-    found = []
-    for one in ITEMS:
-        asked = one.get("dimensions") or usual(TRACKS[one["task"]], target_text=False, hint=False)
-        found.append(one | {"dimensions": [name for name in asked if name not in UNSERVED]})
-    return found
+COMMANDS: dict[str, list[Any]] = {
+    "Find every place where the edited image differs": ["left part"],
+    "should look the same in the edited image?": ["left part", "right part"],
+    "take over without any change": [{"source_index": 1, "phrase": "left part"}],
+    "and show again": [{"source_index": n, "phrase": "left part"} for n in (0, 1)],
+    "make them recognisable": [
+        {"source_index": 0, "phrase": "right part"},
+        {"source_index": 1, "phrase": "left part"},
+    ],
+}
+"""By a phrase of each prompt that no other one has: the regions that the judge names."""
 
 
-class Photographs(I2i):
-    """Pictures in which random masks of two phrases differ by more than a pixel or two."""
+class Judge(services.Judge):
+    """Names the regions of `COMMANDS`; one item preserves nothing."""
 
-    SOURCE, OUTPUT = (128, 96), (120, 96)
+    def said(self) -> dict[str, Any]:
+        text = services.text_of(self.requests[-1])
+        for phrase, commands in COMMANDS.items():
+            if phrase in text:
+                lost = "without any change" in phrase and "do me-plain" in text
+                return reply(json.dumps({"commands": [] if lost else commands}))
+        return super().said()
+
+
+def written(folder: Path) -> list[Any]:
+    """Two items of each track, which ask every dimension that can be scored here.
+
+    In pictures of this size random masks of two phrases differ by more than a pixel or two.
+    """
+    made, items = cases.i2i(folder), []
+    for line in map(json.loads, made.data.read_text().splitlines()):
+        asked = line.get("dimensions") or usual(TRACKS[line["task"]], target_text=False, hint=False)
+        names = [name for name in asked if name not in UNSERVED]
+        if line["id"].endswith(("full", "plain")):
+            items.append(json.dumps(line | {"dimensions": names}))
+            for seed, model in enumerate(MODELS, 10 * len(items)):
+                cases.drawn(folder / model / f"{line['id']}.png", seed, (120, 96))
+    for seed, name in enumerate(("source", "other")):
+        cases.drawn(folder / "data" / f"{name}.png", seed, (128, 96))
+    made.data.write_text("\n".join(items))
+    outputs = [part for m in MODELS for part in ("--outputs", f"{m}={folder / m}")]
+    return ["i2i", "--data", made.data, *outputs]
+
+
+MODELS = ("ours", "theirs")
 
 
 async def test_a_whole_run_is_scored_and_asks_once(stack: TritonServer, tmp_path: Path) -> None:
-    i2i, answering = Photographs(tmp_path, served_items(), "ours", "theirs"), ScriptedJudge()
+    answering, out = Judge("model-judge", refuses=False), tmp_path / "run"
     async with answering.serving() as url:
         servers = ["--generalist", url, "--endpoint", stack.url]
-        run = ["run", *i2i.arguments, "--out", i2i.out, *servers]
+        run = ["run", *written(tmp_path), "--out", out, *servers]
         before = requests(stack)
         done = await asyncio.to_thread(command, *run)
         assert done.code == 0, done.err
@@ -162,21 +195,22 @@ async def test_a_whole_run_is_scored_and_asks_once(stack: TritonServer, tmp_path
     assert again.code == 0, again.err
     assert (len(answering.requests), requests(stack)) == made
 
-    table = verb("summary", i2i.out, "--json")
-    for model in i2i.models:
-        row = cells(table, model)
-        for name in (f"i2i.{t}.{n}" for t, names in ALL.items() for n in set(names) - UNSERVED):
-            value, scored, asked = row[name]
-            assert scored == asked > 0, f"full coverage of {name}"
-            assert value is not None
-            assert (-1 if name in SIGNED else 0) <= value <= 1, name
-    _regions_are_shown(i2i)
-    _masks_are_of_the_phrase_and_the_picture(i2i)
-
-
-def _regions_are_shown(i2i: I2i) -> None:
-    with RunStore.open(i2i.out, read_only=True) as store:
+    table = here("summary", out, "--json").json["models"]
+    for model in MODELS:
+        row = {name: one for name, one in table[model].items() if "_less_" not in name}
+        judged = {name for name, one in row.items() if one["scored"]}
+        assert {f"i2i.{t}.image_quality" for t in ("se", "me")} & judged == set()
+        assert judged >= REGIONS | SIGNED
+        for name in judged:
+            assert row[name]["scored"] == row[name]["asked"], f"full coverage of {name}"
+            assert (-1 if name in SIGNED else 0) <= row[name]["value"] <= 1, name
+    with RunStore.open(out, read_only=True) as store:
         found = [one for one in store.verdicts() if one.dimension in REGIONS]
+    _regions_are_shown(found)
+    _masks_are_of_the_phrase_and_the_picture(found)
+
+
+def _regions_are_shown(found: list[StoredVerdict]) -> None:
     scored = [(one, one.verdict) for one in found if isinstance(one.verdict, Score)]
     # By its commands, one of the two multi-image items preserves nothing.
     assert (len(scored), len(found)) == (2 * 8, 2 * 9)
@@ -195,14 +229,19 @@ def _regions_are_shown(i2i: I2i) -> None:
             assert ("score" in region["source"]) == ("source" in sides)
 
 
-def _masks_are_of_the_phrase_and_the_picture(i2i: I2i) -> None:
+def _masks_are_of_the_phrase_and_the_picture(found: list[StoredVerdict]) -> None:
+    def regions(model: str, dimension: str) -> Any:
+        place = (model, "se-full", dimension)
+        (one,) = (v for v in found if (v.model, v.item, v.dimension) == place)
+        return one.verdict.evidence["regions"]  # type: ignore[union-attr]
+
     edited = []
-    for model in i2i.models:
-        left, right = i2i.evidence(model, "se-full", SUBJECTS).evidence["regions"]
+    for model in MODELS:
+        left, right = regions(model, SUBJECTS)
         assert (left["command"], right["command"]) == ("left part", "right part")
         assert left["source"]["mask"] != right["source"]["mask"]
         edited.append(left["edited"]["mask"])
-        (outside,) = i2i.evidence(model, "se-full", OUTSIDE).evidence["regions"]
+        (outside,) = regions(model, OUTSIDE)
         assert outside["command"] == "left part"
         both = left["edited"]["share"] + outside["edited"]["share"]
         assert both == pytest.approx(1, abs=2e-6), "one of them is inverted"
