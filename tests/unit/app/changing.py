@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -10,11 +9,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image as Pil
 
 import editjudge
 from editjudge import RunResult, RunSpec, RunView
+from editjudge.benchmarks.cell import Cell
 from editjudge.engine.events import NoteEvent, RunEvent
+
+from ...small_data import make_spec
 
 DIMENSIONS = ("core.psnr.source.whole", "core.psnr.source.outside", "core.psnr.target.inside")
 LEVELS = "core.instruction_following"
@@ -23,14 +24,8 @@ DAY = 86_400 * 10**9
 Folder = Callable[[Path], None]
 
 
-def save(path: Path, pixels: NDArray[np.uint8]) -> None:
-    """As BMP, whose size says nothing of its content."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Pil.fromarray(pixels).save(path, format="BMP")
-
-
 def noise(seed: int, *shape: int) -> NDArray[np.uint8]:
-    return np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
+    return np.random.default_rng(seed).integers(0, 256, shape or (8, 12, 3), dtype=np.uint8)
 
 
 def half(*, left: bool) -> NDArray[np.uint8]:
@@ -39,31 +34,23 @@ def half(*, left: bool) -> NDArray[np.uint8]:
     return mask if left else 255 - mask
 
 
-def write(folder: Path, lines: list[dict[str, Any]]) -> None:
-    (folder / "data" / "items.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
-
-
-def lines_of(folder: Path) -> list[dict[str, Any]]:
-    text = (folder / "data" / "items.jsonl").read_text()
-    return [json.loads(line) for line in text.splitlines()]
-
-
 def spec(folder: Path, **given: Any) -> RunSpec:
-    asked: dict[str, Any] = {
-        "benchmark": "core",
-        "data": folder / "data",
-        "outputs": {"ours": folder / "ours"},
-        "dimensions": DIMENSIONS,
-    }
-    return RunSpec(**{**asked, **given})
+    return make_spec(folder, **{"data": folder / "data", "dimensions": DIMENSIONS, **given})
 
 
-def values(out: Path) -> dict[tuple[str, str, str], float]:
+def values(out: Path, *dimensions: str) -> dict[tuple[str, str, str], Any]:
     with RunView(out) as view:
         return {
-            (one.item, one.model, one.dimension): one.verdict.value  # type: ignore[union-attr]
+            (one.item, one.model, one.dimension): getattr(one.verdict, "value", one.verdict)
             for one in view.verdicts()
+            if one.dimension in dimensions or not dimensions
         }
+
+
+def cells(folder: Path, model: str = "ours") -> list[Cell]:
+    """The row of a model in the table of the run."""
+    with RunView(folder / "run") as view:
+        return list(view.results().models[model].values())
 
 
 def again(folder: Path, *, out: str = "run", **given: Any) -> tuple[RunResult, list[str]]:
@@ -73,9 +60,19 @@ def again(folder: Path, *, out: str = "run", **given: Any) -> tuple[RunResult, l
     return result, [one.text for one in said if isinstance(one, NoteEvent)]
 
 
-def rewritten(path: Path, data: bytes, times: os.stat_result | None = None) -> None:
+def judged_anew(folder: Path, **given: Any) -> int:
+    """How many edits the same command judges now."""
+    return again(folder, **given)[0].last_event.edits
+
+
+def is_like_a_fresh_run(folder: Path, **given: Any) -> bool:
+    again(folder, out="fresh", **given)
+    return values(folder / "run") == values(folder / "fresh")
+
+
+def rewritten(path: Path, data: bytes) -> None:
     """Write into a file that is there, and give it its old times."""
-    times = times or path.stat()
+    times = path.stat()
     with path.open("r+b") as file:
         file.truncate()
         file.write(data)

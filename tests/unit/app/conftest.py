@@ -10,14 +10,8 @@ import pytest
 
 from editjudge.base import file_states
 
-from .changing import (
-    COUNT,
-    DAY,
-    half,
-    noise,
-    save,
-    write,
-)
+from ...small_data import save_picture, write_items
+from .changing import COUNT, DAY, half, noise
 
 
 @pytest.fixture(params=["right", "a day ahead"])
@@ -47,21 +41,20 @@ def folder(tmp_path: Path) -> Path:
     """Items with sources of their own, one for two of them; outputs, and others beside them."""
     lines = []
     for index in range(COUNT):
-        source = f"sources/{index // 2}.bmp"
-        save(tmp_path / "data" / source, noise(index // 2, 8, 12, 3))
-        save(tmp_path / "data" / f"masks/{index}.bmp", half(left=True))
-        save(tmp_path / "data" / f"targets/{index}.bmp", noise(10 + index, 8, 12, 3))
-        save(tmp_path / "v1" / f"{index}.bmp", noise(20 + index, 8, 12, 3))
-        save(tmp_path / "v2" / f"{index}.bmp", noise(30 + index, 8, 12, 3))
-        lines.append(
-            {
-                "id": str(index),
-                "instruction": f"edit {index}",
-                "source": source,
-                "mask": f"masks/{index}.bmp",
-                "target": f"targets/{index}.bmp",
-            }
-        )
-    write(tmp_path, lines)
+        fields = {
+            "source": f"sources/{index // 2}.bmp",
+            "mask": f"masks/{index}.bmp",
+            "target": f"targets/{index}.bmp",
+        }
+        for name, picture in (
+            (f"data/{fields['source']}", noise(index // 2)),
+            (f"data/{fields['mask']}", half(left=True)),
+            (f"data/{fields['target']}", noise(10 + index)),
+            (f"v1/{index}.bmp", noise(20 + index)),
+            (f"v2/{index}.bmp", noise(30 + index)),
+        ):
+            save_picture(tmp_path / name, picture)  # a BMP, whose size says nothing of its content
+        lines.append({"instruction": f"edit {index}", **fields})
+    write_items(tmp_path / "data", lines)
     (tmp_path / "ours").symlink_to("v1")
     return tmp_path

@@ -10,16 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from editjudge.app.agreement import (
-    Statistic,
-    agreement,
-    inter_judge_agreement,
-    intra_judge_agreement,
-    kappa,
-    mean_absolute_difference,
-    spearman,
-    standard_deviation,
-)
+from editjudge.app import agreement as module
+from editjudge.app.agreement import Statistic, agreement, kappa, spearman, standard_deviation
 
 SCALE = st.integers(1, 5).map(float)
 REAL = st.floats(-1e3, 1e3, allow_nan=False).map(lambda x: round(x, 6))
@@ -86,19 +78,19 @@ def test_figures_do_not_depend_on_order_and_have_bounds(pairs: list[tuple[float,
 
     swapped = [(b, a) for a, b in reversed(pairs)]
     for two_valued in (True, False):
-        got = inter_judge_agreement(pairs, two_valued=two_valued)
-        for name, figure in inter_judge_agreement(swapped, two_valued=two_valued).items():
+        got = module.inter_judge_agreement(pairs, two_valued=two_valued)
+        for name, figure in module.inter_judge_agreement(swapped, two_valued=two_valued).items():
             assert close(figure, got[name])
     for figure, low in ((agreement(pairs), 0), (kappa(pairs), -1), (spearman(pairs), -1)):
         assert figure.value is None or low <= figure.value <= 1
-    assert 0 <= (mean_absolute_difference(pairs).value or 0.0) <= 4
+    assert 0 <= (module.mean_absolute_difference(pairs).value or 0.0) <= 4
 
 
 @given(st.lists(SCALE, min_size=1))
 def test_a_judge_agrees_with_its_double(values: list[float]) -> None:
     pairs = [(value, value) for value in values]
     assert agreement(pairs).value == 1
-    assert mean_absolute_difference(pairs).value == 0
+    assert module.mean_absolute_difference(pairs).value == 0
     constant = len(set(values)) == 1
     assert kappa(pairs).value == (None if constant else 1)
     assert spearman(pairs).value == (None if constant else pytest.approx(1))
@@ -106,25 +98,22 @@ def test_a_judge_agrees_with_its_double(values: list[float]) -> None:
 
 @given(st.lists(REAL, min_size=2, max_size=30))
 def test_the_standard_deviation_is_the_samples(values: list[float]) -> None:
-    got = standard_deviation(values)
-    assert got == pytest.approx(statistics.stdev(values), rel=1e-9, abs=1e-12)
-    assert got == pytest.approx(float(np.std(values, ddof=1)), rel=1e-9, abs=1e-9)
-
-
-def test_one_value_has_no_spread() -> None:
-    assert standard_deviation([3.0]) is None
-    assert standard_deviation([]) is None
+    due = statistics.stdev(values)
+    assert standard_deviation(values) == pytest.approx(due, rel=1e-9, abs=1e-12)
+    assert standard_deviation([3.0]) is standard_deviation([]) is None
 
 
 def test_rounds_by_hand() -> None:
-    got = intra_judge_agreement([(1, 1, 1), (1, 2, 3), (0.1 + 0.2, 0.3, 0.3), (4, 4, 5)])
+    got = module.intra_judge_agreement([(1, 1, 1), (1, 2, 3), (0.1 + 0.2, 0.3, 0.3), (4, 4, 5)])
     assert got["equal"] == Statistic(0.5)
     assert got["standard_deviation"].value == pytest.approx((1 + math.sqrt(1 / 3)) / 4)
 
 
 @pytest.mark.parametrize("two_valued", [True, False])
 def test_without_edits_there_is_a_reason_and_no_number(two_valued: bool) -> None:
-    figures = inter_judge_agreement([], two_valued=two_valued) | intra_judge_agreement([])
+    figures = module.inter_judge_agreement(
+        [], two_valued=two_valued
+    ) | module.intra_judge_agreement([])
     assert len(figures) == 4
     for figure in figures.values():
         assert figure == Statistic(None, "no edit has all the values")

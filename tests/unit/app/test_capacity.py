@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
 from editjudge.cli import main
+
+from ...small_data import save_picture, write_items
 
 PAGE = (Path(__file__).parents[3] / "docs" / "capacity.md").read_text()
 SUMS = re.findall(
@@ -25,16 +25,10 @@ def test_the_estimate_is_what_the_command_prints(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "out" / "ours").mkdir(parents=True)
-    black = Image.new("RGB", (1024, 1024))
-    black.save("source.png", compress_level=1)
-    lines = []
+    save_picture(tmp_path / "s.png", (1024, 1024))
     for index in range(EDITS):
-        name = f"out/ours/{index}.png"
-        Path(name).hardlink_to("source.png")
-        item = {"id": str(index), "instruction": "make the cup on the table red"}
-        lines.append(json.dumps({**item, "source": "source.png"}))
-    Path("items.jsonl").write_text("\n".join(lines))
+        save_picture(tmp_path / "out" / "ours" / f"{index}.png", (1024, 1024))
+    write_items(tmp_path, [{"instruction": "make the cup on the table red"}] * EDITS)
     (shown,) = re.findall(r"```console\n\$ editjudge (.*?[^\\])\n(.*?)```", PAGE, re.DOTALL)
     with pytest.raises(SystemExit) as ended:
         main(shlex.split(shown[0].replace("\\\n", " ")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +15,6 @@ from editjudge.app import comparison as module
 from editjudge.app.column_values import ColumnValues
 from editjudge.app.comparison import ModelComparison
 from editjudge.app.intervals import with_intervals
-from editjudge.app.spec import ResolvedSpec, RunSpec
 from editjudge.benchmarks.column import Column, Composite, Mean, WeightedMean
 from editjudge.benchmarks.tabulation import Tabulation
 from editjudge.cli.compare import describe_comparison
@@ -23,9 +22,9 @@ from editjudge.stats.clusters import Floats
 from editjudge.stats.paired_comparison import compare as compare_values
 from editjudge.stats.paired_comparison import holm
 
+from .test_comparison import compare_on
 from .test_intervals import X, Y, row
 
-PSNR = "core.psnr.source.whole"
 CLAIM = re.compile(
     r"(\w) beats (\w) by (\S+) dB(?: \[(\S+), (\S+)\]| by every source)"
     r" on core\.psnr\.source\.whole;"
@@ -37,30 +36,17 @@ ONE_LUCKY = [0.5] * 11 + [60.0]
 """A gain on every source, nearly all of it on one."""
 
 
-def told(gains: Sequence[float], clusters: Sequence[int]) -> tuple[ModelComparison, list[str]]:
-    """What `compare` says of B, which is better than A by these gains."""
-    dimension = ResolvedSpec(RunSpec(benchmark="core", data=Path(), outputs={})).dimensions_by_id[
-        PSNR
-    ]
-    first, second = (
-        module._ModelNumbers(
-            {PSNR: {str(n): module._Score(20 + one, "", is_imputed=False) for n, one in each}}
-        )
-        for each in (enumerate(np.zeros(len(gains))), enumerate(gains))
-    )
-    of_items = {str(n): cluster for n, cluster in enumerate(clusters)}
-    rows = tuple(module._adjust_for_all([module._compare_on(dimension, first, second, of_items)]))
+def told(gains: Sequence[float], clusters: Sequence[int]) -> tuple[Any, list[str]]:
+    """What is found on PSNR where B is better than A by these gains, and what `compare` says."""
+    first = {str(n): (20.0, "", False) for n, _ in enumerate(gains)}
+    second = {str(n): (20 + gain, "", False) for n, gain in enumerate(gains)}
+    found = compare_on(first, second, {str(n): cluster for n, cluster in enumerate(clusters)})
+    (row,) = module._adjust_for_all([found])
+    counts = {"items": len(gains), "other_items": 0, "pending": 0}
     result = ModelComparison(
-        first="A",
-        second="B",
-        items=len(gains),
-        other_items=0,
-        dimensions=rows,
-        untrained=(),
-        pending=0,
-        checks="",
+        first="A", second="B", dimensions=(row,), untrained=(), checks="", **counts
     )
-    return result, list(describe_comparison(result))
+    return row, list(describe_comparison(result))
 
 
 @st.composite
@@ -76,47 +62,40 @@ def cases(draw: st.DrawFn) -> tuple[list[float], list[int]]:
 @example(([1.0] * 8, list(range(8))))
 @example(([0.5] * 38 + [-30.0, 60.0], list(range(40))))
 def test_no_interval_of_a_claim_holds_zero(case: tuple[list[float], list[int]]) -> None:
-    result, lines = told(*case)
-    (row_,) = result.dimensions
+    found, lines = told(*case)
     claims = [line for line in lines if " beats " in line]
-    assert bool(claims) is bool(row_.better)
+    assert bool(claims) is bool(found.better)
     for line in claims:
-        found = CLAIM.fullmatch(line)
-        assert found, line
-        winner, _, by, low, high, share, sources = found.groups()
-        assert row_.figures is not None
-        assert row_.p_holm is not None
-        assert row_.p_holm < 0.05
-        assert (winner == "B") is (row_.figures.difference > 0)
+        words = CLAIM.fullmatch(line)
+        assert words, line
+        winner, _, by, low, high, share, sources = words.groups()
+        assert found.p_holm < 0.05
+        assert (winner == "B") is (found.figures.difference > 0)
         assert float(share) == pytest.approx(min(100.0, 300 / int(sources)), rel=0.01)
         if low is None:
-            assert row_.figures.reason == "it is the same by every source picture"
+            assert found.figures.reason == "it is the same by every source picture"
             continue
         assert 0 < float(low) <= float(by) <= float(high)
-        ends = row_.figures.bootstrap
-        assert ends is not None
-        sign = 1 if winner == "B" else -1
-        near = ends.low if sign > 0 else ends.high
-        assert near is not None
-        assert sign * near > 0
+        ends = found.figures.bootstrap
+        assert ends.low > 0 if winner == "B" else ends.high < 0
 
 
 def test_a_gain_that_rests_on_one_source_is_no_win() -> None:
     """Every source is better, so exchanging the models alone would call it a win (p = .0005)."""
-    result, lines = told(ONE_LUCKY, range(12))
-    (row_,) = result.dimensions
-    assert row_.figures is not None
-    assert row_.figures.interval is not None
-    assert row_.figures.interval.low < 0 < row_.figures.difference
-    assert row_.better == ""
+    found, lines = told(ONE_LUCKY, range(12))
+    assert found.figures.interval.low < 0 < found.figures.difference
+    assert found.better == ""
     assert lines[0].startswith("no significant difference")
 
 
 def test_why_nothing_is_claimed_is_said() -> None:
     _, lines = told([1.0, 2.0, 1.5], [0, 0, 0])
-    assert f"no claim on {PSNR}: all edits share a source picture" in lines
+    assert "no claim on core.psnr.source.whole: all edits share a source picture" in lines
     _, lines = told([0.0] * 28 + [1.0, 3.0], range(30))
-    assert f"no claim on {PSNR}: too few source pictures differ from the others" in lines
+    assert (
+        "no claim on core.psnr.source.whole: too few source pictures differ from the others"
+        in lines
+    )
     _, lines = told([1.0, 1.1, 0.9, 1.0, 1.2, 0.8, 1.1, 1.0, 0.9], range(9))
     assert not any(line.startswith("no claim") for line in lines)
 
@@ -173,11 +152,8 @@ def test_numbers_that_are_no_plain_mean_are_compared_by_their_jackknife() -> Non
     clusters = [number // 2 for number in range(60)]
     base = rng.normal(5, 1, 60)
     gain = rng.normal(0.5, 0.3, 60)
-    models = {
-        "a": (base + gain).tolist(),
-        "b": base.tolist(),
-        "c": (base + rng.normal(0, 0.2, 60)).tolist(),
-    }
+    rows = {"a": base + gain, "b": base, "c": base + rng.normal(0, 0.2, 60)}
+    models: dict[str, Any] = {name: each.tolist() for name, each in rows.items()}
     values = values_of(models, clusters)
     for column in COLUMNS:
         assert is_sure(values[column.id], "a", "b", "c"), column.id
@@ -188,10 +164,14 @@ def test_numbers_that_are_no_plain_mean_are_compared_by_their_jackknife() -> Non
     assert not any(is_sure(of, "a", "b", "c", "d") for of in values_of(near, clusters).values())
 
 
+def three_better(count: int) -> dict[str, list[float | None]]:
+    """`a` is better than `b` by 3 on every item."""
+    base = np.random.default_rng(3).normal(5, 1, count)
+    return {"a": (base + 3).tolist(), "b": base.tolist()}
+
+
 def test_nothing_is_sure_on_other_items() -> None:
-    rng = np.random.default_rng(3)
-    base = rng.normal(5, 1, 40)
-    models: dict[str, list[float | None]] = {"a": (base + 3).tolist(), "b": base.tolist()}
+    models = three_better(40)
     values = values_of(models, range(40))
     assert all(is_sure(of, "a", "b") for of in values.values())
     assert not is_sure(values["x"], "a", "nobody")
@@ -201,8 +181,5 @@ def test_nothing_is_sure_on_other_items() -> None:
 
 @pytest.mark.parametrize("sources", [1, 2, 4])
 def test_few_sources_make_nothing_sure(sources: int) -> None:
-    rng = np.random.default_rng(5)
-    base = rng.normal(5, 1, 20)
-    clusters = [number % sources for number in range(20)]
-    models: dict[str, list[float | None]] = {"a": (base + 3).tolist(), "b": base.tolist()}
-    assert not any(is_sure(of, "a", "b") for of in values_of(models, clusters).values())
+    values = values_of(three_better(20), [number % sources for number in range(20)])
+    assert not any(is_sure(of, "a", "b") for of in values.values())

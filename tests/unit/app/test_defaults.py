@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 from click.testing import CliRunner
-from PIL import Image as Pil
 
 from editjudge.app import client
 from editjudge.app.spec import ResolvedSpec, RunSpec
 from editjudge.benchmarks.registry import load_benchmark, load_benchmarks, select_dimensions
 from editjudge.cli import root, scoring
+
+from ...small_data import save_picture
 
 
 def test_of_one_edit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -24,9 +26,9 @@ def test_of_one_edit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         raise click.Abort
 
     monkeypatch.setattr(scoring, "_judge", judge)
-    picture = tmp_path / "a.png"
-    Pil.new("RGB", (8, 8)).save(picture)
-    given = ["--source", str(picture), "--edited", str(picture), "--instruction", "x"]
+    monkeypatch.setattr(scoring, "provide_services", lambda *_, **__: nullcontext())
+    picture = str(save_picture(tmp_path / "a.png"))
+    given = ["--source", picture, "--edited", picture, "--instruction", "x"]
     CliRunner().invoke(root.commands["score"], given)
     assert asked == [d.id for d in client._select_dimensions(None)]
     assert {name.partition(".")[0] for name in asked} == {"core"}

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image as Pil
 
 from editjudge.app.estimate import (
     Estimate,
@@ -16,7 +14,7 @@ from editjudge.app.estimate import (
     estimate,
     judge_notes,
 )
-from editjudge.base.config import GatewayEndpoint, JudgeEndpoint, Settings
+from editjudge.base.config import GatewayEndpoint, Settings
 from editjudge.base.identity import ServiceName
 from editjudge.base.strict import to_plain
 from editjudge.benchmarks.items import ItemsFile
@@ -25,34 +23,29 @@ from editjudge.benchmarks.rounds import JudgeRounds, make_rounds, with_rounds
 from editjudge.engine.run_inputs import RunInputs
 from editjudge.engine.run_plan import RunPlan, compare_with_run, inspect_items
 
+from ...small_data import ITEMS, save_picture, write_items
+
 URL = "http://127.0.0.1:9/v1"
-LEVEL, QUESTIONS, PIXELS = (
-    "core.editing_artifacts",
-    "core.physical_plausibility",
-    "core.psnr.source.whole",
-)
+LEVEL, QUESTIONS = "core.editing_artifacts", "core.physical_plausibility"
+PIXELS = "core.psnr.source.whole"
 JUDGE = "generalist.judge"
-SECOND = JudgeEndpoint(url=URL)
 EDITS = 3
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "ours").mkdir()
-    Pil.new("RGB", (64, 64)).save(tmp_path / "source.png")
-    items = []
+    save_picture(tmp_path / "s.png", (64, 64))
     for i in range(EDITS):
-        Pil.new("RGB", (64, 64)).save(tmp_path / "ours" / f"{i}.png")
-        items.append({"id": str(i), "instruction": "make it red", "source": "source.png"})
-    (tmp_path / "items.jsonl").write_text("\n".join(map(json.dumps, items)))
+        save_picture(tmp_path / "ours" / f"{i}.png", (64, 64))
+    write_items(tmp_path, [{"instruction": "make it red"}] * EDITS)
     return tmp_path
 
 
 def work(folder: Path, *names: str, judge_rounds: JudgeRounds = JudgeRounds()) -> RunPlan:  # noqa: B008
     known = make_rounds(load_dimensions(), judge_rounds)
     chosen = with_rounds([known[name] for name in names], known)
-    data = ItemsFile(folder / "items.jsonl")
-    order = RunInputs(data, {"ours": folder / "ours"}, chosen, known, judge_rounds=judge_rounds)
+    outputs = {"ours": folder / "ours"}
+    order = RunInputs(ItemsFile(folder / ITEMS), outputs, chosen, known, judge_rounds=judge_rounds)
     return compare_with_run(inspect_items(order), None, {})
 
 
@@ -62,6 +55,9 @@ def settings(**judge: Any) -> Settings:
 
 def found(folder: Path, *names: str, **judge: Any) -> Estimate:
     return estimate(work(folder, *names), settings(**judge))
+
+
+PRICE = {"input": 1e6, "output": 1.0}
 
 
 @pytest.mark.parametrize(
@@ -83,26 +79,21 @@ def test_averaged_replies_are_counted(
 
 def test_questions_that_cannot_be_asked_are_not_counted(folder: Path) -> None:
     """An edit fails at them before its first call; the estimate of the others stands."""
-    asked = {"question": "What?", "options": ["Red", "Blue"], "answer": "Red"}
-    items = [json.loads(line) for line in (folder / "items.jsonl").read_text().splitlines()]
-    for item, options in zip(items, (["Red", "Blue"], ["Red", "Red"], ["Red", ""]), strict=True):
-        item["questions"] = [{**asked, "options": options}]
-    (folder / "items.jsonl").write_text("\n".join(map(json.dumps, items)))
+    asked = {"question": "What?", "answer": "Red"}
+    each = (["Red", "Blue"], ["Red", "Red"], ["Red", ""])
+    write_items(folder, ({"questions": [{**asked, "options": options}]} for options in each))
     assert found(folder, "core.multiple_choice").calls == {JUDGE: 1}
 
 
 def test_tokens_and_cost_follow_the_calls(folder: Path) -> None:
-    price = {"input": 1e6, "output": 1.0}
-    once = found(folder, LEVEL, price=price)
-    thrice = found(folder, LEVEL, price=price, samples=3, logprobs="never")
-    assert once.cost is not None
+    once = found(folder, LEVEL, price=PRICE)
+    thrice = found(folder, LEVEL, price=PRICE, samples=3, logprobs="never")
     assert thrice.cost == pytest.approx(3 * once.cost)
     assert not any("the cost is without" in note for note in once.notes)
 
 
 def test_through_a_judge_service_no_settings_of_judges_here_count(folder: Path) -> None:
-    price = {"input": 1e6, "output": 1.0}
-    own = settings(price=price, samples=3, logprobs="never")
+    own = settings(price=PRICE, samples=3, logprobs="never")
     through = own.model_copy(update={"gateway": GatewayEndpoint(url="grpc://127.0.0.1:9")})
     told = estimate(work(folder, LEVEL), through)
     assert told.cost is None
@@ -112,11 +103,10 @@ def test_through_a_judge_service_no_settings_of_judges_here_count(folder: Path) 
 
 
 def test_a_cost_says_whose_calls_it_leaves_out(folder: Path) -> None:
-    price = {"input": 1e6, "output": 1.0}
     todo = work(folder, LEVEL, judge_rounds=JudgeRounds(("judge", "second", "third")))
-    judges = {"judge": {"url": URL, "price": price}, "second": {"url": URL}, "third": {"url": URL}}
+    judges = {"judge": {"url": URL, "price": PRICE}, "second": {"url": URL}, "third": {"url": URL}}
     told = estimate(todo, Settings.model_validate({"judges": judges}))
-    assert told.cost == found(folder, LEVEL, price=price).cost
+    assert told.cost == found(folder, LEVEL, price=PRICE).cost
     why = "the cost leaves out generalist.second, generalist.third: no price is configured"
     assert why in told.notes
 
@@ -164,7 +154,7 @@ def test_rounds_of_a_greedy_judge_are_noted(
     assert any(one.startswith(due) for one in estimate(todo, given).notes) == noted
 
 
-EDITING, PLAIN = "co_edit.editing_accuracy", "core.editing_artifacts"
+EDITING = "co_edit.editing_accuracy"
 
 
 @pytest.mark.parametrize(
@@ -173,15 +163,12 @@ EDITING, PLAIN = "co_edit.editing_accuracy", "core.editing_artifacts"
 def test_a_limit_below_what_a_prompt_asks_for_is_told(
     folder: Path, limit: int | None, told: bool
 ) -> None:
-    todo = work(folder, EDITING, PLAIN)
+    todo = work(folder, EDITING, LEVEL)
     lines_told = "\n".join(describe_estimate(estimate(todo, settings(max_tokens=limit)), todo))
     assert ("below the limit of co_edit/editing" in lines_told) == told
-    assert (judge_notes(todo.inputs, settings(max_tokens=limit)) != ()) == told
-    assert judge_notes(work(folder, PLAIN).inputs, settings(max_tokens=16)) == ()
-    if limit == 1024:
-        assert judge_notes(todo.inputs, settings(max_tokens=limit)) == (
-            (
-                f"{JUDGE}: max_tokens is 1,024, below the limit of co_edit/editing:"
-                " a truncated reply has no score; leave it out, or set it to 4,096"
-            ),
-        )
+    note = (
+        f"{JUDGE}: max_tokens is {limit or 0:,}, below the limit of co_edit/editing:"
+        " a truncated reply has no score; leave it out, or set it to 4,096"
+    )
+    assert judge_notes(todo.inputs, settings(max_tokens=limit)) == ((note,) if told else ())
+    assert judge_notes(work(folder, LEVEL).inputs, settings(max_tokens=16)) == ()

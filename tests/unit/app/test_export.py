@@ -7,20 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from editjudge.app.export import FIELDS, export
 from editjudge.app.export import Format as Form
-from editjudge.app.spec import ResolvedSpec, RunSpec
 from editjudge.app.view import RunView
-from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError, MissingExtra
-from editjudge.base.item import Missing
 from editjudge.base.verdict import NoScore, Score
 from editjudge.cli import root
 from editjudge.engine.content_keys import JudgedEdit
 from editjudge.storage.store import RunStore
 
+from ...small_data import MSE, NO_FILE, PSNR, make_spec, save_picture, stored_run, write_items
 from ..storage.stored import HEADER, LOST, SIGNATURES, UNREAD, header, put, scored
 
 command = root.commands["export"]
@@ -32,14 +30,12 @@ def run(tmp_path: Path) -> Path:
     with RunStore.open(folder, HEADER) as store:
         put(store, "one", {"core.a": scored(0.1 + 0.2, text='röd,\n"x"'), "core.b": UNREAD})
         put(store, "two", {"core.a": LOST, "core.b": Score(value=0, imputed=True)})
-        store.save_edit_now(
-            JudgedEdit("three", "alpha", None, Missing("absent", "no file three.png")), {}, {}
-        )
+        store.save_edit_now(JudgedEdit("three", "alpha", None, NO_FILE), {}, {})
     return folder
 
 
 EXPECTED = [
-    ("three", None, "missing_output", None, None, "no file three.png", None, {}),
+    ("three", None, "missing_output", None, None, "no file", None, {}),
     ("one", "core.a", "scored", 0.1 + 0.2, None, None, False, {"text": 'röd,\n"x"'}),
     ("one", "core.b", "unscored", None, "unparsable", "no JSON", None, UNREAD.evidence),
     ("two", "core.a", "failed", None, None, LOST.error, None, {}),
@@ -48,9 +44,17 @@ EXPECTED = [
 COLUMNS = ("item", "dimension", "status", "value", "kind", "reason", "imputed")
 
 
+def exported(*arguments: object) -> Result:
+    return CliRunner().invoke(command, [str(each) for each in arguments], catch_exceptions=False)
+
+
+def rows_of_csv(file: Path) -> list[dict[str, str]]:
+    with file.open(encoding="utf-8", newline="") as text:
+        return list(csv.DictReader(text))
+
+
 def test_jsonl(run: Path) -> None:
-    out = CliRunner().invoke(command, [str(run), "--format", "jsonl"], catch_exceptions=False)
-    assert out.output.endswith("verdicts.jsonl: 5 rows\n")
+    assert exported(run, "--format", "jsonl").output.endswith("verdicts.jsonl: 5 rows\n")
     with (run / "verdicts.jsonl").open(encoding="utf-8") as file:
         rows = [json.loads(line) for line in file]
     assert [tuple(row) for row in rows] == [FIELDS] * 5
@@ -64,17 +68,14 @@ def test_a_run_by_an_older_reading_of_its_benchmark(tmp_path: Path) -> None:
     older = header(benchmark="gie", protocol="gie.paper.1", not_served={"clip.vit_b_32": "?"})
     with RunStore.open(tmp_path / "run", older) as store:
         put(store, "one", {"core.a": scored(0.5)})
-    out = CliRunner().invoke(command, [str(tmp_path / "run"), "--format", "jsonl"])
+    out = exported(tmp_path / "run", "--format", "jsonl")
     assert out.output.endswith("verdicts.jsonl: 1 row\n")
 
 
 def test_csv(run: Path, tmp_path: Path) -> None:
     file = tmp_path / "new" / "table.csv"
-    arguments = [str(run), "--format", "csv", "--out", str(file)]
-    CliRunner().invoke(command, arguments, catch_exceptions=False)
-    with file.open(encoding="utf-8", newline="") as text:
-        rows = list(csv.DictReader(text))
-    for row, expected in zip(rows, EXPECTED, strict=True):
+    exported(run, "--format", "csv", "--out", file)
+    for row, expected in zip(rows_of_csv(file), EXPECTED, strict=True):
         *shown, evidence = expected
         assert [row[name] for name in COLUMNS] == ["" if x is None else str(x) for x in shown]
         assert json.loads(row["evidence"] or "{}") == evidence
@@ -82,7 +83,7 @@ def test_csv(run: Path, tmp_path: Path) -> None:
 
 
 def test_it_says_that_the_data_is_gone(run: Path) -> None:
-    done = CliRunner().invoke(command, [str(run), "--format", "csv"], catch_exceptions=False)
+    done = exported(run, "--format", "csv")
     assert done.stderr.startswith("the file lacks dimensions with a flaw of the data: ")
 
 
@@ -92,8 +93,7 @@ def test_text_in_csv_is_no_formula(tmp_path: Path, text: str) -> None:
         put(store, text, {"core.a": NoScore(kind="refused", reason=text)})
         put(store, "number", {"core.b": Score(value=-1.5)})
         export(RunView.from_store(store), tmp_path / "file", "csv")
-    with (tmp_path / "file").open(encoding="utf-8", newline="") as file:
-        rows = {row["dimension"]: row for row in csv.DictReader(file)}
+    rows = {row["dimension"]: row for row in rows_of_csv(tmp_path / "file")}
     assert (rows["core.a"]["item"], rows["core.a"]["reason"]) == (f"'{text}", f"'{text}")
     assert rows["core.b"]["value"] == "-1.5"
 
@@ -108,8 +108,7 @@ def test_parquet(run: Path, tmp_path: Path) -> None:
     for row, expected in zip(table.to_pylist(), EXPECTED, strict=True):
         evidence = json.loads(row["evidence"] or "{}")
         assert (*(row[name] for name in COLUMNS), evidence) == expected
-    told = json.loads(table.schema.metadata[b"editjudge.run"])
-    assert told["benchmark"] == "core"
+    assert json.loads(table.schema.metadata[b"editjudge.run"])["benchmark"] == "core"
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
@@ -209,56 +208,36 @@ def test_the_labelling_configuration_takes_nobodys_place(of_data: Path, tmp_path
 def test_export_while_the_run_goes_on(run: Path) -> None:
     with RunStore.open(run) as store:
         put(store, "four", {"core.a": scored(4)})
-        out = CliRunner().invoke(command, [str(run), "--format", "csv"], catch_exceptions=False)
-        assert out.output.endswith("6 rows\n")
-
-
-PSNR, MSE = "core.psnr.source.whole", "core.mse.source.whole"
+        assert exported(run, "--format", "csv").output.endswith("6 rows\n")
 
 
 @pytest.fixture
 def of_data(tmp_path: Path) -> Path:
     """Three edits of data that is there: scored, missing, and judged by another signature."""
-    (tmp_path / "s.ppm").write_bytes(b"P6 2 2 255 " + bytes(12))
-    lines = [{"id": name, "instruction": "x", "source": "s.ppm"} for name in ("one", "two", "=3")]
-    (tmp_path / "items.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    resolved = ResolvedSpec(
-        RunSpec(
-            benchmark="core",
-            data=tmp_path / "items.jsonl",
-            outputs={"alpha": tmp_path / "alpha"},
-            dimensions=(PSNR, MSE),
-        )
-    )
-    signatures = resolved.signatures({})
-    with RunStore.open(tmp_path / "run", resolved.header(Settings())) as store:
-        put(store, "one", {PSNR: scored(0.1 + 0.2), MSE: UNREAD}, signatures=signatures)
-        store.save_edit_now(
-            JudgedEdit("two", "alpha", None, Missing("absent", "no file two.png")), {}, {}
-        )
-        older = signatures | {MSE: signatures[MSE] + "|by:older"}
-        put(store, "=3", {PSNR: scored(5), MSE: scored(7)}, signatures=older)
+    save_picture(tmp_path / "s.png")
+    write_items(tmp_path, ({"id": name} for name in ("one", "two", "=3")))
+    spec = make_spec(tmp_path, ["alpha"], (PSNR, MSE))
+    with stored_run(tmp_path / "run", spec) as keep:
+        keep("one", "alpha", {PSNR: scored(0.1 + 0.2), MSE: UNREAD})
+        keep("two", "alpha")
+    with stored_run(tmp_path / "run", spec, **{MSE: "by:older"}) as keep:
+        keep("=3", "alpha", {PSNR: scored(5), MSE: scored(7)})
     return tmp_path / "run"
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
 def test_a_row_for_each_edit(of_data: Path, form: str) -> None:
-    out = CliRunner().invoke(
-        command, [str(of_data), "--format", form, "--wide"], catch_exceptions=False
-    )
+    out = exported(of_data, "--format", form, "--wide")
     assert out.output.endswith(f"edits.{form}: 3 rows\n")
     file = of_data / f"edits.{form}"
+    rows: list[dict[str, Any]]
     if form == "csv":
-        with file.open(encoding="utf-8", newline="") as lines:
-            rows: list[dict[str, Any]] = list(csv.DictReader(lines))
+        rows = [{key: value or None for key, value in row.items()} for row in rows_of_csv(file)]
     elif form == "jsonl":
         rows = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
     else:
         rows = pytest.importorskip("pyarrow.parquet").read_table(file).to_pylist()
-    values = [
-        [None if row[n] in {None, ""} else float(row[n]) for n in (PSNR, MSE)] for row in rows
-    ]
+    values = [[row[n] and float(row[n]) for n in (PSNR, MSE)] for row in rows]
     assert values == [[0.1 + 0.2, None], [None, None], [5.0, None]]
-    names = ["one", "two", "'=3" if form == "csv" else "=3"]
-    assert [row["item"] for row in rows] == names
+    assert [row["item"] for row in rows] == ["one", "two", "'=3" if form == "csv" else "=3"]
     assert [bool(row["missing"]) for row in rows] == [False, True, False]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from pathlib import Path
 
 import numpy as np
@@ -13,19 +12,18 @@ from editjudge.benchmarks.items import ItemsFile
 from editjudge.cli.plot import mask_shares
 from editjudge.report.figures import draw_mask_sizes
 
+from ...small_data import save_picture, write_items
+
 
 def test_the_shares_of_the_masks_there_are(tmp_path: Path) -> None:
-    Pil.new("RGB", (20, 10), "red").save(tmp_path / "source.png")
-    lines = [{"id": "none", "instruction": "x", "source": "source.png"}]
+    save_picture(tmp_path / "s.png", (20, 10))
     for columns in (0, 2, 20):
-        mask = np.zeros((10, 20), np.uint8)
-        mask[:, :columns] = 255
-        Pil.fromarray(mask).save(tmp_path / f"{columns}.png")
-        lines.append({**lines[0], "id": f"{columns}", "mask": f"{columns}.png"})
-    (tmp_path / "broken.png").write_bytes(b"no picture")
-    lines.append({**lines[0], "id": "broken", "mask": "broken.png"})
-    (tmp_path / "items.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    assert mask_shares(ItemsFile(tmp_path / "items.jsonl")) == [0.0, 0.1, 1.0]
+        mask = np.full((10, 20), 255, np.uint8) * (np.arange(20) < columns)
+        save_picture(tmp_path / f"{columns}.png", mask)
+    save_picture(tmp_path / "broken.png", b"no picture")
+    masks = (None, "0.png", "2.png", "20.png", "broken.png")
+    data = write_items(tmp_path, ({"mask": mask} for mask in masks))
+    assert mask_shares(ItemsFile(data)) == [0.0, 0.1, 1.0]
 
 
 def test_the_figure_counts_them_and_marks_what_is_printed() -> None:

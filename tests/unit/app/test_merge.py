@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -9,8 +8,6 @@ import pytest
 from click.testing import CliRunner
 
 from editjudge.app.merge import Prefer, merge
-from editjudge.app.spec import ResolvedSpec, RunSpec
-from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
 from editjudge.base.item import Missing
 from editjudge.base.signature import versions
@@ -20,12 +17,22 @@ from editjudge.benchmarks.registry import load_dimensions
 from editjudge.cli import root
 from editjudge.engine.content_keys import JudgedEdit
 from editjudge.engine.run_header import RunHeader
-from editjudge.panel.calls import Call, Reply, Usage
-from editjudge.panel.prompt import Prompt, Text
 from editjudge.storage.store import RunStore
 
 from ...replies import count_replies
-from ..storage.stored import HEADER, LOST, SIGNATURES, UNREAD, header, made, put, scored
+from ...small_data import PSNR, make_spec, save_picture, stored_run, write_items
+from ..storage.stored import (
+    HEADER,
+    LOST,
+    SIGNATURES,
+    UNREAD,
+    ask,
+    header,
+    made,
+    put,
+    reply,
+    scored,
+)
 
 command = root.commands["merge"]
 
@@ -52,17 +59,12 @@ def one(folder: Path, verdict: Verdict, **changed: Any) -> Path:
 
 
 def test_what_no_shard_has_judged_is_told(tmp_path: Path) -> None:
-    (tmp_path / "s.ppm").write_bytes(b"P6 2 2 255 " + bytes(12))
-    lines = [{"id": name, "instruction": "x", "source": "s.ppm"} for name in ("one", "two")]
-    (data := tmp_path / "items.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    psnr = "core.psnr.source.whole"
-    spec = RunSpec(benchmark="core", data=data, outputs={"a": tmp_path / "a"}, dimensions=(psnr,))
-    resolved = ResolvedSpec(spec)
-    signatures = resolved.signatures({})
-    for name in ("one", "two"):
-        with RunStore.open(tmp_path / f"of {name}", resolved.header(Settings())) as store:
-            put(store, name, {psnr: scored(5)}, model="a", signatures=signatures)
+    save_picture(tmp_path / "s.png")
+    data = write_items(tmp_path, ({"id": name} for name in ("one", "two")))
     one, two = str(tmp_path / "of one"), str(tmp_path / "of two")
+    for name, run in (("one", one), ("two", two)):
+        with stored_run(Path(run), make_spec(tmp_path, "a")) as keep:
+            keep(name, "a", {PSNR: scored(5)})
     for out, runs, told in (("part", [one], True), ("whole", [one, two], False)):
         done = CliRunner().invoke(command, [*runs, "--out", str(tmp_path / out)])
         assert ("1 edit is not judged yet, of 2: a run is missing" in done.stderr) is told
@@ -74,12 +76,10 @@ def test_what_no_shard_has_judged_is_told(tmp_path: Path) -> None:
 
 async def test_shards_become_one(tmp_path: Path) -> None:
     first = made(tmp_path / "a", one={"core.a": scored(1, x=1), "core.b": UNREAD})
-    call = Call("judge", Prompt("system", (Text("?"),)), {})
+    call, said = ask(), reply("long reply " * 99)
     more = header(outputs={"beta": "/outputs/beta"}, dimensions=("core.c",))
     with RunStore.open(tmp_path / "b", more) as store:
-        await store.ledger.put(
-            call, Reply({"text": "long reply " * 99}, "judge", Usage(1, 0, 1), 0.5)
-        )
+        await store.ledger.put(call, said)
         await store.ledger.put_fact("judge.method", "logprobs")
         put(store, "one", {"core.a": Score(value=2, calls=(call.key,))}, "beta")
         store.save_edit_now(JudgedEdit("two", "beta", None, Missing("absent", "no file")))
@@ -95,16 +95,16 @@ async def test_shards_become_one(tmp_path: Path) -> None:
         assert await store.ledger.get(call) is not None
         assert await store.ledger.get_fact("judge.method") == "logprobs"
         (rests,) = [one for one in store.verdicts() if one.replies]
-        assert (rests.model, rests.replies[0].reply) == ("beta", {"text": "long reply " * 99})
+        assert (rests.model, rests.replies[0].reply) == ("beta", said.content)
 
 
 async def _asked(folder: Path, item: str, *replies: str) -> Path:
     """A run whose verdicts on an item rest on one reply each, to the same call."""
-    call = Call("judge", Prompt("system", (Text("?"),)), {})
+    call = ask()
     with RunStore.open(folder, HEADER) as store:
         for number, text in enumerate(replies):
             await store.ledger.drop([call.key])
-            await store.ledger.put(call, Reply({"text": text}, "judge", Usage(1, 0, 1), None))
+            await store.ledger.put(call, reply(text))
             verdict = Score(value=number, calls=(call.key,))
             put(store, f"{item}{number}", {"core.a": verdict})
     return folder
@@ -124,11 +124,8 @@ async def test_a_verdict_keeps_the_reply_that_it_rests_on(tmp_path: Path) -> Non
 def test_a_verdict_keeps_the_versions_that_it_was_made_with(tmp_path: Path) -> None:
     first = made(tmp_path / "a", one={"core.a": scored(1)})
     with RunStore.open(first) as store:
-        edit = store.edit("one", "alpha")
-        assert edit is not None
-        store.save_edit_now(
-            JudgedEdit("one", "alpha"), {"core.a": scored(1)}, SIGNATURES, "numpy:1.26.0"
-        )
+        verdicts = {"core.a": scored(1)}
+        store.save_edit_now(JudgedEdit("one", "alpha"), verdicts, SIGNATURES, "numpy:1.26.0")
     second = made(tmp_path / "b", two={"core.a": scored(1)})
     merge([first, second], tmp_path / "all", None, known)
     with RunStore.open(tmp_path / "all", read_only=True) as store:
@@ -147,13 +144,11 @@ def test_the_same_verdict_is_there_once(tmp_path: Path) -> None:
 def test_values_of_one_signature_that_differ_are_told(
     tmp_path: Path, prefer: Prefer | None
 ) -> None:
-    first, second = (
-        one(tmp_path / "runs" / "a", scored(0.5)),
-        one(tmp_path / "runs" / "b", scored(0.52)),
-    )
+    runs = tmp_path / "runs"
+    both = [one(runs / "a", scored(0.5)), one(runs / "b", scored(0.52))]
     with pytest.raises(ConfigError, match=r"core\.a of alpha for one in .*b is 0\.52, and 0\.5 "):
-        merge([first, second], tmp_path / "runs" / "all", prefer, dimensions=known)
-    assert {path.name for path in (tmp_path / "runs").iterdir()} == {"a", "b"}
+        merge(both, runs / "all", prefer, dimensions=known)
+    assert {path.name for path in runs.iterdir()} == {"a", "b"}
 
 
 @pytest.mark.parametrize(
@@ -172,10 +167,11 @@ def test_what_differs_is_refused_or_decided(
     with pytest.raises(ConfigError, match=told):
         merge([first, second], tmp_path / "none", dimensions=known)
     assert not (tmp_path / "none").exists()
-    assert merge([first, second], tmp_path / "first", "first", dimensions=known).verdicts == 1
-    assert merge([first, second], tmp_path / "last", "last", dimensions=known).verdicts == 1
-    assert shown(tmp_path / "first") == shown(first)
-    assert shown(tmp_path / "last") == shown(second)
+    ways: dict[Prefer, Path] = {"first": first, "last": second}
+    for prefer, preferred in ways.items():
+        out = tmp_path / prefer
+        assert merge([first, second], out, prefer, dimensions=known).verdicts == 1
+        assert shown(out) == shown(preferred)
 
 
 @pytest.mark.parametrize("backwards", [False, True])
@@ -186,17 +182,16 @@ def test_what_failed_gives_way(tmp_path: Path, backwards: bool) -> None:
 
 
 def test_runs_of_different_things_are_refused(tmp_path: Path) -> None:
-    first = made(tmp_path / "runs" / "a")
-    RunStore.open(tmp_path / "runs" / "b", HEADER).close()
+    runs = tmp_path / "runs"
+    first, other, out = made(runs / "a"), runs / "b", runs / "all"
     for changed in ({"judges": ("other",)}, {"outputs": {"alpha": "/elsewhere"}}):
-        other = tmp_path / "runs" / "b"
-        shutil.rmtree(other)
+        shutil.rmtree(other, ignore_errors=True)
         RunStore.open(other, header(**changed)).close()
         with pytest.raises(ConfigError) as raised:
-            merge([first, other], tmp_path / "runs" / "all", dimensions=known)
+            merge([first, other], out, dimensions=known)
         assert raised.value.fix.startswith(f"leave {other} out: only runs of one benchmark")
     with pytest.raises(ConfigError, match="holds no run"):
-        merge([first, tmp_path / "runs" / "none"], tmp_path / "runs" / "all", dimensions=known)
+        merge([first, runs / "none"], out, dimensions=known)
     with pytest.raises(ConfigError, match="exists; give another --out"):
-        merge([first, first], tmp_path / "runs" / "b", dimensions=known)
-    assert {path.name for path in (tmp_path / "runs").iterdir()} == {"a", "b"}
+        merge([first, first], other, dimensions=known)
+    assert {path.name for path in runs.iterdir()} == {"a", "b"}

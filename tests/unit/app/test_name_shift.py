@@ -1,13 +1,14 @@
-"""Outputs that are one place beside their items, and what sizes say about it, and do not."""
+"""Outputs that are one place beside their items, and what sizes and pictures say about it."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from PIL import Image as Pil
 
 import editjudge
@@ -16,6 +17,7 @@ from editjudge.app import name_shift as module
 from editjudge.app.name_shift import (
     BLOCK_COUNT,
     BLOCK_LENGTH,
+    MIN_ALIKE,
     Block,
     Size,
     find_shift,
@@ -26,32 +28,30 @@ from editjudge.app.spec import ResolvedSpec
 from editjudge.app.validation import validate
 from editjudge.base.config import Settings
 from editjudge.base.errors import InputError
-from editjudge.base.images import load_image, read_header_size
+from editjudge.base.images import load_image, read_header_size, read_thumbnail
 from editjudge.benchmarks.items import ItemsFile
-from editjudge.engine.events import NoteEvent, RunEvent
+from editjudge.engine.events import NoteEvent
 
-PSNR = "core.psnr.source.whole"
+from ...small_data import make_spec, read_items, save_picture, write_items
+
+Picture: TypeAlias = NDArray[np.uint8]
+SIDE = 32
 MIXED: tuple[Size, ...] = ((40, 30), (30, 40), (32, 32), (48, 27), (40, 30), (36, 24), (30, 30))
 
 
-def make(
-    folder: Path, sizes: Sequence[Size], outputs: Callable[[int], Size | None], first: int = 0
-) -> RunSpec:
-    """Items named from 0, and outputs to them whose names begin with `first`."""
-    (folder / "ours").mkdir(parents=True)
-    lines = []
-    for index, size in enumerate(sizes):
-        Pil.new("RGB", size, "white").save(folder / f"source{index}.png")
-        lines.append({"id": str(index), "instruction": "x", "source": f"source{index}.png"})
-        if made := outputs(index):
-            Pil.new("RGB", made, "grey").save(folder / "ours" / f"{index + first}.png")
-    (folder / "items.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    return RunSpec(
-        benchmark="core",
-        data=folder / "items.jsonl",
-        outputs={"ours": folder / "ours"},
-        dimensions=(PSNR,),
-    )
+def make(folder: Path, sources: Sequence[Any], outputs: Sequence[Any], first: int = 0) -> RunSpec:
+    """Items named from 0 with these sizes or pictures, and outputs named from `first`."""
+    for index, source in enumerate(sources):
+        save_picture(folder / f"source{index}.png", source)
+    write_items(folder, ({"source": f"source{index}.png"} for index, _ in enumerate(sources)))
+    save_outputs(folder, outputs, first)
+    return make_spec(folder)
+
+
+def save_outputs(folder: Path, outputs: Sequence[Any], first: int = 0) -> None:
+    for index, output in enumerate(outputs):
+        if output is not None:
+            save_picture(folder / "ours" / f"{index + first}.png", output)
 
 
 def told(spec: RunSpec, out: Path) -> str:
@@ -76,95 +76,77 @@ def told(spec: RunSpec, out: Path) -> str:
 
 @pytest.mark.parametrize(("first", "place"), [(1, "before"), (-1, "after")])
 def test_names_that_begin_elsewhere_are_refused(tmp_path: Path, first: int, place: str) -> None:
-    spec = make(tmp_path, MIXED, lambda i: MIXED[i] if i + first >= 0 else None, first)
-    reason = told(spec, tmp_path / "run")
+    outputs = [size if i + first >= 0 else None for i, size in enumerate(MIXED)]
+    reason = told(make(tmp_path, MIXED, outputs, first), tmp_path / "run")
     assert f"6 outputs have the size of the source {place} their own, and 0 that" in reason
     assert "--as-named" in reason
 
 
 def test_a_flaw_of_the_data_hides_no_shift(tmp_path: Path) -> None:
-    spec = make(tmp_path, MIXED, lambda i: MIXED[i], 1)
-    lines = (
-        (tmp_path / "items.jsonl").read_text().replace('"instruction": "x"', '"instruction": ""', 1)
-    )
-    (tmp_path / "items.jsonl").write_text(lines)
+    spec = make(tmp_path, MIXED, MIXED, 1)
+    first, *rest = read_items(tmp_path)
+    write_items(tmp_path, [first | {"instruction": ""}, *rest])
     assert "shifted by one" in told(spec, tmp_path / "run")
 
 
 def test_by_shape_where_sizes_are_rounded_to_a_grid(tmp_path: Path) -> None:
-    def on_the_grid(index: int) -> Size:
-        width, height = (round(side * 20 / 32) * 32 for side in MIXED[index])
-        return width, height
-
+    on_the_grid = [tuple(round(side * 20 / 32) * 32 for side in size) for size in MIXED]
     reason = told(make(tmp_path, MIXED, on_the_grid, 1), tmp_path / "run")
     assert "6 outputs have the shape of the source before their own" in reason
-    own = make(tmp_path / "own", MIXED, on_the_grid)
-    assert told(own, tmp_path / "other") == ""
+    assert told(make(tmp_path / "own", MIXED, on_the_grid), tmp_path / "other") == ""
 
 
-SILENT: dict[str, tuple[Sequence[Size], Callable[[int], Size | None]]] = {
-    "items of one size": ([(40, 30)] * 9, lambda i: (40, 30)),
-    "outputs of one size": (MIXED * 3, lambda i: (32, 32)),
+SILENT: dict[str, tuple[Sequence[Size], Sequence[Size | None]]] = {
+    "items of one size": ([(40, 30)] * 9, [(40, 30)] * 9),
+    "outputs of one size": (MIXED * 3, [(32, 32)] * 21),
     "one size, that of most items": (
         [(32, 32), (40, 30), (32, 32), (32, 32)] * 5,
-        lambda i: (32, 32),
+        [(32, 32)] * 20,
     ),
-    "one size, and none for items that have it": (
-        [(32, 32), (40, 30)] * 8,
-        lambda i: (32, 32) if i % 2 else None,
-    ),
-    "sorted, and one size": ([(40 - i, 20 + i) for i in range(12)], lambda i: (28, 32)),
+    "one size, and none for items that have it": ([(32, 32), (40, 30)] * 8, [None, (32, 32)] * 8),
+    "sorted, and one size": ([(40 - i, 20 + i) for i in range(12)], [(28, 32)] * 12),
     "shapes of the model's own": (
         MIXED * 3,
-        lambda i: (48, 32) if MIXED[i % 7][0] > 32 else (32, 48),
+        [(48, 32) if width > 32 else (32, 48) for width, _ in MIXED * 3],
     ),
-    "lying on their sides": (
-        [(40, 30), (40, 30), (30, 40), (30, 40)] * 5,
-        lambda i: (30, 40) if i % 4 < 2 else (40, 30),
-    ),
-    "too few that tell": (
-        [(40, 30)] * 5 + [(30, 40)] * 5,
-        lambda i: (40, 30) if i < 5 else (30, 40),
-    ),
+    "too few that tell": ([(40, 30)] * 5 + [(30, 40)] * 5, [(40, 30)] * 5 + [(30, 40)] * 5),
 }
 
 
-@pytest.mark.parametrize("name", SILENT)
 @pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("name", SILENT)
 def test_where_sizes_tell_nothing_a_run_is_silent(tmp_path: Path, name: str, first: int) -> None:
-    sizes, outputs = SILENT[name]
-    if first and name == "lying on their sides":
-        pytest.skip("these are told")
-    assert told(make(tmp_path, sizes, outputs, first), tmp_path / "run") == ""
+    assert told(make(tmp_path, *SILENT[name], first), tmp_path / "run") == ""
+
+
+def test_outputs_that_lie_on_their_sides_are_not_shifted(tmp_path: Path) -> None:
+    sources = [(40, 30), (40, 30), (30, 40), (30, 40)] * 5
+    outputs = [(30, 40), (30, 40), (40, 30), (40, 30)] * 5
+    assert told(make(tmp_path, sources, outputs), tmp_path / "run") == ""
 
 
 def test_a_few_outputs_of_another_size_do_not_hide_it(tmp_path: Path) -> None:
-    sizes = MIXED * 6
-    spec = make(tmp_path, sizes, lambda i: (7, 7) if i in {5, 20} else sizes[i], 1)
-    assert "shifted by one" in told(spec, tmp_path / "run")
+    outputs = [(7, 7) if i in {5, 20} else size for i, size in enumerate(MIXED * 6)]
+    assert "shifted by one" in told(make(tmp_path, MIXED * 6, outputs, 1), tmp_path / "run")
 
 
 def test_who_knows_better_goes_on(tmp_path: Path) -> None:
-    spec = make(tmp_path, MIXED, MIXED.__getitem__, 1)
-    events: list[RunEvent] = []
+    spec = make(tmp_path, MIXED, MIXED, 1)
+    events: list[Any] = []
     result = editjudge.run(spec, out=tmp_path / "run", progress=events.append, as_named=True)
     assert (result.status, result.last_event.judged) == ("done", len(MIXED) - 1)
-    assert (
-        preview_run(spec, tmp_path / "other", Settings(), as_named=True)[1].edit_count
-        == len(MIXED) - 1
-    )
+    _, plan = preview_run(spec, tmp_path / "other", Settings(), as_named=True)
+    assert plan.edit_count == len(MIXED) - 1
     assert not validate(ResolvedSpec(spec), Settings(), as_named=True).select("shifted")
-    notes = [event.text for event in events if isinstance(event, NoteEvent)]
-    assert any(
-        f"1 file in {tmp_path / 'ours'} belongs to no item (first: 7.png)" in n for n in notes
-    )
+    stray = f"1 file in {tmp_path / 'ours'} belongs to no item (first: 7.png)"
+    assert any(stray in event.text for event in events if isinstance(event, NoteEvent))
 
 
 def test_files_beyond_a_limit_belong_to_items(tmp_path: Path) -> None:
-    spec = make(tmp_path, [(8, 8)] * 5, lambda i: (8, 8))
+    spec = make(tmp_path, [(8, 8)] * 5, [(8, 8)] * 5)
     (tmp_path / "ours" / "notes.txt").write_text("no picture")
     for limit in (None, 2):
-        events: list[RunEvent] = []
+        events: list[Any] = []
         few = spec.model_copy(update={"limit": limit})
         editjudge.run(few, out=tmp_path / f"run{limit}", progress=events.append)
         assert not [e for e in events if isinstance(e, NoteEvent) and "belong to no item" in e.text]
@@ -173,66 +155,49 @@ def test_files_beyond_a_limit_belong_to_items(tmp_path: Path) -> None:
 def test_of_many_items_some_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three runs of neighbours: the first, the middle and the last."""
     count = 3000
-    lines = [
-        json.dumps({"id": str(i), "instruction": "x", "source": f"{MIXED[i % 7]}.png"})
-        for i in range(count)
-    ]
-    (tmp_path / "items.jsonl").write_text("\n".join(lines))
-    for size in MIXED:
-        (tmp_path / f"{size}.png").touch()
-    data = ItemsFile(tmp_path / "items.jsonl")
-    read: list[str] = []
-
-    def header(path: object) -> Size:
-        read.append(Path(str(path)).stem)
-        return (1, 1)
-
-    monkeypatch.setattr(module, "read_header_size", header)
+    data = ItemsFile(write_items(tmp_path, ({"source": f"{i % 7}.png"} for i in range(count))))
+    for index in range(7):
+        (tmp_path / f"{index}.png").touch()
+    read: list[object] = []
+    monkeypatch.setattr(module, "read_header_size", lambda path: read.append(path) or (1, 1))
     blocks = sample_blocks(data, count)
     assert [len(block.items) for block in blocks] == [BLOCK_LENGTH] * BLOCK_COUNT
     assert [block.items[0].id for block in blocks] == ["0", "1475", "2950"]
-    assert len(read) == len(set(MIXED)), "each source once"
+    assert len(read) == 7, "each source once"
 
 
-def test_a_shift_that_begins_in_the_middle_is_seen(tmp_path: Path) -> None:
+class Named:
+    """Outputs whose names are those of the items, from `start` on of the next."""
+
+    def __init__(self, start: float = np.inf) -> None:
+        self.start = start
+
+    def path(self, item: str) -> str:
+        return item if int(item) < self.start else str(int(item) + 1)
+
+
+def test_a_shift_that_begins_in_the_middle_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     count = BLOCK_LENGTH * BLOCK_COUNT + 400
     rng = np.random.default_rng(1)
-    sizes = [(int(w) * 8, int(h) * 8) for w, h in rng.integers(2, 7, (count, 2))]
+    of_items = [(int(w) * 8, int(h) * 8) for w, h in rng.integers(2, 7, (count, 2))]
     blocks = [
-        Block([module._SizedItem(str(i), sizes[i]) for i in range(start, start + BLOCK_LENGTH)])
+        Block([module._SizedItem(str(i), of_items[i]) for i in range(start, start + BLOCK_LENGTH)])
         for start in (0, 250, count - BLOCK_LENGTH)
     ]
-
-    class Lost:
-        def path(self, item: str) -> str:
-            """From 400 on each output is that of the next item."""
-            return item if int(item) < 400 else str(int(item) + 1)
-
-    def header(path: object) -> Size:
-        return sizes[min(int(str(path)), count - 1)]
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(module, "read_header_size", header)
-        shifted = find_shift(blocks, Lost())  # type: ignore[arg-type]
-        assert find_shift(blocks[:2], Lost()) is None  # type: ignore[arg-type]
-    assert shifted is not None
+    monkeypatch.setattr(module, "read_header_size", lambda at: of_items[min(int(at), count - 1)])
+    shifted: Any = find_shift(blocks, Named(400))  # type: ignore[arg-type]
     assert (shifted.what, shifted.step, shifted.own) == ("size", 1, 0)
+    assert find_shift(blocks[:2], Named(400)) is None  # type: ignore[arg-type]
 
 
-def test_beside_sources_of_one_size_no_output_is_measured(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    class Anywhere:
-        def path(self, item: str) -> str:
-            return item
-
+def test_beside_sources_of_one_size_no_output_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[object] = []
     monkeypatch.setattr(module, "read_header_size", lambda path: opened.append(path) or (8, 8))
     items = [module._SizedItem(str(i), (8, 8)) for i in range(5)]
-    assert find_shift([Block(items)], Anywhere()) is None  # type: ignore[arg-type]
+    assert find_shift([Block(items)], Named()) is None  # type: ignore[arg-type]
     assert not opened
     items[2] = module._SizedItem("2", (8, 9))
-    assert find_shift([Block(items)], Anywhere()) is None  # type: ignore[arg-type]
+    assert find_shift([Block(items)], Named()) is None  # type: ignore[arg-type]
     assert opened == [place.id for place in items]
 
 
@@ -246,6 +211,251 @@ def test_headers_tell_the_size_of_the_upright_picture(
     path = tmp_path / "picture"
     Pil.new("RGB", (40, 30)).save(path, kind, exif=exif)
     assert read_header_size(path) == load_image(path).size
-    path.write_bytes(b"no picture")
-    assert read_header_size(path) is None
-    assert read_header_size(tmp_path / "nowhere.png") is None
+
+
+@pytest.mark.parametrize("read", [read_header_size, lambda path: read_thumbnail(path, 16)])
+def test_what_is_no_picture_has_no_size_and_no_thumbnail(tmp_path: Path, read: Any) -> None:
+    (tmp_path / "odd.png").write_bytes(b"no picture")
+    assert read(tmp_path / "odd.png") is None
+    assert read(tmp_path / "nowhere.png") is None
+
+
+# Outputs of one size
+
+
+def draw(seed: int, cells: int = 5) -> Picture:
+    """A picture with large areas of some colours."""
+    rng = np.random.default_rng(seed)
+    coarse = rng.integers(0, 256, (cells, cells, 3), dtype=np.uint8)
+    return np.asarray(Pil.fromarray(coarse).resize((SIDE, SIDE), Pil.Resampling.BICUBIC))
+
+
+def replace_part(picture: Picture, seed: int) -> Picture:
+    """What most edits do: an object is another one."""
+    rng = np.random.default_rng(seed + 5000)
+    edited, (y, x) = picture.copy(), rng.integers(0, SIDE // 2, 2)
+    edited[y : y + SIDE // 2, x : x + SIDE // 2] = draw(seed + 9000)[: SIDE // 2, : SIDE // 2]
+    return edited
+
+
+def darken(picture: Picture, _: int) -> Picture:
+    return (picture.astype(float) ** 2 / 700).astype(np.uint8)
+
+
+def drop_colours(picture: Picture, _: int) -> Picture:
+    return np.asarray(Pil.fromarray(picture).convert("L").convert("RGB"))
+
+
+def replace_background(picture: Picture, seed: int) -> Picture:
+    """Only what is in the middle stays."""
+    edited, part = draw(seed + 7000), slice(SIDE // 6, -SIDE // 6)
+    edited = edited.copy()
+    edited[part, part] = picture[part, part]
+    return edited
+
+
+def crop(picture: Picture, seed: int) -> Picture:
+    y, x = np.random.default_rng(seed).integers(0, SIDE // 8, 2)
+    part = picture[y : y + SIDE * 7 // 8, x : x + SIDE * 7 // 8]
+    return np.asarray(Pil.fromarray(part).resize((SIDE, SIDE)))
+
+
+EDITS: tuple[Callable[[Picture, int], Picture], ...] = (
+    replace_part,
+    darken,
+    drop_colours,
+    replace_background,
+    crop,
+)
+
+
+def edit(sources: Sequence[Picture]) -> list[Picture]:
+    """An output to each source, of all kinds of edits in turn."""
+    return [EDITS[i % len(EDITS)](source, i) for i, source in enumerate(sources)]
+
+
+class Pictures:
+    """Pictures that are read from no file, and the outputs among them."""
+
+    def __init__(self, sources: Sequence[Picture], outputs: Sequence[Picture | None]) -> None:
+        self._by_path = {f"o{i}": one for i, one in enumerate(outputs) if one is not None}
+        self._by_path |= {f"s{i}": one for i, one in enumerate(sources)}
+        self.items = [
+            module._SizedItem(str(i), (8, 8), Path(f"s{i}")) for i, _ in enumerate(sources)
+        ]
+
+    def path(self, item: str) -> str | None:
+        path = f"o{item}"
+        return path if path in self._by_path else None
+
+    def read(self, path: object, side: int) -> Picture | None:
+        picture = self._by_path[str(path)]
+        return np.asarray(Pil.fromarray(picture).resize((side, side), Pil.Resampling.BOX))
+
+
+def find(
+    sources: Sequence[Picture],
+    outputs: Sequence[Picture | None],
+    starts: Sequence[int] = (0,),
+    length: int | None = None,
+) -> Any:
+    pictures = Pictures(sources, outputs)
+    blocks = [Block(pictures.items[s : None if length is None else s + length]) for s in starts]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(module, "read_thumbnail", pictures.read)
+        return find_shift(blocks, pictures)  # type: ignore[arg-type]
+
+
+def shift(outputs: Sequence[Picture], step: int, start: int = 0) -> list[Picture | None]:
+    """From `start` on each item has the output of the item `step` places on."""
+    places = [i if i < start else i + step for i in range(len(outputs))]
+    return [outputs[i] if 0 <= i < len(outputs) else None for i in places]
+
+
+SCENES = [draw(i) for i in range(60)]
+
+
+@pytest.mark.parametrize("step", [-1, 1])
+@pytest.mark.parametrize("count", [12, 60])
+def test_a_shift_of_all_is_found(step: int, count: int) -> None:
+    sources = SCENES[:count]
+    found = find(sources, shift(edit(sources), step))
+    assert (found.what, found.step, found.own, found.extent) == ("content", step, 0, "")
+    assert found.fitting >= 0.7 * count
+    assert find(sources, edit(sources)) is None
+
+
+@pytest.mark.parametrize("start", [3, 31, 48])
+def test_where_an_output_was_left_out_the_rest_is_shifted(start: int) -> None:
+    found = find(SCENES, shift(edit(SCENES), 1, start))
+    assert (found.step, found.own) == (1, 0)
+    first = int(found.extent.removeprefix(" from ").removesuffix(" on"))
+    assert start <= first <= start + 2
+    assert f"the names from {first} on seem to be shifted by one" in str(found)
+
+
+def test_a_shift_that_ends_is_found() -> None:
+    outputs = edit(SCENES)
+    outputs[20:40] = outputs[21:41]
+    found = find(SCENES, outputs)
+    assert (found.step, found.own, found.extent) == (1, 0, " from 20 on")
+    assert 12 <= found.fitting <= 20
+
+
+def test_between_the_blocks_it_begins_where_the_next_is_looked_at() -> None:
+    starts = 0, 20, 40
+    found = find(SCENES, shift(edit(SCENES), 1, 17), starts, 12)
+    assert found.extent == " from 20 on"
+
+
+@pytest.mark.parametrize("change", EDITS)
+def test_edits_under_their_own_names_show_nothing(change: Callable[..., Picture]) -> None:
+    for count in (6, 20, 60):
+        sources = SCENES[:count]
+        assert find(sources, [change(one, i) for i, one in enumerate(sources)]) is None
+
+
+def in_threes() -> list[Picture]:
+    return [SCENES[i // 3] for i in range(60)]
+
+
+def frames() -> list[Picture]:
+    """A camera that moves slowly, and light that rises."""
+    scene = np.asarray(Pil.fromarray(draw(1, 9)).resize((96, 96), Pil.Resampling.BICUBIC))
+    return [(scene[:SIDE, i : i + SIDE] * (0.5 + i / 120)).astype(np.uint8) for i in range(60)]
+
+
+def reverse() -> tuple[list[Picture], list[Picture]]:
+    """Each background is replaced, and then the first one is asked for again."""
+    pairs = [(one, replace_background(one, i)) for i, one in enumerate(SCENES[:30])]
+    sources = [one for pair in pairs for one in pair]
+    return sources, [one for pair in pairs for one in reversed(pair)]
+
+
+def converse() -> tuple[list[Picture], list[Picture]]:
+    """Dialogues of four rounds: the source of a round is what the round before should give."""
+    sources, outputs = [], []
+    for start in range(0, 60, 4):
+        picture = SCENES[start]
+        for round_ in range(4):
+            sources.append(picture)
+            picture = replace_part(picture, start + round_)
+            outputs.append(picture)
+    return sources, outputs
+
+
+SILENT_PICTURES: dict[str, tuple[Sequence[Picture], Sequence[Picture | None]]] = {
+    "generated without regard to the source": (SCENES, [draw(i + 500) for i in range(60)]),
+    "another's sources in any order": (
+        SCENES,
+        [SCENES[i] for i in np.random.default_rng(3).permutation(60)],
+    ),
+    "one output for all": (SCENES, [draw(777)] * 60),
+    "of one colour": (SCENES, [np.full((SIDE, SIDE, 3), i, np.uint8) for i in range(60)]),
+    "no output": (SCENES, [None] * 60),
+    "inverted": (SCENES, [255 - one for one in SCENES]),
+    "mirrored": (SCENES, [one[:, ::-1] for one in SCENES]),
+    "three edits of each source": (in_threes(), edit(in_threes())),
+    "frames": (frames(), edit(frames())),
+    "frames, and outputs of the next": (frames(), shift(edit(frames()), 1)),
+    "edits and their reversals": reverse(),
+    "dialogues": converse(),
+    "one source": ([SCENES[0]] * 60, edit([SCENES[0]] * 60)),
+}
+
+
+@pytest.mark.parametrize("name", SILENT_PICTURES)
+def test_where_pictures_tell_nothing_it_is_silent(name: str) -> None:
+    assert find(*SILENT_PICTURES[name]) is None
+
+
+def test_of_several_edits_of_a_source_the_last_tell() -> None:
+    sources = in_threes()
+    found = find(sources, shift(edit(sources), 1))
+    assert found.step == 1
+
+
+@pytest.mark.parametrize("count", range(MIN_ALIKE))
+def test_a_few_tell_nothing(count: int) -> None:
+    sources = SCENES[: count + 1]
+    assert find(sources, shift(sources, 1)) is None
+
+
+def test_every_door_refuses_pictures_that_are_shifted(tmp_path: Path) -> None:
+    spec = make(tmp_path, SCENES[:12], shift(edit(SCENES[:12]), -1))
+    reason = told(spec, tmp_path / "run")
+    assert (
+        "outputs look like the source before their own, and 0 their own (first: 1, like" in reason
+    )
+    assert "the source of 0): the names seem to be" in reason
+    assert "--as-named" in reason
+    assert editjudge.run(spec, out=tmp_path / "run", as_named=True).status == "done"
+
+
+def test_a_run_that_goes_on_looks_at_models_with_something_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outputs = edit(SCENES[:12])
+    spec = make(tmp_path, SCENES[:12], outputs)
+    assert editjudge.run(spec, out=tmp_path / "run").status == "done"
+    read: list[object] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "read_thumbnail", lambda path, side: read.append(path))
+        editjudge.run(spec, out=tmp_path / "run")
+    assert not read, "nothing is left to judge"
+    save_outputs(tmp_path, shift(outputs, 1))
+    for go_on in (editjudge.run, lambda spec, out: preview_run(spec, out, Settings())):
+        with pytest.raises(InputError, match="shifted by one"):
+            go_on(spec, out=tmp_path / "run")
+    assert editjudge.run(spec, out=tmp_path / "run", as_named=True).status == "done"
+
+
+@pytest.mark.parametrize("suffix", ["png", "jpg", "webp"])
+def test_thumbnails_are_means_of_upright_pictures(tmp_path: Path, suffix: str) -> None:
+    exif = Pil.Exif()
+    exif[0x0112] = 3
+    large = Pil.fromarray(draw(1)).resize((640, 320), Pil.Resampling.BICUBIC)
+    large.save(tmp_path / f"large.{suffix}", exif=exif, quality=95)
+    found: Any = read_thumbnail(tmp_path / f"large.{suffix}", 16)
+    upright = large.rotate(180).resize((16, 16), Pil.Resampling.BOX)
+    assert np.abs(found.astype(int) - np.asarray(upright)).max() <= 4

@@ -16,7 +16,6 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from PIL import Image as Pil
 
 import editjudge
 from editjudge import Dimension, Edit, Judgement, Reading, RunSpec, RunView, Score, Scorer
@@ -34,6 +33,9 @@ from editjudge.base.verdict import (
 )
 from editjudge.cli import root
 
+from ...small_data import PSNR, save_picture, write_items
+
+PIXELS = np.full((24, 32, 3), 100, np.uint8)
 HOSTILE = "<script>alert(1)</script>&\x1b[2J"
 ASKED = ["core.psnr.source.*", "core.text_content_accuracy"]
 
@@ -56,27 +58,25 @@ BRIGHT = Dimension(
 @pytest.fixture
 def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunSpec:
     monkeypatch.chdir(tmp_path)
-    pixels = np.full((24, 32, 3), 100, np.uint8)
-    for folder, value in {"data": 100, "out/a": 110, "out/b": 100}.items():
-        Path(folder).mkdir(parents=True)
-        Pil.fromarray(np.full_like(pixels, value)).save(f"{folder}/x.png")
-    Path("data/items.jsonl").write_text('{"id": "x", "instruction": "y", "source": "x.png"}')
+    for name, value in {"data": 100, "out/a": 110, "out/b": 100}.items():
+        save_picture(Path(f"{name}/s.png"), PIXELS * 0 + np.uint8(value))
+    write_items(Path("data"), [{"id": "s"}])
     outputs = {"a": "out/a", HOSTILE.rstrip("\x1b[2J"): "out/b"}
-    dimensions = ["core.psnr.source.whole", BRIGHT]
-    return RunSpec(benchmark="core", data="data", outputs=outputs, dimensions=dimensions)
+    return RunSpec(benchmark="core", data="data", outputs=outputs, dimensions=[PSNR, BRIGHT])
 
 
 @pytest.fixture
 def judged() -> Judgement:
-    source = np.full((24, 32, 3), 100, np.uint8)
-    return editjudge.score(
-        source=source,
-        edited=source + np.uint8(10),
-        instruction="x",
-        item_id=HOSTILE,
-        dimensions=ASKED,
-        settings=Settings(),
-    )
+    return score(edited=PIXELS + np.uint8(10), item_id=HOSTILE, dimensions=ASKED)
+
+
+def score(**given: Any) -> Judgement:
+    edit = {"source": PIXELS, "edited": PIXELS, "instruction": "x", "settings": Settings()}
+    return editjudge.score(**(edit | given))
+
+
+def run(spec: RunSpec, **how: Any) -> editjudge.RunResult:
+    return editjudge.run(spec, out="run", settings=Settings(), **how)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_every_outcome_has_value_reason_and_json(outcome: Outcome) -> None:
 
 
 def test_an_outcome_is_found_by_a_part_of_its_id(judged: Judgement) -> None:
-    whole = judged["core.psnr.source.whole"]
+    whole = judged[PSNR]
     assert judged["psnr.source.whole"] is judged["whole"] is whole
     assert whole.value == pytest.approx(28.13, abs=0.01)
     assert judged["text_content_accuracy"].value is None
@@ -129,10 +129,8 @@ def test_its_table_is_escaped(judged: Judgement) -> None:
 
 
 def test_its_json_is_that_of_the_command_line(judged: Judgement, tmp_path: Path) -> None:
-    pixels = np.full((24, 32, 3), 100, np.uint8)
-    Pil.fromarray(pixels).save(tmp_path / "a.png")
-    arguments = ["--source", str(tmp_path / "a.png"), "--edited", str(tmp_path / "a.png")]
-    arguments += ["--instruction", "x", "--dimension", "core.psnr.source.whole", "--json"]
+    file = str(save_picture(tmp_path / "a.png"))
+    arguments = ["--source", file, "--edited", file, "--instruction", "x", "-d", PSNR, "--json"]
     printed = json.loads(CliRunner().invoke(root.commands["score"], arguments).stdout)
     assert printed.keys() == judged.to_dict().keys()
     assert printed["verdicts"][0].keys() == judged.to_dict()["verdicts"][0].keys()
@@ -145,7 +143,7 @@ def test_a_judgement_is_pickled(judged: Judgement) -> None:
 
 
 def test_results_are_text_markdown_table_json_and_frame(spec: RunSpec) -> None:
-    result = editjudge.run(spec, out="run", settings=Settings())
+    result = run(spec)
     assert repr(result) == "RunResult: done, 2 edits judged in this session, run in run"
     with RunView("run", dimensions=[BRIGHT]) as view:
         results = view.results()
@@ -164,7 +162,7 @@ def test_results_are_text_markdown_table_json_and_frame(spec: RunSpec) -> None:
 
 
 def test_without_pandas_the_extra_is_named(spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> None:
-    editjudge.run(spec, out="run", settings=Settings())
+    run(spec)
     with RunView("run", dimensions=[BRIGHT]) as view:
         results = view.results()
     imported = builtins.__import__
@@ -180,38 +178,37 @@ def test_without_pandas_the_extra_is_named(spec: RunSpec, monkeypatch: pytest.Mo
 
 
 def test_a_run_takes_a_dimension_as_an_object_and_goes_on(spec: RunSpec) -> None:
-    first = editjudge.run(spec, out="run", settings=Settings())
+    first = run(spec)
     assert first.cells["a"]["lab.brightness"].value == pytest.approx(110 / 255)
-    assert editjudge.run(spec, out="run", settings=Settings()).last_event.edits == 0
+    assert run(spec).last_event.edits == 0
     again = pickle.loads(pickle.dumps(spec))  # noqa: S301 - our own
     assert again == spec
-    assert editjudge.run(again, out="run", settings=Settings()).last_event.edits == 0
+    assert run(again).last_event.edits == 0
 
 
 def test_without_its_object_the_dimension_is_named(spec: RunSpec) -> None:
-    editjudge.run(spec, out="run", settings=Settings())
+    run(spec)
     plain = RunSpec.model_validate_json(spec.model_dump_json())
     words = r"not known here: lab\.brightness; give each as an object"
     with pytest.raises(ConfigError, match=words):
-        editjudge.run(plain, out="run", settings=Settings())
+        run(plain)
     with RunView("run") as view, pytest.raises(ConfigError, match=words):
         view.results()
 
 
 def test_an_object_may_not_take_the_id_of_another(spec: RunSpec) -> None:
-    other = Dimension(id="core.psnr.source.whole", asks="?", how=BRIGHT.how, source="notes")
+    other = Dimension(id=PSNR, asks="?", how=BRIGHT.how, source="notes")
     taken = RunSpec(benchmark="core", data="data", outputs=spec.outputs, dimensions=[other])
     with pytest.raises(ConfigError, match="another dimension is called core.psnr.source.whole"):
-        editjudge.run(taken, out="run", settings=Settings())
+        run(taken)
 
 
 def test_a_judge_may_be_a_dictionary(spec: RunSpec) -> None:
     judges = {"judge": {"url": "http://127.0.0.1:9/v1", "model": "m"}}
     client = editjudge.Client(Settings(), judges=judges)
     assert client.settings.judges["judge"].model == "m"
-    picture = np.zeros((8, 8, 3), np.uint8)
     asked = "core.instruction_following"
-    edit = {"source": picture, "edited": picture, "instruction": "x"}
+    edit = {"source": PIXELS, "edited": PIXELS, "instruction": "x"}
     settings = Settings(attempts=1)
     (many,) = editjudge.score_many([edit], asked, settings=settings, judges=judges)  # type: ignore[list-item]
     assert isinstance(many, Judgement)
@@ -226,16 +223,16 @@ def test_an_option_that_is_none_is_refused(spec: RunSpec) -> None:
     with pytest.raises(TypeError, match="run has no option 'max_costs'; it has settings, "):
         editjudge.run(spec, out="run", max_costs=1)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="instruktion"):
-        editjudge.score(source="data/x.png", edited="out/a/x.png", instruktion="x")  # type: ignore[call-arg]
+        editjudge.score(source="data/s.png", edited="out/a/s.png", instruktion="x")  # type: ignore[call-arg]
 
 
 async def test_inside_a_running_loop_all_of_it_works(spec: RunSpec) -> None:
     """As in a notebook."""
     assert asyncio.get_running_loop()
-    paths = {"source": "data/x.png", "edited": "out/a/x.png"}
-    alone = editjudge.score(**paths, instruction="x", dimensions=BRIGHT, settings=Settings())
-    run = editjudge.run(spec, out="run", settings=Settings())
-    assert alone["brightness"].value == run.cells["a"]["lab.brightness"].value
+    paths = {"source": "data/s.png", "edited": "out/a/s.png"}
+    alone = score(**paths, dimensions=BRIGHT)
+    whole = run(spec)
+    assert alone["brightness"].value == whole.cells["a"]["lab.brightness"].value
     async with editjudge.Client(Settings()) as client:
         same = await client.score({**paths, "instruction": "x"}, BRIGHT)  # type: ignore[arg-type]
     assert dict(same) == dict(alone)
@@ -247,41 +244,13 @@ def test_pandas_is_loaded_by_its_method_alone() -> None:
     assert ran.stdout == "False\n"
 
 
-PIXELS = np.zeros((8, 8, 3), np.uint8)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"source": None}, "source: NoneType is not an image"),
-        ({"edited": PIXELS.astype(float)}, "edited: array of float64"),
-        ({"edited": b""}, "edited: 0 bytes"),
-        ({"mask": [[True]]}, "mask: list is not an image"),
-        ({"target": 3}, "target: int is not an image"),
-        ({"source": "nowhere.png"}, "nowhere.png: no such file"),
-        ({"dimensions": 3}, "dimensions: int is no id"),
-        ({"dimensions": [BRIGHT, 3]}, "dimensions: int is no id"),
-        ({"settings": {"attempts": 1}}, "settings: dict is no Settings"),
-        ({"judges": ["http://127.0.0.1:9/v1"]}, "judges: list is no Mapping"),
-    ],
-)
-def test_an_argument_of_another_type_is_named_in_one_line(
-    arguments: dict[str, Any], message: str
-) -> None:
-    complete = {"source": PIXELS, "edited": PIXELS, "instruction": "x", "dimensions": BRIGHT}
-    with pytest.raises(editjudge.EditjudgeError) as raised:
-        editjudge.score(**(complete | arguments))
-    assert str(raised.value).startswith(message)
-    assert "\n" not in str(raised.value)
-
-
 def test_a_run_of_no_spec_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="spec: dict is no RunSpec"):
         editjudge.run({"benchmark": "core"}, out=tmp_path / "run")  # type: ignore[arg-type]
 
 
 def test_a_judgement_has_no_dimension_that_is_no_text() -> None:
-    judged = editjudge.score(source=PIXELS, edited=PIXELS, instruction="x", dimensions=BRIGHT)
+    judged = score(dimensions=BRIGHT)
     assert 3 not in judged
     assert judged.get(3) is None  # type: ignore[call-overload]
     with pytest.raises(KeyError, match="3"):
@@ -289,13 +258,8 @@ def test_a_judgement_has_no_dimension_that_is_no_text() -> None:
 
 
 def test_a_judge_of_another_name_is_not_the_one_that_is_missing() -> None:
-    judged = editjudge.score(
-        source=PIXELS,
-        edited=PIXELS,
-        instruction="x",
-        dimensions="core.instruction_following",
-        judges={"other": {"url": "http://127.0.0.1:9/v1", "model": "m"}},
-    )
+    judges = {"other": {"url": "http://127.0.0.1:9/v1", "model": "m"}}
+    judged = score(dimensions="core.instruction_following", judges=judges)
     assert "no judge is configured as 'judge'" in str(judged["instruction_following"].reason)
 
 
@@ -308,7 +272,7 @@ def test_a_spec_takes_one_dimension_as_score_does(spec: RunSpec) -> None:
 
 
 def test_a_closed_view_says_so(spec: RunSpec, tmp_path: Path) -> None:
-    editjudge.run(spec, out=tmp_path / "run")
+    run(spec)
     with RunView(tmp_path / "run") as view:
         assert repr(view) == f"RunView({str(tmp_path / 'run')!r})"
     with pytest.raises(editjudge.EditjudgeError, match="was closed; open it again"):

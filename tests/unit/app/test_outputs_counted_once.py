@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image as Pil
 
 import editjudge
 from editjudge import RunSpec, RunView
@@ -25,33 +23,33 @@ from editjudge.benchmarks.cell import Cell
 from editjudge.benchmarks.outputs import Outputs
 from editjudge.engine import scheduler
 
-PSNR = "core.psnr.source.whole"
+from ...small_data import PSNR, make_spec, read_items, save_picture, write_items
+
 COUNT = 20
 ODD = "7"
+ALL = {"scored": COUNT}
+MISSING = {"scored": COUNT - 1, "missing_output": 1}
+FAILED = {"scored": COUNT - 1, "failed": 1}
 
 
 @pytest.fixture
 def spec(tmp_path: Path) -> RunSpec:
     """Twenty items whose outputs are their sources: 100 dB each."""
     rng = np.random.default_rng(7)
-    lines = []
-    (tmp_path / "ours").mkdir()
     for index in range(COUNT):
         pixels = rng.integers(0, 256, (12, 16, 3), dtype=np.uint8)
-        Pil.fromarray(pixels).save(tmp_path / f"{index}.png")
-        Pil.fromarray(pixels).save(tmp_path / "ours" / f"{index}.png")
-        lines.append({"id": str(index), "instruction": "x", "source": f"{index}.png"})
-    (tmp_path / "items.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    return RunSpec(
-        benchmark="core",
-        data=tmp_path / "items.jsonl",
-        outputs={"ours": tmp_path / "ours"},
-        dimensions=(PSNR,),
-    )
+        for folder in (tmp_path, tmp_path / "ours"):
+            save_picture(folder / f"{index}.png", pixels)
+    write_items(tmp_path, ({"source": f"{index}.png"} for index in range(COUNT)))
+    return make_spec(tmp_path)
 
 
 def judged(spec: RunSpec) -> RunResult:
     return editjudge.run(spec, out=spec.data.parent / "run")
+
+
+def judged_counts(spec: RunSpec) -> dict[str, int]:
+    return dict(judged(spec).cells["ours"][PSNR].counts)
 
 
 def summed(spec: RunSpec, *, count_missing: bool = False) -> Cell:
@@ -71,15 +69,11 @@ def odd(spec: RunSpec) -> Path:
     return path
 
 
-def link_to_folder(path: Path) -> None:
-    path.symlink_to(path.parent)
-
-
 LEADING_NOWHERE: dict[str, Callable[[Path], None]] = {
     "a link to nothing": lambda path: path.symlink_to("nowhere.png"),
     "a link below a file": lambda path: path.symlink_to("1.png/7.png"),
     "a link to itself": lambda path: path.symlink_to(path.name),
-    "a link to a folder": link_to_folder,
+    "a link to a folder": lambda path: path.symlink_to(path.parent),
     "a folder": Path.mkdir,
     "a pipe": os.mkfifo,
 }
@@ -94,10 +88,10 @@ def test_a_name_that_leads_to_no_file_is_a_missing_output(case: str, spec: RunSp
     for session in range(2):
         result = judged(spec)
         assert result.last_event.exit_code == 0, session
-        assert result.cells["ours"][PSNR].counts == {"scored": COUNT - 1, "missing_output": 1}
+        assert result.cells["ours"][PSNR].counts == MISSING
         plain, counted = summed(spec), summed(spec, count_missing=True)
-        assert (plain.value, plain.counts) == (100, {"scored": COUNT - 1, "missing_output": 1})
-        assert (counted.value, counted.counts, counted.imputed) == (95, {"scored": COUNT}, 1)
+        assert (plain.value, plain.counts) == (100, MISSING)
+        assert (counted.value, counted.counts, counted.imputed) == (95, ALL, 1)
         assert exported(spec) == ["missing_output"]
 
 
@@ -115,12 +109,10 @@ def test_what_vanishes_while_a_run_judges_is_a_failure_and_then_missing(
     monkeypatch.setattr(scheduler, "load_image", vanish)
     first = judged(spec)
     assert first.last_event.exit_code == 3
-    assert first.cells["ours"][PSNR].counts == {"scored": COUNT - 1, "failed": 1}
+    assert first.cells["ours"][PSNR].counts == FAILED
     assert exported(spec) == ["failed"]
     assert summed(spec, count_missing=True).value == 95, "there is no output by now"
-    second = judged(spec)
-    assert second.cells["ours"][PSNR].counts == {"scored": COUNT - 1, "missing_output": 1}
-    assert summed(spec).counts == {"scored": COUNT - 1, "missing_output": 1}
+    assert judged_counts(spec) == summed(spec).counts == MISSING
     assert summed(spec, count_missing=True).value == 95
     assert exported(spec) == ["missing_output"]
 
@@ -130,13 +122,11 @@ def test_an_output_that_failed_and_is_put_away_counts_once(spec: RunSpec) -> Non
     source = spec.data.parent / f"{ODD}.png"
     pixels = source.read_bytes()
     source.write_bytes(b"no picture")
-    assert judged(spec).cells["ours"][PSNR].counts == {"scored": COUNT - 1, "failed": 1}
+    assert judged_counts(spec) == FAILED
     odd(spec)
-    once = {"scored": COUNT - 1, "missing_output": 1}
-    assert judged(spec).cells["ours"][PSNR].counts == once
-    assert summed(spec).counts == once
+    assert judged_counts(spec) == summed(spec).counts == MISSING
     source.write_bytes(pixels)
-    assert judged(spec).cells["ours"][PSNR].counts == once
+    assert judged_counts(spec) == MISSING
     assert summed(spec, count_missing=True).value == 95
 
 
@@ -145,14 +135,13 @@ def test_an_item_that_failed_and_lost_its_source_counts_once(spec: RunSpec) -> N
     source.write_bytes(b"no picture")
     judged(spec)
     source.unlink()
-    assert judged(spec).cells["ours"][PSNR].counts == {"scored": COUNT - 1, "unscored": 1}
+    assert judged_counts(spec) == {"scored": COUNT - 1, "unscored": 1}
 
 
 def test_an_output_that_was_judged_and_is_put_away_stays_judged(spec: RunSpec) -> None:
     judged(spec)
     odd(spec).symlink_to("nowhere.png")
-    assert judged(spec).cells["ours"][PSNR].counts == {"scored": COUNT}
-    assert summed(spec, count_missing=True).counts == {"scored": COUNT}
+    assert judged_counts(spec) == summed(spec, count_missing=True).counts == ALL
 
 
 @pytest.mark.parametrize("field", ["source", "mask"])
@@ -161,14 +150,13 @@ def test_a_picture_of_the_data_that_is_a_link_to_nothing_is_a_flaw(
 ) -> None:
     link = spec.data.parent / "link.png"
     link.symlink_to("nowhere.png")
-    lines = [json.loads(line) for line in spec.data.read_text().splitlines()]
+    lines = read_items(spec.data.parent)
     lines[7][field] = link.name
-    spec.data.write_text("\n".join(map(json.dumps, lines)))
+    write_items(spec.data.parent, lines)
     problems = validate(ResolvedSpec(spec), Settings()).select("data")
     assert [one.what for one in problems] == [f"{ODD}: {field}: no such file: {link}"]
-    counts = judged(spec).cells["ours"][PSNR].counts
     spoilt = {"scored": COUNT - 1, "unscored": 1}
-    assert counts == (spoilt if field == "source" else {"scored": COUNT})
+    assert judged_counts(spec) == (spoilt if field == "source" else ALL)
 
 
 @pytest.mark.parametrize("at", ["output", "source"])
@@ -177,19 +165,15 @@ def test_a_pipe_is_never_opened(at: str, spec: RunSpec) -> None:
     path = spec.data.parent / f"{ODD}.png" if at == "source" else odd(spec)
     path.unlink(missing_ok=True)
     os.mkfifo(path)
-    assert judged(spec).cells["ours"][PSNR].scored == COUNT - 1
-
-
-def clutter(folder: Path, names: Iterable[str]) -> None:
-    for name in names:
-        (folder / name).write_bytes(b"x")
+    assert judged_counts(spec)["scored"] == COUNT - 1
 
 
 def test_what_else_lies_in_a_folder_counts_for_nothing(spec: RunSpec) -> None:
-    clutter(spec.outputs["ours"], ("._0001.png", f"._{ODD}.png", "Thumbs.db", ".DS_Store", "a.txt"))
+    for name in ("._0001.png", f"._{ODD}.png", "Thumbs.db", ".DS_Store", "a.txt"):
+        (spec.outputs["ours"] / name).write_bytes(b"x")
     odd(spec).write_bytes(b"")
     judged(spec)
-    assert summed(spec).counts == {"scored": COUNT - 1, "missing_output": 1}
+    assert summed(spec).counts == MISSING
     assert summed(spec, count_missing=True).value == 95
 
 
@@ -204,8 +188,20 @@ def test_two_names_for_one_item_are_nobodys_output(
     for outputs in (Outputs(folder), Outputs(folder).index()):
         assert outputs.path(ODD) is None
         assert outputs.why_not(ODD).kind == "several"
-    assert judged(spec).cells["ours"][PSNR].counts == {"scored": COUNT - 1, "missing_output": 1}
+    assert judged_counts(spec) == MISSING
     assert summed(spec, count_missing=True).value == 95
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch, call: str, path: Path) -> None:
+    """The system refuses this call on this path."""
+    plain = getattr(os, call)
+
+    def refusing(of: Any, **named: Any) -> Any:
+        if str(of) == str(path) and named.get("follow_symlinks", True):
+            raise PermissionError(errno.EACCES, "Permission denied", str(of))
+        return plain(of, **named)
+
+    monkeypatch.setattr(os, call, refusing)
 
 
 def test_an_output_that_may_be_there_fails_and_is_not_missing(
@@ -214,17 +210,8 @@ def test_an_output_that_may_be_there_fails_and_is_not_missing(
     """A refused access tells nothing about the model."""
     path = odd(spec)
     path.symlink_to("secret.png")
-    stat = os.stat
-
-    def refuse(of: Any, **named: Any) -> Any:
-        if str(of) == str(path) and named.get("follow_symlinks", True):
-            raise PermissionError(errno.EACCES, "Permission denied", str(of))
-        return stat(of, **named)
-
-    monkeypatch.setattr(os, "stat", refuse)
-    result = judged(spec)
-    assert result.cells["ours"][PSNR].counts == {"scored": COUNT - 1, "failed": 1}
-    assert summed(spec, count_missing=True).counts == {"scored": COUNT - 1, "failed": 1}
+    refuse(monkeypatch, "stat", path)
+    assert judged_counts(spec) == summed(spec, count_missing=True).counts == FAILED
 
 
 def test_a_folder_that_cannot_be_listed_is_no_folder_without_outputs(
@@ -232,14 +219,7 @@ def test_a_folder_that_cannot_be_listed_is_no_folder_without_outputs(
 ) -> None:
     inner = spec.outputs["ours"] / "inner"
     inner.mkdir()
-    scandir = os.scandir
-
-    def refuse(of: Any) -> Any:
-        if str(of) == str(inner):
-            raise PermissionError(errno.EACCES, "Permission denied", str(of))
-        return scandir(of)
-
-    monkeypatch.setattr(os, "scandir", refuse)
+    refuse(monkeypatch, "scandir", inner)
     with pytest.raises(InputError, match="inner: cannot be listed: Permission denied"):
         judged(spec)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
 import subprocess
 import sys
@@ -15,7 +14,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from PIL import Image as Pil
 
 import editjudge
 from editjudge import Dimension, Edit, Reading, RunSpec, RunView, Score, Scorer
@@ -31,10 +29,8 @@ from editjudge.engine.events import FinishEvent, NoteEvent, RunEvent, StartEvent
 from editjudge.storage.store import RunStore
 
 from ...patience import until, wait_until
+from ...small_data import PSNR, make_spec, save_picture, write_items
 
-command = root.commands["run"]
-
-PSNR = "core.psnr.source.whole"
 COUNT = 6
 
 
@@ -42,25 +38,14 @@ COUNT = 6
 def spec(tmp_path: Path) -> RunSpec:
     """Six items by two models; `beta` lacks the last."""
     rng = np.random.default_rng(3)
-    lines = []
     for index in range(COUNT):
-        name = f"{index}.png"
-        pixels = rng.integers(0, 256, (12, 16, 3), dtype=np.uint8)
+        pixels = rng.integers(0, 230, (12, 16, 3), dtype=np.uint8)
         for folder in ("data", "alpha", "beta"):
-            (tmp_path / folder).mkdir(exist_ok=True)
             noise = 0 if folder == "data" else 10 + index
-            Pil.fromarray(np.clip(pixels.astype(int) + noise, 0, 255).astype(np.uint8)).save(
-                tmp_path / folder / name
-            )
-        lines.append({"id": str(index), "instruction": "x", "source": name})
+            save_picture(tmp_path / folder / f"{index}.png", pixels + np.uint8(noise))
     (tmp_path / "beta" / f"{COUNT - 1}.png").unlink()
-    (tmp_path / "data" / "items.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    return RunSpec(
-        benchmark="core",
-        data=tmp_path / "data",
-        outputs={"alpha": tmp_path / "alpha", "beta": tmp_path / "beta"},
-        dimensions=(PSNR,),
-    )
+    write_items(tmp_path / "data", ({"source": f"{index}.png"} for index in range(COUNT)))
+    return make_spec(tmp_path, ["alpha", "beta"], data=tmp_path / "data")
 
 
 def values(out: Path) -> dict[tuple[str, str], float]:
@@ -76,20 +61,23 @@ def kept(out: Path) -> int:
         return 0
 
 
+def noted(spec: RunSpec, out: Path, **how: Any) -> tuple[editjudge.RunResult, list[Any], list[str]]:
+    """Run; what came of it, its events, and its notes among them."""
+    events: list[RunEvent] = []
+    result = editjudge.run(spec, out=out, progress=events.append, **how)
+    return result, events, [one.text for one in events if isinstance(one, NoteEvent)]
+
+
 def means(result: editjudge.RunResult) -> dict[str, float | None]:
     return {model: row[PSNR].value for model, row in result.cells.items()}
 
 
 def test_a_run_tells_what_it_does_and_goes_on(spec: RunSpec, tmp_path: Path) -> None:
-    events: list[RunEvent] = []
     out = tmp_path / "run"
-    result = editjudge.run(spec, out=out, progress=events.append)
+    result, events, notes = noted(spec, out)
     assert result.status == "done"
-    assert [type(one) for one in events if not isinstance(one, NoteEvent)] == [
-        StartEvent,
-        FinishEvent,
-    ]
-    notes = [one.text for one in events if isinstance(one, NoteEvent)]
+    kinds = [type(one) for one in events if not isinstance(one, NoteEvent)]
+    assert kinds == [StartEvent, FinishEvent]
     assert notes[0].startswith("beta: 1 output is missing")
     assert events[-1] is result.last_event
     assert (result.last_event.judged, result.last_event.missing_outputs) == (2 * COUNT - 1, 1)
@@ -259,68 +247,59 @@ async def test_an_interruption_ends_the_thread_too(
 
 
 def test_it_is_told_how_the_run_is_asked(spec: RunSpec, tmp_path: Path) -> None:
-    settings = Settings(attempts=1)
-    editjudge.run(spec, out=tmp_path / "run", settings=settings)
+    editjudge.run(spec, out=tmp_path / "run", settings=Settings(attempts=1))
     with RunView(tmp_path / "run") as view:
         assert view.spec.model_copy(update={"data": spec.data, "protocol": ""}) == spec
         assert view.resolved_spec.rules.protocol == "core.1"
 
 
-def test_a_dry_run_refuses_what_the_run_would_refuse(spec: RunSpec, tmp_path: Path) -> None:
+MASKED = "core.psnr.source.outside"
+
+
+def refused(spec: RunSpec, out: Path, kind: type[Exception], told: str) -> None:
+    """A dry run refuses what the run refuses."""
+    for work in (lambda: editjudge.run(spec, out=out), lambda: preview_run(spec, out, Settings())):
+        with pytest.raises(kind, match=told):
+            work()
+
+
+def test_a_run_with_other_prompts_is_refused(spec: RunSpec, tmp_path: Path) -> None:
     out = tmp_path / "run"
     editjudge.run(spec, out=out)
     with RunStore.open(out) as store:
         prompts = {"core/editing_artifacts.txt": "Look twice."}
         store._put_header(store.header.model_copy(update={"prompts": prompts}))
-    for work in (lambda: editjudge.run(spec, out=out), lambda: preview_run(spec, out, Settings())):
-        with pytest.raises(ConfigError, match="was judged with other prompts"):
-            work()
-
-
-MASKED = "core.psnr.source.outside"
-
-
-def test_a_dimension_that_asks_nothing_is_told(spec: RunSpec, tmp_path: Path) -> None:
-    both = spec.model_copy(update={"dimensions": (PSNR, MASKED)})
-    line = f"{MASKED}: applies to no item (needs a mask)"
-    events: list[RunEvent] = []
-    editjudge.run(both, out=tmp_path / "run", progress=events.append)
-    assert line in [one.text for one in events if isinstance(one, NoteEvent)]
-    assert line in preview_run(both, tmp_path / "run", Settings())[0].notes
-
-
-def test_a_dry_run_says_which_files_are_of_no_item_as_the_run_does(
-    spec: RunSpec, tmp_path: Path
-) -> None:
-    (spec.outputs["alpha"] / "x4.png").touch()
-    events: list[RunEvent] = []
-    estimate, plan = preview_run(spec, tmp_path / "run", Settings())
-    editjudge.run(spec, out=tmp_path / "run", progress=events.append)
-    (line,) = [one for one in describe_estimate(estimate, plan) if "to no item" in one]
-    assert line in [one.text for one in events if isinstance(one, NoteEvent)]
-    assert line.endswith("belongs to no item (first: x4.png)")
+    refused(spec, out, ConfigError, "was judged with other prompts")
 
 
 def test_a_run_that_asks_nothing_is_none(spec: RunSpec, tmp_path: Path) -> None:
     masked = spec.model_copy(update={"dimensions": (MASKED,)})
-    out = tmp_path / "run"
-    for work in (
-        lambda: editjudge.run(masked, out=out),
-        lambda: preview_run(masked, out, Settings()),
-    ):
-        with pytest.raises(InputError, match=r"outside: applies to no item \(needs a mask\)"):
-            work()
-    assert not out.exists()
+    nothing = r"outside: applies to no item \(needs a mask\)"
+    refused(masked, tmp_path / "run", InputError, nothing)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_dry_run_notes_what_the_run_notes(spec: RunSpec, tmp_path: Path) -> None:
+    """A dimension that asks nothing, and files of no item."""
+    both = spec.model_copy(update={"dimensions": (PSNR, MASKED)})
+    (spec.outputs["alpha"] / "x4.png").touch()
+    estimate, plan = preview_run(both, tmp_path / "run", Settings())
+    _, _, notes = noted(both, tmp_path / "run")
+    asks_nothing = f"{MASKED}: applies to no item (needs a mask)"
+    (stray,) = [
+        one for one in describe_estimate(estimate, plan) if "to no item" in one and "x4" in one
+    ]
+    assert stray.endswith("belongs to no item (first: x4.png)")
+    assert {asks_nothing, stray} <= {*notes}
+    assert asks_nothing in estimate.notes
 
 
 def test_a_dry_run_does_not_say_that_nothing_is_asked_again(spec: RunSpec, tmp_path: Path) -> None:
     alpha = f"alpha={spec.outputs['alpha']}"
     asked = ["core", "--data", str(spec.data), "--outputs", alpha, "--dimension", PSNR]
+    asked += ["--out", str(tmp_path), "--dry-run", "--retry", "unscored"]
     with pytest.raises(InputError, match="cannot be combined with --retry unscored"):
-        command.main(
-            [*asked, "--out", str(tmp_path), "--dry-run", "--retry", "unscored"],
-            standalone_mode=False,
-        )
+        root.commands["run"].main(asked, standalone_mode=False)
 
 
 def test_no_more_verdicts_are_done_than_there_are(spec: RunSpec, tmp_path: Path) -> None:

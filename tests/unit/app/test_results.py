@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,24 +10,26 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image as Pil
 
 from editjudge.app import results as module
-from editjudge.app.spec import ResolvedSpec, RunSpec
 from editjudge.app.view import RunView
-from editjudge.base.config import Settings
-from editjudge.base.file_states import FileState
-from editjudge.base.item import Missing
-from editjudge.base.verdict import NoScore, Score, Verdict
+from editjudge.base.signature import Signature
+from editjudge.base.verdict import NoScore, Score
 from editjudge.benchmarks.cell import Cell
 from editjudge.benchmarks.column import Row
+from editjudge.benchmarks.registry import load_benchmark, load_dimensions
+from editjudge.benchmarks.rounds import JudgeRounds, make_rounds
 from editjudge.benchmarks.tabulation import tabulate
-from editjudge.engine.content_keys import JudgedEdit
-from editjudge.storage.store import RunStore
+from editjudge.engine.judge import Signatures
+from editjudge.panel.calls import CallRecord
+from editjudge.storage.store import RunStore, StoredVerdict
+
+from ...small_data import MSE, NO_FILE, PSNR, make_spec, save_picture, stored_run, write_items
 
 ITEMS = 23
+UNREAD = NoScore(kind="unparsable", reason="?")
 WAYS: dict[str, dict[str, Any]] = {
-    "core": {"dimensions": ("core.psnr.source.whole", "core.mse.source.whole")},
+    "core": {"dimensions": (PSNR, MSE)},
     "i2i": {"dimensions": ("i2i.se.*",), "judges": ("one", "two"), "rounds": 2},
 }
 
@@ -36,50 +37,26 @@ WAYS: dict[str, dict[str, Any]] = {
 @pytest.fixture(params=WAYS)
 def view(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     """A run of two models, of which a few outputs and numbers are missing."""
-    Pil.fromarray(np.zeros((8, 8, 3), np.uint8)).save(tmp_path / "s.png")
-    line = {"instruction": "make it red", "source": "s.png", "task": "local_editing"}
-    lines = [json.dumps(line | {"id": f"item {number}"}) for number in range(ITEMS)]
-    (tmp_path / "items.jsonl").write_text("\n".join(lines))
-    resolved = ResolvedSpec(
-        RunSpec(
-            benchmark=request.param,
-            data=tmp_path / "items.jsonl",
-            outputs={model: tmp_path / model for model in "ab"},
-            **WAYS[request.param],
-        )
-    )
-    signatures = resolved.signatures({})
-    with RunStore.open(tmp_path / "run", resolved.header(Settings())) as store:
-        rng = np.random.default_rng(0)
-        for number in rng.permutation(ITEMS):
+    save_picture(tmp_path / "s.png")
+    items = [f"item {number}" for number in range(ITEMS)]
+    write_items(tmp_path, ({"id": item, "task": "local_editing"} for item in items))
+    spec = make_spec(tmp_path, "ab", benchmark=request.param, **WAYS[request.param])
+    names = module.ResolvedSpec(spec).signatures({})
+    rng = np.random.default_rng(0)
+    with stored_run(tmp_path / "run", spec) as keep:
+        for item in rng.permutation(items):
             for model in "ba":
-                put(store, f"item {number}", model, signatures, rng)
+                values = {name: Score(value=rng.integers(0, 5) / 4) for name in names}
+                unread = {name: UNREAD for name in names if rng.random() < 0.1}
+                keep(item, model, NO_FILE if rng.random() < 0.1 else values | unread)
     with RunView(tmp_path / "run") as opened:
         yield opened
 
 
 def plainly(row: Mapping[str, Cell]) -> dict[str, Cell]:
     """Without what `tabulate` does not say."""
-    return {
-        name: replace(cell, interval=None, capped=0, other_items=False, rounds=())
-        for name, cell in row.items()
-    }
-
-
-def put(
-    store: RunStore, item: str, model: str, signatures: dict[str, str], rng: np.random.Generator
-) -> None:
-    if rng.random() < 0.1:
-        store.save_edit_now(JudgedEdit(item, model, None, Missing("absent", "no file")))
-        return
-    verdicts: dict[str, Verdict] = {
-        name: NoScore(kind="unparsable", reason="?")
-        if rng.random() < 0.1
-        else Score(value=rng.integers(0, 5) / 4)
-        for name in signatures
-    }
-    seen = FileState(bytes(8), f"sha256:{'0' * 64}")
-    store.save_edit_now(JudgedEdit(item, model, seen), verdicts, signatures)
+    untold: dict[str, Any] = {"interval": None, "capped": 0, "other_items": False, "rounds": ()}
+    return {name: replace(cell, **untold) for name, cell in row.items()}
 
 
 def test_a_table_does_not_depend_on_what_is_held_at_once(
@@ -94,11 +71,11 @@ def test_a_table_does_not_depend_on_what_is_held_at_once(
     for at_once in (1, 5):
         monkeypatch.setattr(module, "_ITEMS_AT_ONCE", at_once)
         again = view.results()
-        assert again.models == whole.models
-        assert again.judges == whole.judges
+        assert (again.models, again.judges) == (whole.models, whole.judges)
 
 
-def test_no_edit_is_held_once_it_is_counted(view: RunView, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_little_is_held_and_read_at_once(view: RunView, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No edit once it is counted, and verdicts of a few items at a time."""
     held: list[weakref.ref[Row]] = []
     most = 0
 
@@ -112,15 +89,6 @@ def test_no_edit_is_held_once_it_is_counted(view: RunView, monkeypatch: pytest.M
         most = max(most, sum(each() is not None for each in held))
         return row
 
-    monkeypatch.setattr(module, "Row", watched)
-    view.results()
-    assert len(held) == 2 * ITEMS
-    assert most <= 2
-
-
-def test_verdicts_are_read_a_few_items_at_a_time(
-    view: RunView, monkeypatch: pytest.MonkeyPatch
-) -> None:
     asked: list[Sequence[str]] = []
     plain = RunStore.rows_of
 
@@ -128,9 +96,12 @@ def test_verdicts_are_read_a_few_items_at_a_time(
         asked.append(items)
         return plain(self, items, **how)
 
+    monkeypatch.setattr(module, "Row", watched)
     monkeypatch.setattr(module, "_ITEMS_AT_ONCE", 10)
     monkeypatch.setattr(RunStore, "rows_of", noted)
     view.results()
+    assert len(held) == 2 * ITEMS
+    assert most <= 2
     assert [len(items) for items in asked] == [10, 10, 3]
 
 
@@ -140,12 +111,12 @@ def test_common_counts_the_items_that_all_models_have(view: RunView) -> None:
     for column in common.columns:
         if column.dimensions != (column.id,):  # not the mean of a dimension over all items
             continue
-        scored = [
-            {r.item.id for r in rows if r.model == m and r.outcomes[column.id].status == "scored"}
+        scored = {
+            m: {r.item.id for r in rows if r.model == m and r.outcomes[column.id].value is not None}
             for m in "ab"
-        ]
-        both = scored[0] & scored[1]
-        for model, own in zip("ab", scored, strict=True):
+        }
+        both = scored["a"] & scored["b"]
+        for model, own in scored.items():
             cell, before = common.models[model][column.id], plain.models[model][column.id]
             assert cell.scored == len(both)
             assert cell.counts.get("left_out", 0) == len(own - both)
@@ -159,3 +130,96 @@ def test_what_missing_outputs_count_as_is_in_the_signature(view: RunView) -> Non
     for given in (True, False):
         for row in view.results(count_missing=given).models.values():
             assert {"missing:worst" in str(cell.signature) for cell in row.values()} == {given}
+
+
+# What fell outside the choices, read from the replies behind current verdicts.
+
+LEVELS, LIST = "core.editing_artifacts", "core.physical_plausibility"
+WORDS = {"text": "good", "finish": "stop"}
+
+
+def chosen(outside: float | None, method: str = "logprobs") -> dict[str, Any]:
+    return {"probabilities": {"Yes": 1.0, "No": 0.0}, "outside": outside, "method": method}
+
+
+def record(dimension: str, *replies: Any) -> StoredVerdict:
+    usage = {"prompt_tokens": 1, "cached_tokens": 0, "completion_tokens": 1, "cost": None}
+    calls = (
+        CallRecord(call=f"{n}", judge="judge", model="judge", prompt=None, reply=reply, **usage)
+        for n, reply in enumerate(replies)
+    )
+    return StoredVerdict("1", "ours", dimension, Score(value=1), "", "", tuple(calls))
+
+
+@pytest.mark.parametrize(
+    ("replies", "outside"),
+    [
+        ([chosen(0.25)], {LEVELS: 0.25}),
+        ([chosen(0.0)], {LEVELS: 0.0}),
+        # A list of questions is written in words, then each is answered by a choice.
+        ([WORDS, chosen(0.1), chosen(0.3)], {LEVELS: 0.2}),
+        ([], {}),
+        ([chosen(None, "sampled")], {}),
+        ([WORDS], {}),
+        ([{"SCORE": [0.5]}], {}),
+        (["a reply in words"], {}),
+    ],
+)
+def test_what_replies_tell(replies: list[Any], outside: Mapping[str, float]) -> None:
+    """Where they tell nothing there is no entry: that would be read as 0."""
+    got = module._read_outside([record(LEVELS, *replies)], load_dimensions())
+    assert got == pytest.approx(outside)
+
+
+def test_rounds_of_judges_are_one_number() -> None:
+    """A judge that only samples tells nothing, and counts as nothing."""
+    rounds = JudgeRounds(("judge", "other", "third"))
+    ids = [one.dimension_id(LEVELS) for one in rounds.each_round]
+    records = [
+        # However many calls a round took, it counts once.
+        record(ids[0], chosen(0.0), chosen(0.1), chosen(0.2)),
+        record(ids[1], chosen(0.5)),
+        record(ids[2], chosen(None, "sampled")),
+        record(LIST, chosen(0.7)),
+    ]
+    got = module._read_outside(records, make_rounds(load_dimensions(), rounds))
+    assert got == pytest.approx({LEVELS: 0.3, LIST: 0.7})
+
+
+# What a composite that was asked for says of its parts, which were not.
+
+WHOLE = "co_edit.edit_completeness"
+PARTS = {
+    "co_edit.editing_accuracy": 8.0,
+    "co_edit.over_editing": 7.0,
+    "co_edit.editing_plausibility": 6.0,
+}
+KNOWN = {d.id: d for d in load_benchmark("co_edit").dimensions}
+TODAY = Signatures(KNOWN).of((KNOWN[name] for name in (*PARTS, WHOLE)), {})
+EVIDENCE = {"parts": dict(PARTS)}
+STORED = StoredVerdict("1", "ours", WHOLE, Score(value=7.3, evidence=EVIDENCE), str(TODAY[WHOLE]))
+
+
+def test_the_scores_of_the_same_reply_are_told() -> None:
+    parts = module._extract_part_scores(STORED, KNOWN, TODAY)
+    assert {name: part.value for name, part in parts.items()} == PARTS
+    assert all(part.evidence == {"from": WHOLE} for part in parts.values())
+    # Also where the composite itself would be made otherwise now.
+    other = TODAY | {WHOLE: Signature.of({"formula": "another"})}
+    assert len(module._extract_part_scores(STORED, KNOWN, other)) == 3
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"verdict": NoScore(kind="unparsable", reason="no JSON object")},
+        {"verdict": Score(value=7.3)},
+        {"verdict": Score(value=0, imputed=True, evidence=EVIDENCE)},
+        {"dimension": "co_edit.editing_accuracy"},
+        {"dimension": "mine.own"},
+        {"signature": "parts:co_edit.over_editing=000000000000"},
+        {"signature": ""},
+    ],
+)
+def test_nothing_else_is(changed: dict[str, Any]) -> None:
+    assert module._extract_part_scores(replace(STORED, **changed), KNOWN, TODAY) == {}

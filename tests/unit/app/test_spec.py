@@ -15,6 +15,9 @@ from editjudge.base.errors import ConfigError
 from editjudge.cli import root
 from editjudge.cli.options import spec_from
 
+from ...small_data import make_spec, save_picture, write_items
+
+FOLLOWING = "core.instruction_following"
 ASKED: dict[str, Any] = {
     "benchmark": "kris",
     "data": "data/kris",
@@ -27,19 +30,14 @@ ASKED: dict[str, Any] = {
     "limit": 9,
     "tasks": ["count_change"],
 }
-ITEMS = '{"id": "one", "instruction": "x", "source": "one.png"}\n'
 
 
 @pytest.fixture
-def core(tmp_path: Path, photo_file: Path) -> RunSpec:
-    (tmp_path / "items.jsonl").write_text(ITEMS.replace("one.png", photo_file.name))
+def core(tmp_path: Path) -> RunSpec:
+    save_picture(tmp_path / "s.png")
+    write_items(tmp_path, [{}])
     (tmp_path / "alpha").mkdir()
-    return RunSpec(
-        benchmark="core",
-        data=tmp_path / "items.jsonl",
-        outputs={"alpha": tmp_path / "alpha"},
-        dimensions=("core.psnr.*", "core.instruction_following"),
-    )
+    return make_spec(tmp_path, ["alpha"], ("core.psnr.*", FOLLOWING))
 
 
 def test_a_spec_is_the_same_after_json_and_pickle() -> None:
@@ -113,26 +111,27 @@ def test_data_without_official_paths_has_none_to_map(core: RunSpec) -> None:
     _ = ResolvedSpec(core.model_copy(update={"roots": {"/a": Path("/a")}})).dataset
 
 
-FOLLOWING = 'user = "{sources}{edited}{instruction}"\n'
+TEMPLATE = 'user = "{sources}{edited}{instruction}"\n'
 
 
 @pytest.fixture
 def words(tmp_path: Path) -> Path:
     folder = tmp_path / "mine" / "core"
     folder.mkdir(parents=True)
-    (folder / "instruction_following.toml").write_text(FOLLOWING)
+    (folder / "instruction_following.toml").write_text(TEMPLATE)
     return folder.parent
 
 
+def with_words(core: RunSpec, words: Path, **changed: Any) -> RunSpec:
+    return RunSpec.model_validate(core.model_dump() | {"prompts": words} | changed)
+
+
 def test_words_of_ones_own_are_in_the_spec_by_content(core: RunSpec, words: Path) -> None:
-    spec = RunSpec.model_validate(core.model_dump() | {"prompts": words})
-    assert spec.prompts == {"core/instruction_following.toml": FOLLOWING}
+    spec = with_words(core, words)
+    assert spec.prompts == {"core/instruction_following.toml": TEMPLATE}
     again = RunSpec.model_validate_json(spec.model_dump_json())
     assert again == spec != core
-    ours, own = (
-        {d.id: d for d in ResolvedSpec(one).dimensions}["core.instruction_following"]
-        for one in (core, spec)
-    )
+    ours, own = ({d.id: d for d in ResolvedSpec(one).dimensions}[FOLLOWING] for one in (core, spec))
     assert (ours.prompt_origins, own.prompt_origins) == ("own", "custom")
     assert str(ours.signature({})) != str(own.signature({}))
     with pytest.raises(TypeError):
@@ -140,13 +139,7 @@ def test_words_of_ones_own_are_in_the_spec_by_content(core: RunSpec, words: Path
 
 
 def test_words_of_ones_own_reach_every_benchmarks_run(core: RunSpec, words: Path) -> None:
-    asked = {
-        "benchmark": "i2i",
-        "prompts": words,
-        "dimensions": None,
-        "judges": ("judge", "second"),
-    }
-    spec = RunSpec.model_validate(core.model_dump() | asked)
+    spec = with_words(core, words, benchmark="i2i", dimensions=None, judges=("judge", "second"))
     custom = {
         d.id
         for d in ResolvedSpec(spec).dimensions_by_id.values()
@@ -171,7 +164,7 @@ def test_words_of_ones_own_reach_every_benchmarks_run(core: RunSpec, words: Path
 def test_words_that_nothing_asks_are_refused(
     core: RunSpec, words: Path, change: dict[str, Any], told: str
 ) -> None:
-    spec = RunSpec.model_validate(core.model_dump() | {"prompts": words} | change)
+    spec = with_words(core, words, **change)
     with pytest.raises(ConfigError, match=told):
         _ = ResolvedSpec(spec).dimensions
 
@@ -179,27 +172,26 @@ def test_words_that_nothing_asks_are_refused(
 def test_words_that_cannot_be_used_name_their_file(core: RunSpec, words: Path) -> None:
     (words / "core" / "instruction_following.toml").write_text('user = "{sources}{edited}"')
     with pytest.raises(ConfigError, match=r"mine/core/instruction_following\.toml lacks {instr"):
-        RunSpec.model_validate(core.model_dump() | {"prompts": words})
+        with_words(core, words)
 
 
 def test_a_stored_run_keeps_its_words(core: RunSpec, words: Path) -> None:
-    spec = RunSpec.model_validate(core.model_dump() | {"prompts": words})
+    spec = with_words(core, words)
     header = ResolvedSpec(spec).header(Settings())
     assert RunSpec.of(header).prompts == spec.prompts
     assert RunSpec.of(header).rules().custom == spec.rules().custom
     assert header.join(header, "the run").prompts == header.prompts
     ours = ResolvedSpec(core).header(Settings())
     for one, other in ((header, ours), (ours, header)):
-        with pytest.raises(
-            ConfigError, match=r"was judged with other prompts: core/instr.*--prompts"
-        ):
+        told = r"was judged with other prompts: core/instr.*--prompts"
+        with pytest.raises(ConfigError, match=told):
             one.join(other, "the run")
 
 
 def test_a_resumed_run_goes_on_in_its_words(
     core: RunSpec, words: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = RunSpec.model_validate(core.model_dump() | {"prompts": words})
+    before = with_words(core, words)
     given = [each.name for each in root.commands["validate"].params if each.name]
     asked: dict[str, Any] = dict.fromkeys(given, ()) | {
         **dict.fromkeys(("protocol", "limit", "prompts")),

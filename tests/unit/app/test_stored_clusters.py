@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,15 @@ import numpy as np
 import pytest
 
 import editjudge
-from editjudge import RunSpec, RunView
+from editjudge import RunView
 from editjudge.app.comparison import compare_models
 from editjudge.app.merge import merge
 from editjudge.base.errors import InputError
 from editjudge.base.verdict import CountedMissing
 
-from .changing import noise, save, write
+from ...small_data import PSNR, make_spec, read_items, save_picture, write_items
+from .changing import noise
 
-PSNR = "core.psnr.source.whole"
 SOURCES, EDITS = 5, 3
 NO_OUTPUT = "4-2"
 """The item that no model has an output for; its source has a name of its own."""
@@ -32,36 +33,26 @@ def _source_name(source: int, edit: int) -> str:
     return f"{source}.bmp" if edit < EDITS - 1 else f"copy {source}.bmp"
 
 
-def _write_data(folder: Path) -> None:
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
     lines = []
     for source in range(SOURCES):
         pixels, gain = noise(source, 16, 16, 3), 3 * (source % 3)
         for edit in range(EDITS):
             item, file = f"{source}-{edit}", _source_name(source, edit)
-            save(folder / "data" / file, pixels)
-            lines.append({"id": item, "instruction": "x", "source": file})
-            if item == NO_OUTPUT:
-                continue
-            for model, width in (("a", 30), ("b", 25 + gain)):
+            save_picture(tmp_path / "data" / file, pixels)
+            lines.append({"id": item, "source": file})
+            for model, width in (("a", 30), ("b", 25 + gain)) if item != NO_OUTPUT else ():
                 shift = np.random.default_rng([source, edit, width]).normal(0, width, pixels.shape)
                 edited = np.clip(pixels + shift, 0, 255).astype(np.uint8)
-                save(folder / model / f"{item}.bmp", edited)
-    write(folder, lines)
+                save_picture(tmp_path / model / f"{item}.bmp", edited)
+    write_items(tmp_path / "data", lines)
+    return tmp_path
 
 
-def _spec(folder: Path, **given: Any) -> RunSpec:
-    asked: dict[str, Any] = {
-        "benchmark": "core",
-        "data": folder / "data",
-        "outputs": {"a": folder / "a", "b": folder / "b"},
-        "dimensions": (PSNR,),
-    }
-    return RunSpec(**{**asked, **given})
-
-
-def _judge(folder: Path, out: str = "run", **given: Any) -> Path:
-    options = {name: given.pop(name) for name in ("shard",) if name in given}
-    editjudge.run(_spec(folder, **given), out=folder / out, **options)
+def _judge(folder: Path, out: str = "run", shard: tuple[int, int] = (0, 1), **given: Any) -> Path:
+    spec = make_spec(folder, "ab", **{"data": folder / "data", **given})
+    editjudge.run(spec, out=folder / out, shard=shard)
     return folder / out
 
 
@@ -80,30 +71,12 @@ def _numbers(run: Path, other: Path | None = None) -> dict[str, Any]:
         }
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    _write_data(tmp_path)
-    return tmp_path
-
-
-def _one_is_gone(data: Path) -> None:
-    (data / "1.bmp").unlink()
-
-
-def _copy_is_gone(data: Path) -> None:
-    (data / "copy 2.bmp").unlink()
-
-
-def _source_without_output_is_gone(data: Path) -> None:
-    (data / _source_name(4, 2)).unlink()
-
-
-def _all_are_gone(data: Path) -> None:
-    for file in data.glob("*.bmp"):
+def _remove(data: Path, pattern: str = "*.bmp") -> None:
+    for file in data.glob(pattern):
         file.unlink()
 
 
-def _one_cannot_be_read(data: Path) -> None:
+def _replace_by_folder(data: Path) -> None:
     (data / "1.bmp").unlink()
     (data / "1.bmp").mkdir()
 
@@ -117,11 +90,11 @@ def _links_lead_nowhere(data: Path) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        _one_is_gone,
-        _copy_is_gone,
-        _source_without_output_is_gone,
-        _all_are_gone,
-        _one_cannot_be_read,
+        partial(_remove, pattern="1.bmp"),
+        partial(_remove, pattern="copy 2.bmp"),
+        partial(_remove, pattern=_source_name(4, 2)),  # of the item without an output
+        _remove,
+        _replace_by_folder,
         _links_lead_nowhere,
     ],
 )
@@ -138,7 +111,7 @@ def test_a_finished_run_keeps_its_numbers(folder: Path, change: Callable[[Path],
 
 def test_a_missing_output_counts_without_its_source(folder: Path) -> None:
     run = _judge(folder)
-    _all_are_gone(folder / "data")
+    _remove(folder / "data")
     with RunView(run) as view:
         outcomes: dict[str, Any] = {}
         view.results(
@@ -150,8 +123,7 @@ def test_a_missing_output_counts_without_its_source(folder: Path) -> None:
 
 def test_a_session_after_sources_went_changes_nothing(folder: Path) -> None:
     before = _numbers(_judge(folder))
-    _one_is_gone(folder / "data")
-    _copy_is_gone(folder / "data")
+    _remove(folder / "data", "*[12].bmp")
     assert _numbers(_judge(folder)) == before
 
 
@@ -159,29 +131,27 @@ def test_moved_data_has_the_same_clusters(folder: Path) -> None:
     before = _numbers(_judge(folder))
     (folder / "data").rename(folder / "moved")
     assert _numbers(_judge(folder, data=folder / "moved")) == before
-    _all_are_gone(folder / "moved")
+    _remove(folder / "moved")
     assert _numbers(folder / "run") == before
 
 
 def test_pictures_outside_the_data_may_go_too(folder: Path) -> None:
-    lines = [
-        {"id": f"{s}-{e}", "instruction": "x", "source": str(folder / "far" / _source_name(s, e))}
-        for s in range(SOURCES)
-        for e in range(EDITS)
-    ]
     shutil.copytree(folder / "data", folder / "far")
-    write(folder, lines)
+    lines = read_items(folder / "data")
+    write_items(
+        folder / "data", (line | {"source": str(folder / "far" / line["source"])} for line in lines)
+    )
     run = _judge(folder, roots={str(folder / "far"): folder / "far"})
     before = _numbers(run)
     assert before["sources"] == (SOURCES, SOURCES)
-    _all_are_gone(folder / "far")
+    _remove(folder / "far")
     assert _numbers(run) == before
 
 
 def test_a_replaced_source_is_its_items_own_until_it_is_back(folder: Path) -> None:
     run, copy = _judge(folder), folder / "data" / "copy 1.bmp"
     before, held = _numbers(run), copy.read_bytes()
-    save(copy, noise(99, 16, 16, 3))
+    save_picture(copy, noise(99, 16, 16, 3))
     replaced = _numbers(run)
     assert replaced["figures"].edits == before["figures"].edits - 1  # it is pending
     assert replaced["clusters"]["1-2"] != replaced["clusters"]["1-1"]
@@ -191,8 +161,7 @@ def test_a_replaced_source_is_its_items_own_until_it_is_back(folder: Path) -> No
 
 
 def test_items_whose_sources_nobody_could_read_share_none(folder: Path) -> None:
-    for name in ("0.bmp", "copy 0.bmp", "1.bmp", "copy 1.bmp"):
-        (folder / "data" / name).unlink()
+    _remove(folder / "data", "*[01].bmp")
     clusters = _numbers(_judge(folder))["clusters"]
     assert clusters["0-0"] == clusters["0-1"]  # of one name
     apart = ("0-0", "0-2", "1-0", "1-2", "2-0", "3-0", "4-0")
@@ -205,12 +174,12 @@ def test_damaged_sources_are_told_apart_by_what_they_hold(folder: Path) -> None:
     run = _judge(folder)
     clusters = _numbers(run)["clusters"]
     assert clusters["0-0"] == clusters["1-2"] != clusters["1-0"]
-    _all_are_gone(folder / "data")
+    _remove(folder / "data")
     assert _numbers(run)["clusters"] == clusters
 
 
 def test_a_run_without_any_source_is_still_refused(folder: Path) -> None:
-    _all_are_gone(folder / "data")
+    _remove(folder / "data")
     with pytest.raises(InputError, match="source: no such file"):
         _judge(folder)
 
@@ -219,15 +188,14 @@ def test_a_run_that_grew_has_the_clusters_of_all(folder: Path) -> None:
     _judge(folder, limit=4)
     whole = _numbers(_judge(folder))
     assert whole["sources"] == (SOURCES, SOURCES)
-    _all_are_gone(folder / "data")
+    _remove(folder / "data")
     assert _numbers(folder / "run") == whole
-    assert _numbers(folder / "run")["clusters"] == whole["clusters"]
 
 
 def test_merged_shards_keep_their_clusters(folder: Path) -> None:
     whole = _numbers(_judge(folder))
     shards = [_judge(folder, f"shard {n}", shard=(n, 2)) for n in (0, 1)]
-    _all_are_gone(folder / "data")
+    _remove(folder / "data")
     merge(shards, folder / "merged")
     assert _numbers(folder / "merged") == whole
 
@@ -236,11 +204,11 @@ def test_two_runs_are_compared_by_the_sources_that_both_judged(folder: Path) -> 
     first = _judge(folder)
     one_run = _numbers(first)
     # In the second run this item has another source, so both clusters and content differ.
-    save(folder / "data" / "copy 1.bmp", noise(99, 16, 16, 3))
+    save_picture(folder / "data" / "copy 1.bmp", noise(99, 16, 16, 3))
     second = _judge(folder, "second")
-    save(folder / "data" / "copy 1.bmp", noise(1, 16, 16, 3))
+    save_picture(folder / "data" / "copy 1.bmp", noise(1, 16, 16, 3))
     before = _numbers(first, second)["figures"]
     assert before.edits == one_run["figures"].edits - 1
     assert before.sources == SOURCES
-    _all_are_gone(folder / "data")
+    _remove(folder / "data")
     assert _numbers(first, second)["figures"] == before

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import struct
 import zlib
 from pathlib import Path
@@ -10,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from PIL import Image as Pil
 
 import editjudge
 from editjudge import Edit, RunSpec, RunView
@@ -23,7 +21,8 @@ from editjudge.pixels.metrics import psnr
 from editjudge.pixels.ssim import ssim
 from editjudge_services.gateway.schemas import EncodedImage, InvalidRequest
 
-PSNR = "core.psnr.source.whole"
+from ...small_data import PSNR, make_spec, save_picture, write_items
+
 WHY = "16 bits per channel with values up to 1,023 only, which read as nearly black"
 
 
@@ -48,19 +47,10 @@ TEN_BITS = chunk(b"sBIT", bytes((10, 10, 10)))
 def spec_of(folder: Path, source: bytes, output: bytes) -> RunSpec:
     """Two items, of which the first has these pictures."""
     plain = np.random.default_rng(3).integers(0, 256, (40, 48, 3), np.uint8)
-    (folder / "ours").mkdir()
-    for place in (folder / "b.png", folder / "ours" / "b.png"):
-        Pil.fromarray(plain).save(place)
-    (folder / "a.png").write_bytes(source)
-    (folder / "ours" / "a.png").write_bytes(output)
-    lines = ({"id": name, "instruction": "x", "source": f"{name}.png"} for name in "ab")
-    (folder / "items.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    return RunSpec(
-        benchmark="core",
-        data=folder / "items.jsonl",
-        outputs={"ours": folder / "ours"},
-        dimensions=(PSNR,),
-    )
+    for name, picture in (("a", source), ("b", plain), ("ours/a", output), ("ours/b", plain)):
+        save_picture(folder / f"{name}.png", picture)
+    write_items(folder, ({"id": name, "source": f"{name}.png"} for name in "ab"))
+    return make_spec(folder)
 
 
 def test_every_door_refuses_it_with_its_name_and_the_fix(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,21 +16,27 @@ from editjudge.benchmarks.items import ItemsFile
 from editjudge.benchmarks.registry import load_dimensions
 from editjudge.engine.run_inputs import RunInputs
 
+from ...small_data import ITEMS, save_picture, write_items
 
-def picture(path: Path, size: tuple[int, int] = (24, 16), mode: str = "RGB") -> None:
-    path.parent.mkdir(exist_ok=True)
-    Pil.new(mode, size, "white").save(path)
+SIZE = (24, 16)
+MASKED = {"mask": "part.png"}
+
+
+def mask(share: float, dtype: Any = np.uint8, white: int = 255) -> Any:
+    """Rows of white above black."""
+    pixels = np.zeros((16, 24), dtype)
+    pixels[: round(16 * share)] = white
+    return pixels
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    picture(tmp_path / "source.png")
-    for name, size in (("fits", (24, 16)), ("half", (12, 8)), ("square", (16, 16))):
-        picture(tmp_path / f"{name}.png", size, "L")
-    Pil.fromarray(np.zeros((16, 24), np.uint8)).save(tmp_path / "black.png")
-    part = np.zeros((16, 24), np.uint8)
-    part[:8] = 255
-    Pil.fromarray(part).save(tmp_path / "part.png")
+    save_picture(tmp_path / "s.png", SIZE)
+    for name, size in (("half", (12, 8)), ("square", (16, 16))):
+        Pil.new("L", size, "white").save(tmp_path / f"{name}.png")
+    shares = {"black": 0.0, "little": 0.125, "quarter": 0.25, "part": 0.5, "much": 0.875}
+    for name, share in shares.items():
+        save_picture(tmp_path / f"{name}.png", mask(share))
     return tmp_path
 
 
@@ -40,31 +45,43 @@ def found(folder: Path, *lines: dict[str, Any]) -> Validation:
 
 
 def order_of(folder: Path, *lines: dict[str, Any]) -> RunInputs:
-    usual = {"instruction": "x", "source": "source.png"}
-    texts = [json.dumps({"id": str(i), **usual, **line}) for i, line in enumerate(lines)]
-    (folder / "items.jsonl").write_text("\n".join(texts))
+    write_items(folder, lines)
     for i, _ in enumerate(lines):
         if not (folder / "ours" / f"{i}.png").exists():
-            picture(folder / "ours" / f"{i}.png")
+            save_picture(folder / "ours" / f"{i}.png", SIZE)
     known = load_dimensions()
     chosen = (known["core.psnr.source.outside"],)
-    return RunInputs(ItemsFile(folder / "items.jsonl"), {"ours": folder / "ours"}, chosen, known)
+    return RunInputs(ItemsFile(folder / ITEMS), {"ours": folder / "ours"}, chosen, known)
 
 
 def told(validation: Validation) -> list[tuple[str, str, str, bool]]:
     return [(one.kind, one.where, one.what, one.note) for one in validation.problems]
 
 
-def test_masks_that_fit_are_well(folder: Path) -> None:
-    validation = found(folder, {"mask": "part.png"}, {"mask": "part.png"})
-    assert told(validation) == []
-    assert validation.estimate is not None
+NO_MASK = "2 items have no mask, and so no score on core.psnr.source.outside (first: 1)"
+FIT = "1 mask has another size than the image, to which it is resized (first: 2: 12x8 for 24x16)"
 
 
-def test_what_is_lost_for_want_of_a_field_is_noted(folder: Path) -> None:
-    validation = found(folder, {"mask": "part.png"}, {"mask": None}, {})
-    lost = "2 items have no mask, and so no score on core.psnr.source.outside (first: 1)"
-    assert told(validation) == [("field", "data", lost, True)]
+@pytest.mark.parametrize(
+    ("masks", "notes"),
+    [
+        (("part.png", "part.png"), []),
+        (("part.png", None, None), [("field", NO_MASK)]),
+        (
+            ("part.png", "black.png", "black.png"),
+            [("mask", "2 masks are without a white pixel (first: 1)")],
+        ),
+        (
+            ("part.png", "part.png", "half.png"),
+            [("mask", "1 mask is all white (first: 2)"), ("mask", FIT)],
+        ),
+    ],
+)
+def test_what_costs_no_more_than_a_score_is_noted(
+    folder: Path, masks: tuple[str | None, ...], notes: list[tuple[str, str]]
+) -> None:
+    validation = found(folder, *({"mask": mask} for mask in masks))
+    assert told(validation) == [(kind, "data", what, True) for kind, what in notes]
     assert not validation.wrong
     assert validation.estimate is not None
 
@@ -74,25 +91,7 @@ def test_data_that_nothing_can_be_asked_is_wrong(folder: Path) -> None:
     nothing = "core.psnr.source.outside: applies to no item (needs a mask)"
     assert told(validation)[-1] == ("field", "data", nothing, False)
     assert validation.wrong
-
-
-@pytest.mark.parametrize(
-    ("mask", "kind"), [("black.png", "without a white pixel"), ("half.png", "all white")]
-)
-def test_masks_that_select_nothing_or_everything_are_noted(
-    folder: Path, mask: str, kind: str
-) -> None:
-    validation = found(folder, {"mask": "part.png"}, {"mask": mask}, {"mask": mask})
-    assert told(validation)[0] == ("mask", "data", f"2 masks are {kind} (first: 1)", True)
-
-
-def test_masks_of_another_size_are_noted(folder: Path) -> None:
-    validation = found(folder, {"mask": "part.png"}, {"mask": "half.png"})
-    fit = (
-        "1 mask has another size than the image, to which it is resized (first: 1: 12x8 for 24x16)"
-    )
-    assert ("mask", "data", fit, True) in told(validation)
-    assert not validation.wrong
+    assert validation.mask_share is None
 
 
 def test_a_mask_of_another_shape_is_wrong(folder: Path) -> None:
@@ -104,16 +103,15 @@ def test_a_mask_of_another_shape_is_wrong(folder: Path) -> None:
 
 
 def test_an_unreadable_picture_is_told_once(folder: Path) -> None:
-    (folder / "source.png").write_bytes(b"no picture")
-    validation = found(folder, {"mask": "part.png"}, {"mask": "part.png"})
+    (folder / "s.png").write_bytes(b"no picture")
+    validation = found(folder, MASKED, MASKED)
     assert [one.kind for one in validation.problems] == ["unreadable", "flat"]
 
 
 def test_outputs_of_another_size_are_noted(folder: Path) -> None:
     for item in ("0", "2"):
-        picture(folder / "ours" / f"{item}.png", (48, 32))
-    masked = {"mask": "part.png"}
-    validation = found(folder, masked, masked, masked)
+        save_picture(folder / "ours" / f"{item}.png", (48, 32))
+    validation = found(folder, MASKED, MASKED, MASKED)
     what = "2 outputs have another size than their source (first: 0: 48x32 for a source of 24x16)"
     assert told(validation) == [("size", "ours", what, True)]
     assert not validation.wrong
@@ -121,50 +119,35 @@ def test_outputs_of_another_size_are_noted(folder: Path) -> None:
 
 def test_outputs_of_one_colour_are_noted(folder: Path) -> None:
     shades = np.linspace(0, 255, 24 * 16, dtype=np.uint8).reshape(16, 24)
-    (folder / "ours").mkdir()
-    Pil.fromarray(shades).save(folder / "ours" / "0.png")
-    Pil.new("RGB", (24, 16), "red").save(folder / "ours" / "1.png")
-    Pil.fromarray(shades).save(folder / "source.png")
-    masked = {"mask": "part.png"}
-    validation = found(folder, masked, masked)
+    save_picture(folder / "ours" / "0.png", shades)
+    save_picture(folder / "s.png", shades)
+    validation = found(folder, MASKED, MASKED)
     assert told(validation) == [("flat", "ours", "1 output has a single colour (first: 1)", True)]
     assert not validation.wrong
 
 
 def test_outputs_of_no_item_are_wrong_where_all_items_can_be_used(folder: Path) -> None:
-    order = order_of(folder, {"mask": "part.png"})
+    order = order_of(folder, MASKED)
     for name in ("7", "8"):
-        picture(folder / "ours" / f"{name}.png")
+        save_picture(folder / "ours" / f"{name}.png", SIZE)
     extra = [("extra", "ours", f"{name}.png: no item", False) for name in ("7", "8")]
     assert told(validate(order, Settings())) == extra
-    with (folder / "items.jsonl").open("a") as lines:
+    with (folder / ITEMS).open("a") as lines:
         lines.write("\nno item at all")
     what = "2 outputs belong to no item that can be used (first: 7.png)"
     assert ("extra", "ours", what, True) in told(validate(order, Settings()))
 
 
 def test_models_that_share_a_folder_are_noted(folder: Path) -> None:
-    order = replace(
-        order_of(folder, {"mask": "part.png"}), outputs={"a": folder / "ours", "b": folder / "ours"}
-    )
-    assert told(validate(order, Settings())) == [
-        ("folder", "b", f"the same folder as a's: {folder / 'ours'}", True)
-    ]
-
-
-def fill(folder: Path, name: str, share: float) -> None:
-    """A mask of which this share is white."""
-    pixels = np.zeros((16, 24), np.uint8)
-    pixels[: round(16 * share)] = 255
-    Pil.fromarray(pixels).save(folder / name)
+    ours = folder / "ours"
+    order = replace(order_of(folder, MASKED), outputs={"a": ours, "b": ours})
+    shared = ("folder", "b", f"the same folder as a's: {ours}", True)
+    assert told(validate(order, Settings())) == [shared]
 
 
 def test_the_median_share_of_masks_shows_inverted_ones(folder: Path) -> None:
-    for name, share in (("little.png", 0.125), ("quarter.png", 0.25), ("much.png", 0.875)):
-        fill(folder, name, share)
     usual = found(folder, *({"mask": f"{name}.png"} for name in ("little", "quarter", "much")), {})
-    assert usual.mask_share == 0.25
-    assert not usual.select("mask")
+    assert (usual.mask_share, usual.select("mask")) == (0.25, [])
     inverted = {"mask": "much.png"}
     validation = found(folder, inverted, inverted, {"mask": "quarter.png"})
     assert validation.mask_share == 0.875
@@ -176,15 +159,8 @@ def test_the_median_share_of_masks_shows_inverted_ones(folder: Path) -> None:
     assert (validation.mask_share, validation.select("mask")) == (0.125, [])
 
 
-def test_without_masks_there_is_no_share(folder: Path) -> None:
-    assert found(folder, {}, {}).mask_share is None
-
-
 @pytest.mark.parametrize("white", [1, 255, 1023])
 def test_a_mask_of_16_bits_has_no_scale(folder: Path, white: int) -> None:
-    part = np.zeros((16, 24), np.uint16)
-    part[:8] = white
-    Pil.fromarray(part).save(folder / "deep.png")
+    save_picture(folder / "deep.png", mask(0.5, np.uint16, white))
     validation = found(folder, {"mask": "deep.png"})
-    assert told(validation) == []
-    assert validation.mask_share == 0.5
+    assert (told(validation), validation.mask_share) == ([], 0.5)

@@ -6,7 +6,6 @@ and by one that is a day ahead, where every file seems to have been settled when
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import shutil
 import sqlite3
@@ -28,52 +27,63 @@ from editjudge.base.errors import ConfigError, StoreError
 from editjudge.storage.store import FILE
 
 from ...fakes.openai import ScriptedOpenAi
+from ...small_data import read_items, save_picture, write_items
 from .changing import (
     COUNT,
     DIMENSIONS,
     LEVELS,
     Folder,
     again,
+    cells,
     half,
-    lines_of,
+    is_like_a_fresh_run,
+    judged_anew,
     noise,
     rewritten,
-    save,
     spec,
     values,
-    write,
 )
 
 pytestmark = pytest.mark.usefixtures("clock")
 
 
+Lines = list[dict[str, Any]]
+
+
+def rewrite(folder: Path, change: Callable[[Lines], Lines]) -> Lines:
+    """Change the items; what they were."""
+    lines = read_items(folder / "data")
+    write_items(folder / "data", change(lines))
+    return lines
+
+
 def _mask_is_inverted(folder: Path) -> None:
-    save(folder / "data" / "masks" / "1.bmp", half(left=False))
+    save_picture(folder / "data" / "masks" / "1.bmp", half(left=False))
 
 
 def _mask_is_inverted_in_place(folder: Path) -> None:
-    save(folder / "other.bmp", half(left=False))
-    rewritten(folder / "data" / "masks" / "1.bmp", (folder / "other.bmp").read_bytes())
+    other = save_picture(folder / "other.bmp", half(left=False))
+    rewritten(folder / "data" / "masks" / "1.bmp", other.read_bytes())
 
 
 def _mask_is_another_link(folder: Path) -> None:
-    save(folder / "other.bmp", half(left=False))
+    other = save_picture(folder / "other.bmp", half(left=False))
     (folder / "data" / "masks" / "1.bmp").unlink()
-    (folder / "data" / "masks" / "1.bmp").symlink_to(folder / "other.bmp")
+    (folder / "data" / "masks" / "1.bmp").symlink_to(other)
 
 
 def _target_is_replaced(folder: Path) -> None:
-    save(folder / "other.bmp", noise(40, 8, 12, 3))
-    (folder / "other.bmp").replace(folder / "data" / "targets" / "1.bmp")
+    other = save_picture(folder / "other.bmp", noise(40))
+    other.replace(folder / "data" / "targets" / "1.bmp")
 
 
 def _source_of_two_is_replaced(folder: Path) -> None:
-    save(folder / "data" / "sources" / "0.bmp", noise(41, 8, 12, 3))
+    save_picture(folder / "data" / "sources" / "0.bmp", noise(41))
 
 
 def _folders_of_data_change_places(folder: Path) -> None:
     shutil.copytree(folder / "data" / "masks", folder / "other", copy_function=shutil.copy2)
-    save(folder / "other" / "1.bmp", half(left=False))
+    save_picture(folder / "other" / "1.bmp", half(left=False))
     (folder / "data" / "masks").rename(folder / "old")
     (folder / "other").rename(folder / "data" / "masks")
 
@@ -95,41 +105,34 @@ def test_items_whose_pictures_became_others_are_judged_again(
     again(folder)
     before = values(folder / "run")
     change(folder)
-    with RunView(folder / "run") as view:
-        table = view.results()
-        assert {cell.counts["pending"] for cell in table.models["ours"].values()} == {count}
-    result, _ = again(folder)
-    again(folder, out="fresh")
-    assert values(folder / "run") == values(folder / "fresh") != before
-    assert result.last_event.edits == count
+    assert {cell.counts["pending"] for cell in cells(folder)} == {count}
+    assert judged_anew(folder) == count
+    assert is_like_a_fresh_run(folder)
+    assert values(folder / "run") != before
     quiet, said = again(folder)
     assert (quiet.last_event.edits, said) == (0, [])
 
 
 def test_an_item_that_becomes_what_it_was_was_judged_before(folder: Path) -> None:
     again(folder)
-    before, lines = values(folder / "run"), lines_of(folder)
-    write(folder, _fixed(lines))
-    assert again(folder)[0].last_event.edits == 1
-    write(folder, lines)
-    result, _ = again(folder)
-    assert (result.last_event.edits, values(folder / "run")) == (0, before)
+    before = values(folder / "run")
+    lines = rewrite(folder, _fixed)
+    assert judged_anew(folder) == 1
+    write_items(folder / "data", lines)
+    assert (judged_anew(folder), values(folder / "run")) == (0, before)
 
 
-def _fixed(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _fixed(lines: Lines) -> Lines:
     return [lines[0], lines[1] | {"instruction": "fixed"}, *lines[2:]]
 
 
-def _added(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [lines[0], lines[1] | {"id": "new"}, *lines[1:]]
+def _last_has_a_hint(lines: Lines) -> Lines:
+    return [*lines[:3], lines[3] | {"hint": "a cup"}]
 
 
-CASES: dict[str, tuple[Callable[[list[dict[str, Any]]], list[dict[str, Any]]], dict[str, int]]] = {
+CASES: dict[str, tuple[Callable[[Lines], Lines], dict[str, int]]] = {
     "fixed": (_fixed, {"changed": 1}),
-    "a field more": (
-        lambda lines: [lines[0] | {"hint": "a cup"}, *lines[1:]],
-        {"changed": 1},
-    ),
+    "a field more": (_last_has_a_hint, {"changed": 1}),
     "another mask": (
         lambda lines: [lines[0] | {"mask_shows": "kept"}, *lines[1:]],
         {"changed": 1},
@@ -160,43 +163,39 @@ CASES: dict[str, tuple[Callable[[list[dict[str, Any]]], list[dict[str, Any]]], d
 def test_items_are_compared_each_by_itself(folder: Path, case: str) -> None:
     again(folder)
     change, due = CASES[case]
-    write(folder, change(lines_of(folder)))
+    rewrite(folder, change)
     if "new" in due:
         shutil.copyfile(folder / "v2" / "0.bmp", folder / "v1" / "new.bmp")
     _, plan = preview_run(spec(folder), folder / "run", Settings())
-    with RunView(folder / "run") as view:
-        results = view.results()
     left = due.get("changed", 0) + due.get("new", 0)
     items = COUNT + due.get("new", 0) - due.get("gone", 0)
-    for cell in results.models["ours"].values():
+    for cell in cells(folder):
         assert cell.counts.get("pending", 0) <= left
         assert sum(cell.counts.values()) <= items
     assert plan.edit_count == left
-    result, _ = again(folder)
+    assert judged_anew(folder) == left
     again(folder, out="fresh")
     fresh = values(folder / "fresh")
     assert {key: one for key, one in values(folder / "run").items() if key in fresh} == fresh
-    assert result.last_event.edits == left
     with RunView(folder / "run") as view, RunView(folder / "fresh") as other:
         assert view.results().models == other.results().models
 
 
 def test_an_item_comes_back_with_its_verdicts(folder: Path) -> None:
     again(folder)
-    before, whole = values(folder / "run"), lines_of(folder)
-    write(folder, whole[1:])
-    assert again(folder)[0].last_event.edits == 0
+    before = values(folder / "run")
+    whole = rewrite(folder, lambda lines: lines[1:])
+    assert judged_anew(folder) == 0
     with RunView(folder / "run") as view:
         assert {row.item for row in long_rows(view)} == {"1", "2", "3"}
-        assert {cell.scored for cell in view.results().models["ours"].values()} == {COUNT - 1}
-    write(folder, whole)
-    result, _ = again(folder)
-    assert (result.last_event.edits, values(folder / "run")) == (0, before)
+    assert {cell.scored for cell in cells(folder)} == {COUNT - 1}
+    write_items(folder / "data", whole)
+    assert (judged_anew(folder), values(folder / "run")) == (0, before)
 
 
 def test_data_of_something_else_is_refused(folder: Path) -> None:
     again(folder)
-    write(folder, [line | {"id": f"other/{line['id']}"} for line in lines_of(folder)])
+    rewrite(folder, lambda lines: [line | {"id": f"other/{line['id']}"} for line in lines])
     with pytest.raises(ConfigError, match=r"has none of the 4 items that .* \(first: \d\)"):
         again(folder, outputs={"ours": folder / "v1"})
 
@@ -205,7 +204,7 @@ def test_a_session_that_ends_before_it_judges_forgets_no_change(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     again(folder)
-    write(folder, _fixed(lines_of(folder)))
+    rewrite(folder, _fixed)
 
     def ends(*_: object) -> None:
         raise KeyboardInterrupt
@@ -214,30 +213,24 @@ def test_a_session_that_ends_before_it_judges_forgets_no_change(
         patched.setattr(module, "compare_with_last_session", ends)
         with pytest.raises(KeyboardInterrupt):
             again(folder)
-    assert again(folder)[0].last_event.edits == 1
+    assert judged_anew(folder) == 1
 
 
 def test_other_models_of_a_changed_item_do_not_stand(folder: Path) -> None:
     outputs = {"ours": folder / "v1", "theirs": folder / "v2"}
     again(folder, outputs=outputs)
-    write(folder, _fixed(lines_of(folder)))
-    assert again(folder, outputs={"ours": folder / "v1"})[0].last_event.edits == 1
-    with RunView(folder / "run") as view:
-        counts = {
-            model: cell.counts
-            for model, row in view.results().models.items()
-            for cell in row.values()
-        }
-    assert counts == {"ours": {"scored": COUNT}, "theirs": {"scored": COUNT - 1, "pending": 1}}
-    assert again(folder, outputs=outputs)[0].last_event.edits == 1
+    rewrite(folder, _fixed)
+    assert judged_anew(folder, outputs={"ours": folder / "v1"}) == 1
+    for model, counts in (("ours", {"scored": 4}), ("theirs", {"scored": 3, "pending": 1})):
+        assert [cell.counts for cell in cells(folder, model)] == [counts] * len(DIMENSIONS)
+    assert judged_anew(folder, outputs=outputs) == 1
 
 
 def test_what_an_item_was_is_kept_of_those_beyond_the_limit_too(folder: Path) -> None:
     again(folder)
-    lines = lines_of(folder)
-    write(folder, [*lines[:3], lines[3] | {"hint": "a cup"}])
-    assert again(folder, limit=1)[0].last_event.edits == 0
-    assert again(folder)[0].last_event.edits == 1
+    rewrite(folder, _last_has_a_hint)
+    assert judged_anew(folder, limit=1) == 0
+    assert judged_anew(folder) == 1
 
 
 async def test_calls_that_stay_the_same_are_not_made_again(folder: Path) -> None:
@@ -245,17 +238,18 @@ async def test_calls_that_stay_the_same_are_not_made_again(folder: Path) -> None
     async with server.serving() as url:
         settings = Settings(judges={"judge": JudgeEndpoint(url=url)})
         asked = spec(folder, dimensions=(LEVELS, *DIMENSIONS))
-        await editjudge.run_async(asked, out=folder / "run", settings=settings)
-        calls = len(server.requests)
+
+        async def judge() -> tuple[int, int]:
+            """The edits that are judged, and the requests so far."""
+            result = await editjudge.run_async(asked, out=folder / "run", settings=settings)
+            return result.last_event.edits, len(server.requests)
+
+        _, calls = await judge()
         assert len(values(folder / "run")) == COUNT * 4, "all have a number"
-        await asyncio.to_thread(_mask_is_inverted, folder)
-        result = await editjudge.run_async(asked, out=folder / "run", settings=settings)
-        assert result.last_event.edits == 1
-        assert len(server.requests) == calls, "no question shows the mask"
-        write(folder, _fixed(lines_of(folder)))
-        result = await editjudge.run_async(asked, out=folder / "run", settings=settings)
-        assert result.last_event.edits == 1
-        assert len(server.requests) == calls + 1
+        _mask_is_inverted(folder)
+        assert await judge() == (1, calls), "no question shows the mask"
+        rewrite(folder, _fixed)
+        assert await judge() == (1, calls + 1)
 
 
 def test_shards_of_which_an_item_differs_are_not_merged(folder: Path) -> None:
@@ -263,18 +257,16 @@ def test_shards_of_which_an_item_differs_are_not_merged(folder: Path) -> None:
     asked = spec(folder)
     editjudge.run(asked, out=shards[0], shard=(0, 2))
     editjudge.run(asked, out=shards[1], shard=(1, 2))
-    lines = lines_of(folder)
-    write(folder, [*lines[:3], lines[3] | {"hint": "a cup"}])
+    lines = rewrite(folder, _last_has_a_hint)
     editjudge.run(asked, out=shards[1], shard=(1, 2))
     merge(shards, folder / "run")
-    assert again(folder)[0].last_event.edits == 0, "no item was judged by both"
-    write(folder, lines)
-    assert again(folder)[0].last_event.edits == 1
+    assert judged_anew(folder) == 0, "no item was judged by both"
+    write_items(folder / "data", lines)
+    assert judged_anew(folder) == 1
 
     again(folder, out="third")
-    with pytest.raises(
-        ConfigError, match="third judged another version of 3 than an earlier run"
-    ) as raised:
+    told = "third judged another version of 3 than an earlier run"
+    with pytest.raises(ConfigError, match=told) as raised:
         merge([*shards, folder / "third"], folder / "all")
     assert "on the present data" in raised.value.fix
 
