@@ -13,15 +13,13 @@ import numpy as np
 import tifffile
 from PIL import Image as Pil
 
+from ..encoded import chunk, encode
+
 SIZE = (23, 17)
 _PASSES = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2))
 _ADAM7 = (*_PASSES, (0, 1, 1, 2))  # x and y of the first pixel, steps
 _DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
 _CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
-
-
-def chunk(name: bytes, body: bytes = b"") -> bytes:
-    return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
 
 
 @cache
@@ -34,7 +32,7 @@ def seeds() -> dict[str, bytes]:
 
 
 def _blank(mode: str, kind: str, size: tuple[int, int] = (8192, 8192), **more: Any) -> bytes:
-    return _encoded(Pil.new(mode, size), kind, **more)
+    return encode(Pil.new(mode, size), kind, **more)
 
 
 def _blank_png(kind: int, depth: int, *more: bytes, side: int = 8192) -> bytes:
@@ -45,12 +43,6 @@ def _blank_png(kind: int, depth: int, *more: bytes, side: int = 8192) -> bytes:
     palette = [chunk(b"PLTE", bytes(6))] if kind == 3 else []
     parts = (chunk(b"IHDR", head), *palette, *more, chunk(b"IDAT", packed), chunk(b"IEND"))
     return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
-
-
-def _encoded(picture: Pil.Image, kind: str, **options: Any) -> bytes:
-    buffer = io.BytesIO()
-    picture.save(buffer, kind, **options)
-    return buffer.getvalue()
 
 
 def _picture(
@@ -68,14 +60,14 @@ def _png(rng: np.random.Generator) -> Iterator[tuple[str, bytes]]:
                 name = f"png.{kind}.{depth}{'.interlaced' * interlaced}{'.clear' * clear}"
                 yield name, _raw_png(rng, kind, depth, interlaced, clear=clear)
     frames = [_picture(rng, "RGBA") for _ in range(3)]
-    yield "png.animated", _encoded(frames[0], "PNG", save_all=True, append_images=frames[1:])
+    yield "png.animated", encode(frames[0], "PNG", save_all=True, append_images=frames[1:])
     exif = Pil.Exif()
     exif[0x0112] = 6
-    texts = _encoded(_picture(rng), "PNG", exif=exif, icc_profile=rng.bytes(60), dpi=(72, 72))
+    texts = encode(_picture(rng), "PNG", exif=exif, icc_profile=rng.bytes(60), dpi=(72, 72))
     more = chunk(b"tEXt", b"a\0b") + chunk(b"zTXt", b"a\0\0" + zlib.compress(b"b" * 99))
     more += chunk(b"iTXt", b"a\0\1\0\0\0" + zlib.compress(b"c")) + chunk(b"gAMA", b"\0\0\xb1\x8f")
     yield "png.texts", texts[:33] + more + texts[33:]
-    yield "png.larger", _encoded(_picture(rng, size=(260, 190)), "PNG")
+    yield "png.larger", encode(_picture(rng, size=(260, 190)), "PNG")
 
 
 def _raw_png(
@@ -106,25 +98,25 @@ def _jpeg(rng: np.random.Generator) -> Iterator[tuple[str, bytes]]:
     for mode in ("L", "RGB", "CMYK"):
         for progressive in (False, True):
             name = f"jpeg.{mode}{'.progressive' * progressive}"
-            yield name, _encoded(_picture(rng, mode), "JPEG", progressive=progressive)
+            yield name, encode(_picture(rng, mode), "JPEG", progressive=progressive)
     for sampling in (0, 1, 2):
-        yield f"jpeg.{sampling}", _encoded(_picture(rng), "JPEG", subsampling=sampling, exif=exif)
-    yield "jpeg.restarts", _encoded(_picture(rng), "JPEG", restart_marker_blocks=1, comment=b"x")
-    yield "jpeg.profile", _encoded(_picture(rng), "JPEG", icc_profile=rng.bytes(90), dpi=(72, 72))
-    yield "jpeg.larger", _encoded(_picture(rng, size=(260, 190)), "JPEG", progressive=True)
+        yield f"jpeg.{sampling}", encode(_picture(rng), "JPEG", subsampling=sampling, exif=exif)
+    yield "jpeg.restarts", encode(_picture(rng), "JPEG", restart_marker_blocks=1, comment=b"x")
+    yield "jpeg.profile", encode(_picture(rng), "JPEG", icc_profile=rng.bytes(90), dpi=(72, 72))
+    yield "jpeg.larger", encode(_picture(rng, size=(260, 190)), "JPEG", progressive=True)
     frames = [_picture(rng) for _ in range(2)]
-    yield "jpeg.mpo", _encoded(frames[0], "MPO", save_all=True, append_images=frames[1:])
+    yield "jpeg.mpo", encode(frames[0], "MPO", save_all=True, append_images=frames[1:])
 
 
 def _gif(rng: np.random.Generator) -> Iterator[tuple[str, bytes]]:
     for name, more in (("", {}), (".plain", {"interlace": 0}), (".comment", {"comment": b"x" * 9})):
-        yield f"gif{name}", _encoded(_picture(rng, "P"), "GIF", **more)
-    yield "gif.clear", _encoded(_picture(rng, "P"), "GIF", transparency=3)
-    yield "gif.grey", _encoded(_picture(rng, "L"), "GIF")
+        yield f"gif{name}", encode(_picture(rng, "P"), "GIF", **more)
+    yield "gif.clear", encode(_picture(rng, "P"), "GIF", transparency=3)
+    yield "gif.grey", encode(_picture(rng, "L"), "GIF")
     frames = [_picture(rng) for _ in range(3)]
     yield (
         "gif.animated",
-        _encoded(frames[0], "GIF", save_all=True, append_images=frames[1:], loop=0, duration=5),
+        encode(frames[0], "GIF", save_all=True, append_images=frames[1:], loop=0, duration=5),
     )
 
 
@@ -135,10 +127,10 @@ def _webp(rng: np.random.Generator) -> Iterator[tuple[str, bytes]]:
         for lossless in (False, True):
             more = {"lossless": lossless, "exif": exif, "icc_profile": rng.bytes(40)}
             name = f"webp.{mode}{'.lossless' * lossless}"
-            yield name, _encoded(_picture(rng, mode), "WEBP", lossless=lossless)
-            yield f"{name}.more", _encoded(_picture(rng, mode), "WEBP", **more)
+            yield name, encode(_picture(rng, mode), "WEBP", lossless=lossless)
+            yield f"{name}.more", encode(_picture(rng, mode), "WEBP", **more)
     frames = [_picture(rng) for _ in range(2)]
-    yield "webp.animated", _encoded(frames[0], "WEBP", save_all=True, append_images=frames[1:])
+    yield "webp.animated", encode(frames[0], "WEBP", save_all=True, append_images=frames[1:])
 
 
 def _tiff(rng: np.random.Generator) -> Iterator[tuple[str, bytes]]:
@@ -151,11 +143,11 @@ def _tiff(rng: np.random.Generator) -> Iterator[tuple[str, bytes]]:
             if mode == "LAB":
                 picture = Pil.frombytes("LAB", SIZE, picture.tobytes())
             picture = picture if mode == source else picture.convert(mode)
-            yield f"tiff.{mode}.{packed}", _encoded(picture, "TIFF", compression=packed)
+            yield f"tiff.{mode}.{packed}", encode(picture, "TIFF", compression=packed)
     for packed in ("group3", "group4"):
-        yield f"tiff.{packed}", _encoded(_picture(rng, "1"), "TIFF", compression=packed)
+        yield f"tiff.{packed}", encode(_picture(rng, "1"), "TIFF", compression=packed)
     pages = [_picture(rng) for _ in range(2)]
-    yield "tiff.pages", _encoded(pages[0], "TIFF", save_all=True, append_images=pages[1:])
+    yield "tiff.pages", encode(pages[0], "TIFF", save_all=True, append_images=pages[1:])
     height, width = SIZE[1], SIZE[0]
     for kind in ("u1", "u2", "i1", "i2", "u4", "f4", "f8"):
         for name, more in (
@@ -189,7 +181,7 @@ def _written(rng: np.random.Generator, shape: tuple[int, ...], kind: str, **more
 
 def _plain(rng: np.random.Generator) -> Iterator[tuple[str, bytes]]:
     for mode in ("1", "L", "P", "RGB", "RGBA"):
-        yield f"bmp.{mode}", _encoded(_picture(rng, mode), "BMP")
+        yield f"bmp.{mode}", encode(_picture(rng, mode), "BMP")
     runs = b"\x05\1\0\4\1\2\3\4\0\0" * 4 + b"\0\1"
     head = struct.pack("<IiiHHIIiiII", 40, 9, 4, 1, 8, 1, len(runs), 0, 0, 256, 0)
     file = b"BM" + struct.pack("<IHHI", 1078 + len(runs), 0, 0, 1078)
@@ -200,7 +192,7 @@ def _plain(rng: np.random.Generator) -> Iterator[tuple[str, bytes]]:
         file = b"BM" + struct.pack("<IHHI", 66 + len(pixels), 0, 0, 66)
         yield f"bmp.{bits}", file + head + struct.pack("<III", *masks) + pixels
     for mode in ("1", "L", "RGB"):
-        yield f"ppm.{mode}", _encoded(_picture(rng, mode), "PPM")
+        yield f"ppm.{mode}", encode(_picture(rng, mode), "PPM")
     yield "ppm.16", b"P5 23 17 65535\n" + rng.bytes(2 * 23 * 17)
     yield "ppm.16.colour", b"P6\n# x\n23 17\n65535\n" + rng.bytes(6 * 23 * 17)
     yield "ppm.odd", b"P6 23 17 100\n" + rng.bytes(3 * 23 * 17)
@@ -216,7 +208,7 @@ def _plain(rng: np.random.Generator) -> Iterator[tuple[str, bytes]]:
 def _others(rng: np.random.Generator) -> Iterator[tuple[str, bytes]]:
     """Formats that are not read, however their names end."""
     for kind in ("AVIF", "ICO", "JPEG2000", "TGA", "PCX", "ICNS", "EPS", "PDF"):
-        yield kind.lower(), _encoded(_picture(rng, size=(32, 32)), kind)
+        yield kind.lower(), encode(_picture(rng, size=(32, 32)), kind)
     yield "svg", b"<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'/>"
 
 

@@ -6,9 +6,9 @@ Values that are nearly black so are refused, unless the file says how they are m
 from __future__ import annotations
 
 import io
-import struct
 import zlib
 from collections.abc import Callable
+from typing import Any
 
 import cv2
 import numpy as np
@@ -21,6 +21,8 @@ from editjudge.base.errors import ImageError
 from editjudge.base.images import decode, load_image, load_mask
 from editjudge.base.rgb import Note
 
+from ... import encoded
+
 RNG = np.random.default_rng(16)
 GREY = RNG.integers(0, 65536, (9, 13), np.uint16)
 COLOUR = RNG.integers(0, 65536, (9, 13, 3), np.uint16)
@@ -28,28 +30,23 @@ ALPHA = RNG.integers(0, 65536, (9, 13, 4), np.uint16)
 REDUCED = Note("depth", "16 bits per channel reduced to 8")
 
 
-def chunk(name: bytes, body: bytes) -> bytes:
-    return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
-
-
 def png(levels: NDArray[np.uint16], *more: bytes) -> bytes:
     """A PNG of grey, grey with alpha, RGB or RGBA, as its last axis says."""
     shaped = levels[..., None] if levels.ndim == 2 else levels
     kind = {1: 0, 2: 4, 3: 2, 4: 6}[shaped.shape[2]]
     rows = b"".join(b"\x00" + row.astype(">u2").tobytes() for row in shaped)
-    head = struct.pack(">IIBBBBB", shaped.shape[1], shaped.shape[0], 16, kind, 0, 0, 0)
-    body = [chunk(b"IHDR", head), *more, chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b"")]
-    return b"\x89PNG\r\n\x1a\n" + b"".join(body)
+    return encoded.png(shaped.shape[1::-1], kind, zlib.compress(rows), *more, depth=16)
 
 
 def significant(*bits: int) -> bytes:
     """The chunk that says how many bits of each channel are significant."""
-    return chunk(b"sBIT", bytes(bits))
+    return encoded.chunk(b"sBIT", bytes(bits))
 
 
-def tiff(levels: NDArray[np.generic], **options: object) -> bytes:
+def tiff(levels: NDArray[np.generic], **options: Any) -> bytes:
     buffer = io.BytesIO()
-    tifffile.imwrite(buffer, levels, **options)
+    colours = {"photometric": "rgb"} if levels.ndim == 3 else {}
+    tifffile.imwrite(buffer, levels, **colours | options)
     return buffer.getvalue()
 
 
@@ -65,15 +62,13 @@ def rounded(levels: NDArray[np.generic]) -> NDArray[np.uint8]:
 
 def as_rgb(levels: NDArray[np.uint16]) -> NDArray[np.uint8]:
     """8 bits, by the type; alpha over white as in a picture of 8 bits."""
-    eight = rounded(levels)
-    if eight.ndim == 3 and eight.shape[2] == 1:
-        eight = eight[..., 0]
-    if eight.ndim == 3 and eight.shape[2] == 2:
-        eight = eight[..., [0, 0, 0, 1]]
-    if eight.ndim == 3 and eight.shape[2] == 4:
+    eight = np.atleast_3d(rounded(levels))
+    if eight.shape[2] < 3:
+        eight = eight[..., [0, 0, 0, 1][: eight.shape[2] + 2]]
+    if eight.shape[2] == 4:
         white = Pil.new("RGBA", eight.shape[1::-1], "white")
         eight = np.asarray(Pil.alpha_composite(white, Pil.fromarray(eight)).convert("RGB"))
-    return eight if eight.ndim == 3 else np.stack([eight] * 3, axis=-1)
+    return eight
 
 
 FILES: dict[str, tuple[Callable[[], bytes], NDArray[np.uint16]]] = {
@@ -83,19 +78,10 @@ FILES: dict[str, tuple[Callable[[], bytes], NDArray[np.uint16]]] = {
     "PNG in colour with alpha": (lambda: png(ALPHA), ALPHA),
     "grey TIFF": (lambda: tiff(GREY), GREY),
     "grey TIFF, high byte first": (lambda: tiff(GREY, byteorder=">"), GREY),
-    "TIFF in colour": (lambda: tiff(COLOUR, photometric="rgb"), COLOUR),
-    "TIFF in colour, high byte first": (
-        lambda: tiff(COLOUR, photometric="rgb", byteorder=">"),
-        COLOUR,
-    ),
-    "TIFF in colour, packed": (
-        lambda: tiff(COLOUR, photometric="rgb", compression="deflate", predictor=True),
-        COLOUR,
-    ),
-    "TIFF in colour with alpha": (
-        lambda: tiff(ALPHA, photometric="rgb", extrasamples=["unassalpha"]),
-        ALPHA,
-    ),
+    "TIFF in colour": (lambda: tiff(COLOUR), COLOUR),
+    "TIFF in colour, high byte first": (lambda: tiff(COLOUR, byteorder=">"), COLOUR),
+    "TIFF in colour, packed": (lambda: tiff(COLOUR, compression="deflate", predictor=True), COLOUR),
+    "TIFF in colour with alpha": (lambda: tiff(ALPHA, extrasamples=["unassalpha"]), ALPHA),
     "grey PGM": (lambda: pnm(GREY), GREY),
     "PPM in colour": (lambda: pnm(COLOUR), COLOUR),
 }
@@ -120,11 +106,9 @@ def test_opencv_reads_the_same(name: str) -> None:
 
 
 def test_a_palette_of_8_bits_is_as_opencv_reads_it() -> None:
-    picture = Pil.fromarray(rounded(COLOUR)).quantize(16)
-    buffer = io.BytesIO()
-    picture.save(buffer, "PNG")
-    read = cv2.imdecode(np.frombuffer(buffer.getvalue(), np.uint8), cv2.IMREAD_COLOR)
-    assert np.array_equal(decode(buffer.getvalue())[0], read[..., ::-1])
+    data = encoded.encode(Pil.fromarray(rounded(COLOUR)).quantize(16))
+    read = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
+    assert np.array_equal(decode(data)[0], read[..., ::-1])
 
 
 @pytest.mark.parametrize("channels", [1, 2, 3, 4])
@@ -166,9 +150,8 @@ def test_values_up_to_255_are_refused_with_the_fix(name: str) -> None:
 
 @pytest.mark.parametrize("make", [tiff, pnm])
 def test_in_other_formats_too(make: Callable[..., bytes]) -> None:
-    more = {"photometric": "rgb"} if make is tiff else {}
     with pytest.raises(ImageError, match="multiply its values by 257"):
-        load_image(make(COLOUR % 256, **more))
+        load_image(make(COLOUR % 256))
 
 
 @pytest.mark.parametrize("shape", [(4, 5), (4, 5, 3)])
@@ -190,8 +173,7 @@ def test_values_of_fewer_bits_are_not_read_as_nearly_black(
     bits: int, write: Callable[..., bytes], channels: int
 ) -> None:
     """Two unrelated noises of 10 bits had a PSNR of 43 dB and an SSIM of .95."""
-    more = {"photometric": "rgb"} if write is tiff and channels == 3 else {}
-    data = write(noise(bits, channels, 1).squeeze(), **more)
+    data = write(noise(bits, channels, 1).squeeze())
     start = f"^edit.png: 16 bits per channel with values up to {2**bits - 1:,} only"
     with pytest.raises(ImageError, match=start) as caught:
         load_image(data, "edit.png")
@@ -269,7 +251,7 @@ def test_a_statistic_of_a_tiff_is_no_white() -> None:
     """MaxSampleValue: a source and its edit would get scales of their own."""
     tags = [(281, 3, 3, (1023,) * 3, True), (341, 3, 3, (1023,) * 3, True)]
     with pytest.raises(ImageError, match="values up to 1,023 only"):
-        load_image(tiff(noise(10, 3, 8), photometric="rgb", extratags=tags))
+        load_image(tiff(noise(10, 3, 8), extratags=tags))
 
 
 def test_a_dark_picture_whose_white_the_format_states_is_dark() -> None:
@@ -279,7 +261,7 @@ def test_a_dark_picture_whose_white_the_format_states_is_dark() -> None:
 
 def test_a_colour_that_is_transparent_is_laid_over_white() -> None:
     for levels in (GREY, COLOUR):
-        clear = chunk(b"tRNS", np.atleast_1d(levels[0, 0]).astype(">u2").tobytes())
+        clear = encoded.chunk(b"tRNS", np.atleast_1d(levels[0, 0]).astype(">u2").tobytes())
         rgb = decode(png(levels, clear))[0]
         assert rgb[0, 0].tolist() == [255] * 3
         assert np.array_equal(rgb[1:], as_rgb(levels)[1:])
@@ -292,18 +274,15 @@ def test_white_may_be_zero() -> None:
 
 def test_white_may_be_another_value_where_the_file_says_so() -> None:
     for levels in (GREY % 1024, COLOUR % 1024):
-        expected = np.round(levels.astype(np.float64) / 1023 * 255)
+        shown = np.atleast_3d(np.round(levels.astype(np.float64) / 1023 * 255))
         rgb, _ = decode(pnm(levels, 1023))
-        shown = expected if expected.ndim == 3 else expected[..., None].repeat(3, axis=2)
         assert np.abs(rgb - shown).max() <= (1 if levels.ndim == 2 else 0)
 
 
 def test_turned_upright_like_any_other() -> None:
-    exif = Pil.Exif()
-    exif[0x0112] = 6
+    tags = encoded.turned().tobytes().removeprefix(b"Exif\x00\x00")
     for levels in (GREY, COLOUR):
-        data = png(levels, chunk(b"eXIf", exif.tobytes().removeprefix(b"Exif\x00\x00")))
-        rgb, notes = decode(data)
+        rgb, notes = decode(png(levels, encoded.chunk(b"eXIf", tags)))
         assert np.array_equal(rgb, np.rot90(as_rgb(levels), -1))
         assert [note.kind for note in notes] == ["turned", "depth"]
 
@@ -311,8 +290,8 @@ def test_turned_upright_like_any_other() -> None:
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (tiff(np.moveaxis(COLOUR, 2, 0), photometric="rgb", planarconfig="separate"), "exactly"),
-        (tiff(ALPHA, photometric="rgb", extrasamples=["assocalpha"]), "exactly"),
+        (tiff(np.moveaxis(COLOUR, 2, 0), planarconfig="separate"), "exactly"),
+        (tiff(ALPHA, extrasamples=["assocalpha"]), "exactly"),
         (tiff(-(GREY >> 1).astype(np.int16)), "signed"),
         (tiff((GREY >> 1).astype(np.int16)), "signed"),
         (tiff(GREY.astype(np.int32)), "32-bit"),
@@ -338,16 +317,13 @@ MASK[2:5, 1:7] = True
 @pytest.mark.parametrize("channels", [1, 3])
 def test_a_mask_is_zero_or_not_zero(white: int, channels: int) -> None:
     levels = (MASK * white).astype(np.uint16)[..., None].repeat(channels, axis=2)
-    made = [png(levels), tiff(levels[..., 0]), tiff(levels[..., 0].astype(np.uint32))]
-    made += [tiff(levels[..., 0].astype(np.float32)), pnm(levels.squeeze())]
-    if white < 32768:
-        made.append(tiff(levels[..., 0].astype(np.int16)))
+    grey = levels[..., 0]
+    made = [png(levels), pnm(levels.squeeze()), grey, tiff(grey)]
+    made += [tiff(grey.astype(kind)) for kind in (np.uint32, np.float32)]
+    made += [tiff(grey.astype(np.int16))] if white < 32768 else []
+    made += [Pil.fromarray(grey.astype(np.uint8))] if white < 256 else []
     for data in made:
         assert np.array_equal(load_mask(data).region, MASK)
-    assert np.array_equal(load_mask(levels[..., 0]).region, MASK)
-    if white < 256:
-        eight = Pil.fromarray(levels[..., 0].astype(np.uint8))
-        assert np.array_equal(load_mask(eight).region, MASK)
 
 
 def test_labels_of_a_mask_are_all_white() -> None:

@@ -19,44 +19,22 @@ from PIL import Image as Pil
 from editjudge.base.errors import ImageError
 from editjudge.base.images import MAX_BYTES, Image, Note, decode, load_image, load_mask
 
-
-def encoded(picture: Pil.Image, kind: str = "PNG", **options: object) -> bytes:
-    buffer = io.BytesIO()
-    picture.save(buffer, kind, **options)
-    return buffer.getvalue()
+from ...encoded import PNG, chunk, encode, png, turned
 
 
 def png_header(width: int, height: int) -> bytes:
     """A PNG that claims a size and has next to no pixels."""
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return png(header, zlib.compress(bytes(64)))
-
-
-def png(header: bytes, pixels: bytes) -> bytes:
-    data = b"\x89PNG\r\n\x1a\n"
-    for name, body in ((b"IHDR", header), (b"IDAT", pixels), (b"IEND", b"")):
-        chunk = name + body
-        data += struct.pack(">I", len(body)) + chunk + struct.pack(">I", zlib.crc32(chunk))
-    return data
+    return png((width, height), 2, zlib.compress(bytes(64)))
 
 
 def animated() -> bytes:
     frames = [Pil.new("RGB", (8, 8), color) for color in ("red", "blue")]
-    return encoded(frames[0], "GIF", save_all=True, append_images=frames[1:])
-
-
-PNG = b"\x89PNG\r\n\x1a\n"
-
-
-def chunk(name: bytes, body: bytes = b"") -> bytes:
-    return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+    return encode(frames[0], "GIF", save_all=True, append_images=frames[1:])
 
 
 def indexed(palette: bytes) -> bytes:
     """A PNG of one pixel that is the first colour of a palette."""
-    head = chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 3, 0, 0, 0))
-    colours = chunk(b"PLTE", palette) if palette else b""
-    return PNG + head + colours + chunk(b"IDAT", zlib.compress(b"\0\0")) + chunk(b"IEND")
+    return png((1, 1), 3, zlib.compress(b"\0\0"), *([chunk(b"PLTE", palette)] if palette else []))
 
 
 def tiff(bits: int, pixels: bytes, *, photometric: int = 1, sample_format: int = 1) -> bytes:
@@ -72,7 +50,7 @@ def tiff(bits: int, pixels: bytes, *, photometric: int = 1, sample_format: int =
 def two_pages(*, compression: int) -> bytes:
     """A TIFF of two pages, the second of which is compressed as nobody knows."""
     pages = [Pil.new("L", (4, 4), value) for value in (1, 2)]
-    data = bytearray(encoded(pages[0], "TIFF", save_all=True, append_images=pages[1:]))
+    data = bytearray(encode(pages[0], "TIFF", save_all=True, append_images=pages[1:]))
     at = data.rindex(struct.pack("<HHI", 259, 3, 1)) + 8
     data[at : at + 2] = struct.pack("<H", compression)
     return bytes(data)
@@ -88,25 +66,26 @@ def many_frames(count: int) -> bytes:
 
 def many_scans(more: int) -> bytes:
     """A progressive JPEG whose last scan comes again and again."""
-    data = encoded(RED, "JPEG", progressive=True)
+    data = encode(RED, "JPEG", progressive=True)
     last = data[data.rindex(b"\xff\xda") : -2]
     return data[:-2] + last * more + b"\xff\xd9"
 
 
-RED = Pil.new("RGB", (20, 10), (200, 30, 40))
+OF_RED = (200, 30, 40)
+RED = Pil.new("RGB", (20, 10), OF_RED)
 
 REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
     "0 bytes": (lambda: b"", "0 bytes"),
     "text": (lambda: b"hello, I am no image", "not an image"),
-    "truncated": (lambda: encoded(RED.resize((300, 300)), "JPEG")[:700], "truncated"),
-    "truncated PNG": (lambda: encoded(Pil.effect_noise((99, 99), 50))[:5000], "truncated"),
+    "truncated": (lambda: encode(RED.resize((300, 300)), "JPEG")[:700], "truncated"),
+    "truncated PNG": (lambda: encode(Pil.effect_noise((99, 99), 50))[:5000], "truncated"),
     "no pixels": (lambda: png_header(400, 400), "truncated"),
     "30,000 x 30,000 header": (lambda: png_header(30_000, 30_000), "limit"),
     "10,000 x 10,000 header": (lambda: png_header(10_000, 10_000), "limit"),
     "9,000 x 8,000 header": (lambda: png_header(9_000, 8_000), "limit"),
     "animated": (animated, "more than one frame"),
-    "too many bytes": (lambda: encoded(RED) + bytes(MAX_BYTES), "limit"),
-    "floating point": (lambda: encoded(Pil.new("F", (4, 4)), "TIFF"), "floating-point"),
+    "too many bytes": (lambda: encode(RED) + bytes(MAX_BYTES), "limit"),
+    "floating point": (lambda: encode(Pil.new("F", (4, 4)), "TIFF"), "floating-point"),
     "SVG": (lambda: b"<svg xmlns='http://www.w3.org/2000/svg'/>", "not an image"),
     "indexed without a palette": (lambda: indexed(b""), "damaged or truncated"),
     "second page unreadable": (lambda: two_pages(compression=0x7777), "more than one frame"),
@@ -150,7 +129,7 @@ def test_whatever_decoding_raises_is_a_refusal(
         raise error("over\nthis")
 
     monkeypatch.setattr("PIL.PngImagePlugin.PngImageFile.load", trip)
-    for picture in (encoded(RED), Pil.open(io.BytesIO(encoded(RED)))):
+    for picture in (encode(RED), Pil.open(io.BytesIO(encode(RED)))):
         with pytest.raises(ImageError) as caught:
             load_image(picture)
         assert "\n" not in str(caught.value)
@@ -159,13 +138,10 @@ def test_whatever_decoding_raises_is_a_refusal(
 @pytest.mark.parametrize(("depth", "most"), [(8, 12), (16, 24)])  # OpenCV takes 16 of 24
 def test_memory_is_a_few_bytes_a_pixel(depth: int, most: int, tmp_path: Path) -> None:
     path = tmp_path / "clear.png"
-    header = struct.pack(">IIBBBBB", 2048, 2048, depth, 6, 0, 0, 0)
     row = b"\0" + bytes((101, 2, 3, 99)) * (2048 * depth // 8)
-    path.write_bytes(png(header, zlib.compress(row * 2048, 1)))
+    path.write_bytes(png((2048, 2048), 6, zlib.compress(row * 2048, 1), depth=depth))
     small = tmp_path / "small.png"
-    small.write_bytes(
-        png(struct.pack(">IIBBBBB", 1, 1, depth, 6, 0, 0, 0), zlib.compress(bytes(9)))
-    )
+    small.write_bytes(png((1, 1), 6, zlib.compress(bytes(9)), depth=depth))
     # The system's peak, for resource.getrusage says that of the process that started this one.
     code = """
 import sys
@@ -197,76 +173,34 @@ def test_a_missing_file_and_a_directory_are_named(tmp_path: Path) -> None:
         load_image(tmp_path)
 
 
-def exif_turned() -> bytes:
-    exif = Pil.Exif()
-    exif[0x0112] = 6
-    return encoded(RED, "JPEG", exif=exif, quality=95)
-
-
-def cmyk() -> bytes:
-    return encoded(RED.convert("CMYK"), "JPEG", quality=95)
-
-
-def half_clear() -> bytes:
-    return encoded(Pil.new("RGBA", (20, 10), (0, 0, 0, 128)))
-
-
 def clear_index() -> bytes:
     picture = Pil.new("P", (20, 10), 0)
     picture.putpalette([0, 0, 0, 255, 0, 0])
-    return encoded(picture, transparency=0)
+    return encode(picture, transparency=0)
 
 
-def deep_grey() -> bytes:
-    return encoded(Pil.fromarray(np.full((10, 20), 65535, np.uint16)))
-
-
-CONVERTED: dict[str, tuple[Callable[[], bytes], tuple[int, int], tuple[int, int, int], str]] = {
-    "EXIF rotation": (exif_turned, (10, 20), (200, 30, 40), "EXIF"),
-    "CMYK": (cmyk, (20, 10), (200, 30, 40), "CMYK"),
-    "alpha": (half_clear, (20, 10), (127, 127, 127), "alpha laid over white"),
-    "transparent palette": (clear_index, (20, 10), (255, 255, 255), "alpha laid over white"),
-    "palette": (lambda: encoded(RED.quantize(2)), (20, 10), (200, 30, 40), "from P to RGB"),
-    "16-bit grey": (deep_grey, (20, 10), (255, 255, 255), "16 bits"),
-    "grey": (lambda: encoded(Pil.new("L", (20, 10), 77)), (20, 10), (77, 77, 77), ""),
-    "1x1": (lambda: encoded(Pil.new("RGB", (1, 1), "white")), (1, 1), (255, 255, 255), ""),
-    "opaque alpha": (lambda: encoded(RED.convert("RGBA")), (20, 10), (200, 30, 40), ""),
+HALF_CLEAR = encode(Pil.new("RGBA", (20, 10), (0, 0, 0, 128)))
+DEEP_GREY = encode(np.full((10, 20), 65535, np.uint16))
+CONVERTED: dict[str, tuple[bytes, tuple[int, int], tuple[int, int, int], str]] = {
+    "EXIF rotation": (encode(RED, "JPEG", exif=turned(), quality=95), (10, 20), OF_RED, "EXIF"),
+    "CMYK": (encode(RED.convert("CMYK"), "JPEG", quality=95), (20, 10), OF_RED, "CMYK"),
+    "alpha": (HALF_CLEAR, (20, 10), (127, 127, 127), "alpha laid over white"),
+    "transparent palette": (clear_index(), (20, 10), (255, 255, 255), "alpha laid over white"),
+    "palette": (encode(RED.quantize(2)), (20, 10), OF_RED, "from P to RGB"),
+    "16-bit grey": (DEEP_GREY, (20, 10), (255, 255, 255), "16 bits"),
+    "grey": (encode(Pil.new("L", (20, 10), 77)), (20, 10), (77, 77, 77), ""),
+    "1x1": (encode(Pil.new("RGB", (1, 1), "white")), (1, 1), (255, 255, 255), ""),
+    "opaque alpha": (encode(RED.convert("RGBA")), (20, 10), OF_RED, ""),
 }
 
 
 @pytest.mark.parametrize("case", CONVERTED)
 def test_converted_to_upright_rgb_and_noted(case: str) -> None:
-    make, size, colour, note = CONVERTED[case]
-    image = load_image(make())
-    assert image.size == size
-    assert image.rgb.dtype == np.uint8
-    assert not image.rgb.flags.writeable
+    data, size, colour, note = CONVERTED[case]
+    image = load_image(data)
+    assert (image.size, image.rgb.dtype, image.rgb.flags.writeable) == (size, np.uint8, False)
     assert np.abs(image.rgb.astype(int) - colour).max() <= 6
     assert (note in " ".join(map(str, image.notes))) if note else image.notes == ()
-
-
-def test_16_bit_rgb_is_noted() -> None:
-    rows = b"".join(b"\x00" + b"\xff\xff\x80\x00\x00\x00" * 2 for _ in range(2))
-    header = struct.pack(">IIBBBBB", 2, 2, 16, 2, 0, 0, 0)
-    rgb, notes = decode(png(header, zlib.compress(rows)))
-    assert notes == (Note("depth", "16 bits per channel reduced to 8"),)
-    assert rgb[0, 0].tolist() == [255, 128, 0]
-
-
-def test_16_bit_tiff_in_colour_is_noted() -> None:
-    # Pillow writes none, so the header of one with 8 bits is changed.
-    data = bytearray(encoded(Pil.new("RGB", (2, 1)), "TIFF"))
-    with Pil.open(io.BytesIO(data)) as picture:
-        bits = picture.tag_v2._tagdata[258]  # type: ignore[attr-defined]
-        start = picture.tag_v2[273][0]  # type: ignore[attr-defined]
-    at = data.index(bits)
-    data[at : at + 6] = struct.pack("<3H", 16, 16, 16)
-    count = data.index(struct.pack("<HHI", 279, 4, 1))
-    data[count + 8 : count + 12] = struct.pack("<I", 12)
-    data[start:] = struct.pack("<6H", 65535, 32896, 0, 0, 0, 65535)
-    rgb, notes = decode(bytes(data))
-    assert notes == (Note("depth", "16 bits per channel reduced to 8"),)
-    assert rgb[0].tolist() == [[255, 128, 0], [0, 0, 255]]
 
 
 @pytest.mark.parametrize("depth", [1, 2, 4, 8])
@@ -275,10 +209,9 @@ def test_a_transparent_grey_of_any_depth_is_transparent(depth: int) -> None:
     count = 8 // depth
     values = [value % 2**depth for value in range(count)]
     packed = sum(value << 8 - depth * (place + 1) for place, value in enumerate(values))
-    header = struct.pack(">IIBBBBB", count, 1, depth, 0, 0, 0, 0)
+    rows = zlib.compress(bytes([0, packed]))
     for clear in values:
-        parts = chunk(b"IHDR", header) + chunk(b"tRNS", struct.pack(">H", clear))
-        data = PNG + parts + chunk(b"IDAT", zlib.compress(bytes([0, packed]))) + chunk(b"IEND")
+        data = png((count, 1), 0, rows, chunk(b"tRNS", struct.pack(">H", clear)), depth=depth)
         step = 255 // (2**depth - 1)
         expected = [255 if value == clear else value * step for value in values]
         assert load_image(data).rgb[0, :, 0].tolist() == expected
@@ -287,9 +220,8 @@ def test_a_transparent_grey_of_any_depth_is_transparent(depth: int) -> None:
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "BMP", "TIFF", "GIF", "PPM", "WEBP"])
 @pytest.mark.parametrize("size", [(1216, 832), (1600, 900), (16, 16)])
 def test_a_size_with_16_in_it_is_no_depth(kind: str, size: tuple[int, int]) -> None:
-    data = encoded(Pil.new("L" if kind == "GIF" else "RGB", size), kind)
-    notes = load_image(data).notes
-    assert not any(note.kind == "depth" for note in notes), notes
+    data = encode(Pil.new("L" if kind == "GIF" else "RGB", size), kind)
+    assert "depth" not in {note.kind for note in load_image(data).notes}
 
 
 def test_16_bits_of_a_whole_pixel_are_no_depth() -> None:
@@ -301,13 +233,13 @@ def test_16_bits_of_a_whole_pixel_are_no_depth() -> None:
 
 def test_content_decides_and_a_wrong_suffix_is_noted(tmp_path: Path) -> None:
     path = tmp_path / "really.png"
-    path.write_bytes(encoded(RED, "JPEG"))
+    path.write_bytes(encode(RED, "JPEG"))
     assert load_image(path).notes == (Note("misnamed", "named .png but holds JPEG"),)
 
 
 def test_a_path_that_is_not_utf8(tmp_path: Path) -> None:
     path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.png"))
-    path.write_bytes(encoded(RED))
+    path.write_bytes(encode(RED))
     image = load_image(path)
     assert image.name.endswith(r"caf\xe9.png")
     image.name.encode("utf-8")
@@ -332,29 +264,18 @@ def test_every_kind_of_input_gives_the_same_pixels(given: str, tmp_path: Path) -
     assert image.digest.startswith("sha256:")
 
 
-@pytest.mark.parametrize(
-    "array",
-    [
-        np.zeros((4, 4, 3), np.float32),
-        np.zeros((4, 4, 2), np.uint8),
-        np.zeros((0, 4, 3), np.uint8),
-        np.zeros((2, 4, 4, 3), np.uint8),
-    ],
-)
-def test_arrays_of_another_form_are_refused(array: np.ndarray) -> None:
+@pytest.mark.parametrize("shape", [(4, 4, 2), (0, 4, 3), (2, 4, 4, 3), (4, 4, 3)])
+def test_arrays_of_another_form_are_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(ImageError, match="give uint8"):
-        load_image(array)
+        load_image(np.zeros(shape, np.float32 if shape == (4, 4, 3) else np.uint8))
 
 
-def _deep_mask() -> bytes:
-    return encoded(Pil.fromarray(np.array([[0, 1, 0]], np.uint16)))
-
-
+DEEP_MASK = encode(np.array([[0, 1, 0]], np.uint16))
 MASKS: dict[str, tuple[np.ndarray | bytes, list[bool], str]] = {
     "black and white": (np.array([[0, 255, 255]], np.uint8), [False, True, True], ""),
     "0 and 1": (np.array([[0, 1, 0]], np.uint8), [False, True, False], "not black taken as white"),
     "bool": (np.array([[True, False, True]]), [True, False, True], ""),
-    "0 and 1 in 16 bits": (_deep_mask(), [False, True, False], "not black taken as white"),
+    "0 and 1 in 16 bits": (DEEP_MASK, [False, True, False], "not black taken as white"),
     "soft edge": (np.array([[0, 1, 128]], np.uint8), [False, True, True], "not black taken"),
     "empty": (np.zeros((1, 3), np.uint8), [False] * 3, ""),
 }
@@ -372,15 +293,14 @@ def test_a_mask_that_is_a_jpeg_keeps_no_zeros() -> None:
     """Around the edges of a JPEG nearly every pixel is a little above black."""
     white = np.zeros((40, 60), bool)
     white[9:23, 13:42] = True
-    data = encoded(Pil.fromarray(white.astype(np.uint8) * 255), "JPEG", quality=60)
-    mask = load_mask(data)
+    mask = load_mask(encode(white.astype(np.uint8) * 255, "JPEG", quality=60))
     assert np.array_equal(mask.region, white)
     assert "128 and above taken as white" in str(mask.notes[-1])
 
 
 def test_masks_that_cannot_be_told_are_refused() -> None:
     with pytest.raises(ImageError, match="mask with transparency"):
-        load_mask(half_clear())
+        load_mask(HALF_CLEAR)
     with pytest.raises(ImageError, match="mask in colour"):
         load_mask(RED)
 
@@ -397,7 +317,7 @@ def test_a_mask_of_another_size() -> None:
 
 def test_a_copy_does_not_need_the_file_again(tmp_path: Path) -> None:
     file = tmp_path / "a.png"
-    Pil.fromarray(np.zeros((2, 2, 3), np.uint8)).save(file)
+    RED.save(file)
     image = load_image(file)
     file.unlink()
     assert copy.copy(image).rgb.tolist() == image.rgb.tolist()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import random
 import struct
 import zlib
@@ -21,6 +20,9 @@ from editjudge.base.errors import ImageError
 from editjudge.base.images import MAX_PIXELS, Image, load_image
 from editjudge.base.integrity import inspect_image
 
+from ... import encoded
+from ...encoded import encode, turned
+
 RNG = np.random.default_rng(5)
 SLOPE = np.add.outer(np.arange(41), np.arange(57))[..., None] * (1, 2, 3)
 PIXELS = np.clip(SLOPE + RNG.normal(0, 6, (41, 57, 3)), 0, 255).astype(np.uint8)
@@ -29,31 +31,12 @@ MUTATIONS = 10_000
 
 
 def saved(kind: str, mode: str = "RGB", **options: Any) -> bytes:
-    buffer = io.BytesIO()
-    Pil.fromarray(PIXELS).convert(mode).save(buffer, kind, **options)
-    return buffer.getvalue()
+    return encode(Pil.fromarray(PIXELS).convert(mode), kind, **options)
 
 
-def chunk(kind: bytes, content: bytes) -> bytes:
-    return struct.pack(">I", len(content)) + kind + content + crc(kind + content)
-
-
-def crc(data: bytes) -> bytes:
-    return struct.pack(">I", zlib.crc32(data))
-
-
-def png(raw: bytes, width: int, height: int, *, pieces: int = 1, colour: int = 2) -> bytes:
-    """A PNG of rows with their filters, its data in so many pieces."""
-    return as_png(zlib.compress(raw), width, height, pieces=pieces, colour=colour)
-
-
-def as_png(deflated: bytes, width: int, height: int, *, pieces: int = 1, colour: int = 2) -> bytes:
-    """The same of data that is deflated already, or of what is taken for such."""
-    header = struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0)
-    step = -(-len(deflated) // pieces)
-    data = [chunk(b"IDAT", deflated[i : i + step]) for i in range(0, len(deflated), step)]
-    head = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header)
-    return head + b"".join(data) + chunk(b"IEND", b"")
+def png(raw: bytes, width: int, height: int, **form: Any) -> bytes:
+    """A PNG of rows with their filters."""
+    return encoded.png((width, height), 2, zlib.compress(raw), **form)
 
 
 def rows(height: int = 41, filter_type: int = 0) -> bytes:
@@ -64,12 +47,6 @@ def tagged() -> PngInfo:
     info = PngInfo()
     info.add_text("Author", "somebody")
     return info
-
-
-def turned() -> Pil.Exif:
-    tags = Pil.Exif()
-    tags[0x0112] = 6
-    return tags
 
 
 PLAIN = {
@@ -165,32 +142,29 @@ def test_pixels_are_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(made) == 1
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        PLAIN["png"][:-400],
-        PLAIN["jpeg"][:-400],
-        png(rows(filter_type=5), 57, 41),
-        png(rows(), 60_000, 60_000),
-        png(b"\0" * 200_000_000, 57, 41)[:-12],
-        PLAIN["png"].replace(b"IHDR", b"IHDS"),
-    ],
-    ids=["png cut", "jpeg cut", "no such filter", "too large", "bomb", "no header"],
-)
+BROKEN = {
+    "png cut": PLAIN["png"][:-400],
+    "jpeg cut": PLAIN["jpeg"][:-400],
+    "no such filter": png(rows(filter_type=5), 57, 41),
+    "too large": png(rows(), 60_000, 60_000),
+    "bomb": png(b"\0" * 200_000_000, 57, 41)[:-12],
+    "no header": PLAIN["png"].replace(b"IHDR", b"IHDS"),
+}
+
+
+@pytest.mark.parametrize("data", BROKEN.values(), ids=BROKEN)
 def test_what_is_not_whole_is_never_taken_for_it(data: bytes) -> None:
     assert inspect_image(data, MAX_PIXELS) is None
     assert refusing(lazily, data) == refusing(load_image, data)
 
 
-def test_rows_that_are_missing_or_too_many_are_left_to_the_decoder() -> None:
+def test_rows_missing_or_too_many_and_what_comes_after_are_left_to_the_decoder() -> None:
     for height in (40, 42):
         assert inspect_image(png(rows(height), 57, 41), MAX_PIXELS) is None
-
-
-def test_what_comes_after_the_data_is_left_to_the_decoder() -> None:
     more = zlib.compress(rows()) + b"more"
-    assert inspect_image(as_png(more, 57, 41), MAX_PIXELS) is None
-    assert not is_encoded(lazily(as_png(more, 57, 41)))
+    data = encoded.png((57, 41), 2, more)
+    assert inspect_image(data, MAX_PIXELS) is None
+    assert not is_encoded(lazily(data))
 
 
 def test_a_code_that_the_format_has_not_is_taken_where_the_checksum_is_right() -> None:
@@ -200,7 +174,8 @@ def test_a_code_that_the_format_has_not_is_taken_where_the_checksum_is_right() -
         "3087632aae7db5da60814be382b8ee07"
     )
     out = deflate.deflate_decompress(stream, 25 * 4)
-    data = as_png(b"\x78\x9c" + stream + struct.pack(">I", deflate.adler32(out)), 24, 4, colour=0)
+    checked = b"\x78\x9c" + stream + struct.pack(">I", deflate.adler32(out))
+    data = encoded.png((24, 4), 0, checked)
     assert inspect_image(data, MAX_PIXELS) == ((24, 4), "image/png")
     assert refusing(load_image, data) is None
     with pytest.raises(ImageError):
@@ -258,7 +233,7 @@ def repaired(data: bytes) -> bytes:
         length = int.from_bytes(data[at : at + 4])
         if at + 12 + length > len(data):
             break
-        made.append(chunk(data[at + 4 : at + 8], data[at + 8 : at + 8 + length]))
+        made.append(encoded.chunk(data[at + 4 : at + 8], data[at + 8 : at + 8 + length]))
         at += 12 + length
     return b"".join(made) + data[at:]
 

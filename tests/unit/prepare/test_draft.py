@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +15,8 @@ from editjudge.benchmarks.registry import load_benchmarks
 from editjudge.prepare.folder import ACCEPT_FILE, REJECT_FILE, Folder, named_by_mask
 from editjudge.prepare.items import DraftData, Entry
 from editjudge.prepare.review import apply_decisions
+
+from ...encoded import encode
 
 USUAL = {"instruction": "change it", "source": "s.png", "extra": {"mine": [1, 2.5, None]}}
 LINES: dict[str, list[dict[str, Any]]] = {
@@ -36,9 +37,7 @@ LINES: dict[str, list[dict[str, Any]]] = {
 def png(columns: int) -> bytes:
     mask = np.zeros((8, 8), np.uint8)
     mask[:, :columns] = 255
-    buffer = io.BytesIO()
-    Pil.fromarray(mask).save(buffer, "PNG")
-    return buffer.getvalue()
+    return encode(mask)
 
 
 def data(folder: Path, lines: list[dict[str, Any]]) -> DraftData:

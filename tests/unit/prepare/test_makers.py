@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections import Counter
 from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image as Pil
 
 from editjudge.answers.questions import (
     ChoiceQuestion,
@@ -38,6 +36,7 @@ from editjudge.prompts import get_template
 from editjudge.prompts.custom_templates import load_custom_templates
 from editjudge.scorers.vqa import FactCheck
 
+from ...encoded import encode
 from ...fakes.transport import PanelStandIn, ScriptedTransport, scripted_judge, seen
 
 WIDTH, HEIGHT = 12, 8
@@ -47,9 +46,7 @@ TOP = np.arange(HEIGHT)[:, None].repeat(WIDTH, 1) < 2
 
 
 def png(mask: np.ndarray) -> bytes:
-    buffer = io.BytesIO()
-    Pil.fromarray(mask.astype(np.uint8) * 255).save(buffer, "PNG")
-    return buffer.getvalue()
+    return encode(mask.astype(np.uint8) * 255)
 
 
 class Panel(PanelStandIn):

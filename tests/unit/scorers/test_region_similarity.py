@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image as Pil
 
 from editjudge.answers.segmentation import Commands
 from editjudge.base import prompt_releases as official_texts
@@ -27,6 +25,7 @@ from editjudge.prompts import Labels
 from editjudge.prompts.official_prompts import OfficialPrompt
 from editjudge.scorers.region_similarity import RegionSimilarity
 
+from ...encoded import encode
 from ...fakes.transport import PanelStandIn, ScriptedTransport, scripted_judge, seen
 
 JUDGE, SEGMENTER, FEATURES = "generalist.judge", "segmenter.sa2va", "features.dinov3"
@@ -37,9 +36,7 @@ SCORE = frozenset({"score"})
 
 
 def png(mask: Any) -> bytes:
-    buffer = io.BytesIO()
-    Pil.fromarray(np.asarray(mask, bool)).save(buffer, "PNG")
-    return buffer.getvalue()
+    return encode(np.asarray(mask, bool))
 
 
 def box(image: Image, left: float, right: float) -> np.ndarray[Any, Any]:
