@@ -239,7 +239,7 @@ async def test_a_wrong_token_ends_it_before_anything_is_sent(tmp_path: Path) -> 
         file = config(tmp_path, url, at=at)
         code, said = await told("run", *arguments, "--config", file)
         assert code == 2
-        assert "Jwt is not" in said
+        assert "the token is not accepted" in said
         assert "wrong-wrong" not in said, "a token is told to nobody"
         assert "editjudge doctor --gateway" in said
         assert not service.asked
@@ -265,7 +265,7 @@ async def test_a_token_that_ends_in_the_middle_ends_the_run(
     assert (code, events[-1]["ended"]) == (3, "judge")
     assert len(service.asked) < FEW
     assert len({*service.asked}) == len(service.asked), "a refused token is not tried again"
-    assert any("Jwt is expired" in event.get("text", "") for event in events)
+    assert any("the token has expired" in event.get("text", "") for event in events)
 
 
 async def test_a_service_that_signs_otherwise_is_refused_before_anything_is_sent(
@@ -526,7 +526,7 @@ async def test_doctor_says_who_judges_and_whom_it_lets_in(tmp_path: Path) -> Non
         (tmp_path / "token").write_text("wrong\n")
         code, (only,) = await asyncio.to_thread(spoken, "doctor", "--config", file, "--json")
         assert code == 1
-        assert "Jwt is not" in only["problem"]
+        assert "the token is not accepted" in only["problem"]
         assert only["fix"]
 
 

@@ -220,4 +220,4 @@ async def test_doctor_says_as_whom_it_came_in(door: Door) -> None:
     assert "implementation piqe.0 is expected" in problem
     assert "device gpu is expected, and cpu is served" in problem
     (ended,) = await check_services(door.settings(door.expired("vision")))
-    assert "Jwt is expired" in ended.problem
+    assert "the token has expired" in ended.problem

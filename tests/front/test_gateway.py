@@ -71,6 +71,6 @@ async def test_a_token_that_is_not_taken_is_one_line(triton: TritonServer, tmp_p
         expired = thin(door, "vision", door.expired("vision"))
         code, said = await told("run", *arguments, "--config", expired)
         assert code == 2
-        assert "Jwt is expired" in said
+        assert "the token has expired" in said
         assert "editjudge doctor --gateway" in said
         assert not teams_of(served.service)

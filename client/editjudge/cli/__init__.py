@@ -113,6 +113,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
     Files that cannot be used raise OSError in many places, so it is handled here.
     """
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # gRPC would print what our errors say
     try:
         code = root.main(arguments, prog_name="editjudge", standalone_mode=False)
     except EditjudgeError as error:

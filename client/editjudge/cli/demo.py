@@ -13,7 +13,6 @@ from ..base.terminal import print_notice, print_text
 from ..demo import DEMO, EDITORS, write_demo_set
 from ..demo.files import ITEMS, is_demo
 from ..demo.page import page_content
-from ..panel import SPECIALISTS
 from ..report.display import format_progress, make_display
 from ..report.site import write_report
 from ..report.summary import build_results_tables
@@ -32,7 +31,7 @@ def demo_command(out: Path) -> int:
         spec = write_demo_set(data)
     with (
         make_display(as_json=False) as progress,
-        provide_services(settings, roles=SPECIALISTS, say=progress.show_message) as available,
+        provide_services(settings, say=progress.show_message) as available,
     ):
         every = progress.seconds_between
         result = run(spec, out=folder, settings=available, progress=progress, every=every)

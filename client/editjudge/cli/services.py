@@ -65,7 +65,7 @@ def _start_local_stack(
 def provide_services(
     settings: Settings,
     *,
-    roles: Collection[ServiceName],
+    roles: Collection[ServiceName] = tuple(SPECIALISTS),
     say: Callable[[str], None],
     on_unloaded: Callable[[str, str], None] | None = None,
 ) -> Iterator[Settings]:
@@ -73,7 +73,7 @@ def provide_services(
 
     Args:
         roles: The needed services. If no endpoint is configured and no stack is running, a stack
-            of those that are installed is started.
+            of those that are installed is started. By default all specialists.
         say: Receives progress messages.
         on_unloaded: Receives each model that the stack could not load, and the reason; by default
             they are progress messages.
@@ -117,7 +117,7 @@ def doctor_command(expect: Path | None, *, json: bool, **options: Any) -> int:
         findings.append(Finding(service=service, problem=f"could not be loaded: {why}", fix=fix))
 
     # Whoever names a judge only asks about that, or about the stack that runs already.
-    roles = () if settings.judges else SPECIALISTS
+    roles = () if settings.judges else tuple(SPECIALISTS)
     with provide_services(
         settings, roles=roles, say=print_notice, on_unloaded=add_unloaded
     ) as available:

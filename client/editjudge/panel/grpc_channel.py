@@ -25,6 +25,7 @@ from ..base.proxy import find_proxy
 from .context import DEFAULT_TERMS, AnyTerms
 from .redaction import Secrets, shorten
 from .retry import RetryPolicy, call_with_retries
+from .server_words import explain_failure
 
 if TYPE_CHECKING:
     from ..base.config import Address
@@ -208,6 +209,8 @@ class GrpcConnection(Connection):
             kind = NoConnection
         elif kind is ServiceError and any(words in detail for words in _PASSING):
             kind = Unreachable
+        if issubclass(kind, Unreachable | NoAccess):
+            detail = explain_failure(detail)
         return self.make_error(kind, detail, service, model)
 
     def make_error(

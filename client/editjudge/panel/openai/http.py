@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import ssl
 import time
@@ -34,6 +35,7 @@ from ...base.parse import parse_json
 from ...base.proxy import find_proxy
 from ..prompt import Picture
 from ..redaction import Secrets, shorten
+from ..server_words import explain_failure
 
 if TYPE_CHECKING:
     import aiohttp
@@ -252,13 +254,15 @@ class HttpServer:
         except aiohttp.ClientSSLError as error:
             problem = NoConnection, f"TLS: {error}", False
         except aiohttp.ClientConnectorError as error:
-            problem = NoConnection, str(error), None
+            number = error.os_error.errno or 0  # negative where the name is not known
+            problem = NoConnection, os.strerror(number) if number > 0 else str(error), None
         except (aiohttp.ClientError, OSError) as error:
             problem = Unreachable, str(error) or type(error).__name__, None
         else:
             return self._read_reply(status, headers, payload, model)
         kind, detail, again = problem
-        raise self.make_error(kind, shorten(self._secrets.redact(detail)), model, again=again)
+        text = explain_failure(shorten(self._secrets.redact(detail)))
+        raise self.make_error(kind, text, model, again=again)
 
     def _read_reply(
         self, status: int, headers: Mapping[str, str], payload: bytes | None, model: str
@@ -285,6 +289,8 @@ class HttpServer:
             target = strip_query(headers.get("location", ""))
             words = f"redirects to {target}, which is not followed"
         words = shorten(self._secrets.redact(words or payload.decode("utf-8", "replace")))
+        if status in {401, 403}:
+            words = explain_failure(words)
         if request := headers.get("x-request-id"):
             words += f" (request {shorten(self._secrets.redact(request))})"
         wish = headers.get("x-should-retry", "").lower()
