@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import pytest
 
@@ -48,32 +50,84 @@ class Ran:
 
 
 Command = Callable[..., Ran]
+Started = subprocess.Popen[str]
 
 
-def run(*arguments: str | bytes | Path, cwd: Path | None = None, **variables: str) -> Ran:
-    done = subprocess.run(
-        [sys.executable, "-m", "editjudge", *arguments],
-        capture_output=True,
+def process(
+    *arguments: object,
+    script: Sequence[str] = ("-m", "editjudge"),
+    cwd: Path | None = None,
+    **variables: str,
+) -> Started:
+    """A command that has just begun, or a script in its place."""
+    words = [each if isinstance(each, bytes) else str(each) for each in arguments]
+    patient = {
+        "EDITJUDGE_CONCURRENCY": "4",
+        "EDITJUDGE_DEADLINE": str(patience(60)),
+        "EDITJUDGE_STACK__STARTUP_TIMEOUT": str(patience(120)),
+    }
+    return subprocess.Popen(
+        [sys.executable, *script, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
         cwd=cwd,
-        env={
-            "EDITJUDGE_DEADLINE": str(patience(60)),
-            "EDITJUDGE_STACK__STARTUP_TIMEOUT": str(patience(120)),
-            **os.environ,
-            **variables,
-        },
-        timeout=patience(100),
-        check=False,
+        env={**patient, **os.environ, **variables},
     )
-    return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
-def here(*arguments: object) -> Ran:
+def end(started: Started, seconds: float = 100) -> Ran:
+    """Wait for the end of a command."""
+    try:
+        out, err = started.communicate(timeout=patience(seconds))
+    finally:
+        started.kill()
+    return Ran(started.returncode, out, err)
+
+
+async def ended(started: Started, seconds: float = 100) -> Ran:
+    """Wait for the end of a command beside a server of this process."""
+    return await asyncio.to_thread(end, started, seconds)
+
+
+def run(*arguments: object, **options: Any) -> Ran:
+    """A command in a process of its own."""
+    with process(*arguments, **options) as started:
+        return end(started)
+
+
+async def ran(*arguments: object, **options: Any) -> Ran:
+    """`run` beside a server of this process."""
+    return await asyncio.to_thread(run, *arguments, **options)
+
+
+def here(*arguments: object, **variables: str) -> Ran:
     """A command in this process: a second less, for what it says and not how it runs."""
     out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
-        main([str(argument) for argument in arguments])
+    with redirect_stdout(out), redirect_stderr(err), mock.patch.dict(os.environ, variables):
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
     assert isinstance(ended.value.code, int)
     return Ran(ended.value.code, out.getvalue(), err.getvalue())
+
+
+async def beside(*arguments: object, **variables: str) -> Ran:
+    """`here` beside a server of this process."""
+    return await asyncio.to_thread(here, *arguments, **variables)
+
+
+@asynccontextmanager
+async def serving(*arguments: object) -> AsyncIterator[tuple[Started, str]]:
+    """`editjudge serve`, and its address for clients; at the end it is killed, unless it ended."""
+    ports = ("--address", "127.0.0.1:0", "--http-address", "127.0.0.1:0")
+    with process("serve", *ports, *arguments) as started:
+        try:
+            assert started.stdout is not None
+            line = await asyncio.wait_for(asyncio.to_thread(started.stdout.readline), patience(60))
+            assert line.startswith("judging at "), line
+            yield started, line.split()[2]
+        finally:
+            started.kill()
 
 
 @pytest.fixture

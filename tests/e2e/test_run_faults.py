@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import resource
 import signal
-import subprocess
-import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-
+from ..attack.farm import in_process
+from ..attack.kills import KILLS
+from ..attack.trials import SEED
 from ..fakes.fault_proxy import FaultProxy, Mode
 from ..patience import patience, until
-from .conftest import Ran
-from .test_run import LEVELS, PIXELS, Data, Slow, process, ran, table
+from .conftest import Ran, ended, process, ran
+from .test_run import LEVELS, PIXELS, Data, Slow, table
 
-DIMENSIONS = (PIXELS, LEVELS)
 HASTY = {
     "EDITJUDGE_DEADLINE": str(patience(0.8)),
     # So many that the last comes when the deadline is near, however busy the machine is.
@@ -29,159 +26,114 @@ HASTY = {
 }
 
 
-@pytest.fixture
-def data(tmp_path: Path) -> Data:
-    (tmp_path / "data").mkdir()
-    return Data(tmp_path / "data")
+@dataclass
+class Undisturbed:
+    """What a run of some items comes to where nothing fails."""
+
+    data: Data
+    whole: Path
+    done: Ran
+
+    @classmethod
+    async def of(cls, folder: Path, count: int, url: str, **variables: str) -> Undisturbed:
+        data, whole = Data(folder / "data"), folder / "whole"
+        data.make(count)
+        return cls(data, whole, await data.run(PIXELS, LEVELS, by=url, out=whole, **variables))
+
+    def asked(self, url: str) -> list[Any]:
+        return [*self.data.arguments(PIXELS, LEVELS), "--generalist", url]
+
+    def check(self, done: Ran) -> None:
+        """That a run came to the same."""
+        assert done.code == 0, done.err
+        assert table(done) == table(self.done)
+        assert self.data.verdicts() == self.data.verdicts(self.whole)
+        assert self.data.statuses() == {"scored"}
 
 
-async def test_a_network_that_fails_in_every_way_loses_nothing(data: Data, tmp_path: Path) -> None:
-    count = 60
-    data.items(count)
-    data.model("a", count)
+def test_killed_at_any_moment_it_loses_only_the_calls_in_flight() -> None:
+    report = in_process(KILLS, SEED, range(KILLS.small))
+    assert not report.findings
+
+
+async def test_a_network_that_fails_in_every_way_loses_nothing(tmp_path: Path) -> None:
     server = Slow(0.02)
-    proxy = FaultProxy("", seconds=0.02)
     modes: list[Mode] = ["delay", "half-open", "black hole", "reset", "refuse"]
     async with server.serving() as url:
-        whole = tmp_path / "whole"
-        arguments = [*data.arguments(*DIMENSIONS, out=whole), "--generalist", url]
-        undisturbed = await ran("run", *arguments, **HASTY)
-        assert undisturbed.code == 0, undisturbed.err
+        undisturbed = await Undisturbed.of(tmp_path, 60, url, **HASTY)
         server.seen = 0
         proxy = FaultProxy(url, seconds=0.02)
         async with proxy.serving() as through:
-            arguments = [*data.arguments(*DIMENSIONS), "--generalist", through]
-            with process("run", *arguments, **HASTY) as started:
+            with process("run", *undisturbed.asked(through), **HASTY) as started:
                 for number, mode in enumerate(modes):
                     await until(lambda n=number: server.seen >= 8 * (n + 1))
                     await proxy.switch(mode)
                     await asyncio.sleep(0.3 if mode == "delay" else 1.2)
                     await proxy.switch("pass")
-                out, err = await asyncio.to_thread(started.communicate, timeout=patience(60))
-    disturbed = Ran(started.returncode, out, err)
-    assert disturbed.code == 0, disturbed.err
-    assert table(disturbed) == table(undisturbed)
-    assert data.verdicts() == data.verdicts(whole)
-    assert {one["status"] for one in data.verdicts().values()} == {"scored"}
+                undisturbed.check(await ended(started, 60))
 
 
-def limited(size: int) -> Any:
-    """Lets a process write no file above a size, in bytes, as a disk that is full."""
-
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-
-    return limit
-
-
-async def test_a_full_disk_is_one_line_and_the_run_goes_on_afterwards(
-    data: Data, tmp_path: Path
-) -> None:
+async def test_a_full_disk_is_one_line_and_the_run_goes_on_afterwards(tmp_path: Path) -> None:
     count = 40
-    data.items(count)
-    data.model("a", count)
     server = Slow(0.01)
     async with server.serving() as url:
-        whole = tmp_path / "whole"
-        arguments = [*data.arguments(*DIMENSIONS, out=whole), "--generalist", url]
-        undisturbed = await ran("run", *arguments)
-        assert undisturbed.code == 0, undisturbed.err
+        undisturbed = await Undisturbed.of(tmp_path, count, url)
         calls, server.seen = server.seen, 0
-
-        arguments = [*data.arguments(*DIMENSIONS), "--generalist", url]
-        full = await asyncio.to_thread(
-            subprocess.run,
-            [sys.executable, "-m", "editjudge", "run", *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            timeout=patience(60),
-            check=False,
-            preexec_fn=limited(300_000),
-            env={**os.environ, "EDITJUDGE_CONCURRENCY": "4"},
-        )
-        assert full.returncode == 1, full.stderr
-        (line,) = [one for one in full.stderr.splitlines() if one.startswith("error: ")]
-        assert "the disk is full" in line
-        assert "run.sqlite" in line
-        assert "repeat the command" in line
-        assert "Traceback" not in full.stderr, full.stderr
-        kept = data.verdicts()
+        full = await ran("run", *undisturbed.asked(url), script=patched(FULL))
+        assert full.code == 1, full.err
+        (line,) = [one for one in full.err.splitlines() if one.startswith("error: ")]
+        for part in ("the disk is full", "run.sqlite", "repeat the command"):
+            assert part in line
+        assert "Traceback" not in full.err, full.err
+        kept = undisturbed.data.verdicts()
         assert 0 < len(kept) < 2 * count, "the limit comes in the middle"
-
-        resumed = await ran("run", *arguments)
-    assert resumed.code == 0, resumed.err
-    assert table(resumed) == table(undisturbed)
-    assert kept.items() <= data.verdicts().items()
-    assert data.verdicts() == data.verdicts(whole)
+        undisturbed.check(await undisturbed.data.run(PIXELS, LEVELS, by=url))
+    assert kept.items() <= undisturbed.data.verdicts().items()
     assert server.seen <= calls + 4 + 2, "calls in flight, and how the judge answers"
 
 
 UNNAMED = """
-import runpy, socket, sys, time
 true = socket.getaddrinfo
-
 def slow(host, *rest, **more):
     if host == "nowhere":
         print("looking", flush=True)
         time.sleep(120)
     return true(host, *rest, **more)
-
 socket.getaddrinfo = slow
-sys.argv[0] = "editjudge"
-runpy.run_module("editjudge", run_name="__main__")
 """
+CLOCK = """
+import itertools
+true, turn = time.time, itertools.count()
+time.time = lambda: true() + (-86_400, 0, 86_400)[next(turn) % 3]
+"""
+FULL = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))"
+"""As a disk that is full: no file may be larger, in bytes."""
 
 
-async def test_a_run_that_is_interrupted_while_it_connects_ends_at_once(data: Data) -> None:
-    data.items(2)
-    data.model("a", 2)
-    arguments = [*data.arguments(*DIMENSIONS), "--generalist", "http://nowhere:8000/v1"]
-    with subprocess.Popen(
-        [sys.executable, "-c", UNNAMED, "run", *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "EDITJUDGE_PROBE_TIMEOUT": "120"},
-    ) as started:
+def patched(lines: str) -> tuple[str, str]:
+    """The command, after some lines in its process."""
+    ours = 'sys.argv[0] = "editjudge"\nrunpy.run_module("editjudge", run_name="__main__")'
+    return "-c", f"import runpy, socket, sys, time\n{lines}\n{ours}"
+
+
+async def test_a_run_that_is_interrupted_while_it_connects_ends_at_once(tmp_path: Path) -> None:
+    data = Data(tmp_path / "data")
+    data.make(2)
+    asked = [*data.arguments(PIXELS, LEVELS), "--generalist", "http://nowhere:8000/v1"]
+    with process("run", *asked, script=patched(UNNAMED), EDITJUDGE_PROBE_TIMEOUT="120") as started:
         assert started.stdout is not None
         assert await asyncio.to_thread(started.stdout.readline) == "looking\n"
         started.send_signal(signal.SIGINT)
-        _, err = await asyncio.to_thread(started.communicate, timeout=patience(30))
-    assert started.returncode == 130, err
-    assert err == "interrupted; repeat the command to resume\n"
+        done = await ended(started, 30)
+    assert (done.code, done.err) == (130, "interrupted; repeat the command to resume\n")
 
 
-CLOCK = """
-import itertools, runpy, sys, time
-true, turn = time.time, itertools.count()
-time.time = lambda: true() + (-86_400, 0, 86_400)[next(turn) % 3]
-sys.argv[0] = "editjudge"
-runpy.run_module("editjudge", run_name="__main__")
-"""
-
-
-async def test_a_clock_that_jumps_by_days_changes_nothing(data: Data, tmp_path: Path) -> None:
+async def test_a_clock_that_jumps_by_days_changes_nothing(tmp_path: Path) -> None:
     count = 10
-    data.items(count)
-    data.model("a", count)
     server = Slow(0.01)
     async with server.serving() as url:
-        whole = tmp_path / "whole"
-        arguments = [*data.arguments(*DIMENSIONS, out=whole), "--generalist", url]
-        undisturbed = await ran("run", *arguments)
-        assert undisturbed.code == 0, undisturbed.err
-        for time in range(2):
+        undisturbed = await Undisturbed.of(tmp_path, count, url)
+        for calls in (1 + count, 0):
             server.seen = 0
-            arguments = [*data.arguments(*DIMENSIONS), "--generalist", url]
-            done = await asyncio.to_thread(
-                subprocess.run,
-                [sys.executable, "-c", CLOCK, "run", *map(str, arguments)],
-                capture_output=True,
-                text=True,
-                timeout=patience(60),
-                check=False,
-            )
-            assert done.returncode == 0, done.stderr
-            assert table(Ran(0, done.stdout, "")) == table(undisturbed)
-            assert server.seen == (0 if time else 1 + count)
-    assert data.verdicts() == data.verdicts(whole)
+            undisturbed.check(await ran("run", *undisturbed.asked(url), script=patched(CLOCK)))
+            assert server.seen == calls
