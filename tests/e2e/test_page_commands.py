@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import subprocess
-import sys
 import urllib.request
 from pathlib import Path
 
@@ -14,7 +12,7 @@ import pytest
 
 from ..patience import patience
 from ..report_runs import DIMENSIONS, make_run
-from .conftest import here
+from .conftest import end, here, process
 
 
 @pytest.fixture(scope="module")
@@ -64,22 +62,12 @@ def test_what_cannot_be_done_is_told(
 
 
 def test_view_serves_until_it_is_interrupted(run: Path) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-m", "editjudge", "report", str(run)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            assert process.stdout
-            told = "".join(process.stdout.readline() for _ in range(3))
-            (address,) = re.findall(r"http://127\.0\.0\.1:\d+/\S+/", told)
-            state = f"{address}data/state.json"
-            with urllib.request.urlopen(state, timeout=patience(30)) as reply:  # noqa: S310
-                assert json.load(reply)["asked"] == 6
-            process.send_signal(signal.SIGINT)
-            assert process.wait(patience(30)) == 0
-            assert process.stderr
-            assert process.stderr.read() == ""
-        finally:
-            process.kill()
+    with process("report", run) as started:
+        assert started.stdout
+        told = "".join(started.stdout.readline() for _ in range(3))
+        (address,) = re.findall(r"http://127\.0\.0\.1:\d+/\S+/", told)
+        with urllib.request.urlopen(f"{address}data/state.json", timeout=patience(30)) as reply:  # noqa: S310
+            assert json.load(reply)["asked"] == 6
+        started.send_signal(signal.SIGINT)
+        done = end(started, 30)
+    assert (done.code, done.err) == (0, "")

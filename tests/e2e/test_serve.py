@@ -8,10 +8,7 @@ import contextlib
 import csv
 import io
 import json
-import os
 import re
-import signal
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -22,38 +19,31 @@ import pytest
 from editjudge.v1 import judge_pb2_grpc
 
 from ..judge_service import ASKED, asking, png, running, scripted_judge
-from ..patience import patience
-from .conftest import run
+from . import conftest
+from .conftest import Ran, beside, here
 
 NOBODY = "grpc://127.0.0.1:9"
 
 
-@contextlib.asynccontextmanager
-async def serving(
-    url: str, folder: Path, *flags: str
-) -> AsyncIterator[tuple[asyncio.subprocess.Process, judge_pb2_grpc.JudgeServiceStub]]:
-    """The command, until the block ends it by SIGKILL."""
-    config = folder.parent / "editjudge.toml"
+def settings(folder: Path, url: str) -> Path:
+    """A file of settings with a judge."""
+    config = folder / "editjudge.toml"
     config.write_text(
         f'[judges.judge]\nurl = "{url}"\nlogprobs = "never"\nsamples = 1\n'
         "price = {input = 1000, output = 0}\n"
     )
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "editjudge", "serve", "--config", str(config)),
-        *("--endpoint", NOBODY, "--cache", str(folder)),
-        *("--address", "127.0.0.1:0", "--http-address", "127.0.0.1:0", *flags),
-        stdout=asyncio.subprocess.PIPE,
-    )
-    try:
-        assert process.stdout is not None
-        line = await asyncio.wait_for(process.stdout.readline(), patience(60))
-        address = line.decode().split()[2]
+    return config
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    url: str, folder: Path
+) -> AsyncIterator[tuple[conftest.Started, judge_pb2_grpc.JudgeServiceStub]]:
+    """The command, until the block ends it by SIGKILL."""
+    given = ("--config", settings(folder.parent, url), "--endpoint", NOBODY, "--cache", folder)
+    async with conftest.serving(*given) as (started, address):
         async with grpc.aio.insecure_channel(address) as channel:
-            yield process, judge_pb2_grpc.JudgeServiceStub(channel)
-    finally:
-        with contextlib.suppress(ProcessLookupError):  # a test may have ended it
-            process.kill()
-        await process.wait()
+            yield started, judge_pb2_grpc.JudgeServiceStub(channel)
 
 
 async def test_killed_it_pays_nothing_twice_but_what_was_in_flight(tmp_path: Path) -> None:
@@ -69,37 +59,34 @@ async def test_killed_it_pays_nothing_twice_but_what_was_in_flight(tmp_path: Pat
             waiting = asyncio.ensure_future(lost.code())
             while len(scripted.requests) < 6:
                 await asyncio.sleep(0.01)
-            second = await asyncio.to_thread(
-                run,
-                "serve",
-                "--cache",
-                folder,
-                "--endpoint",
-                NOBODY,
-                "--http-address",
-                "127.0.0.1:0",
-            )
+            own = ("--endpoint", NOBODY, "--http-address", "127.0.0.1:0")
+            second = await beside("serve", "--cache", folder, *own)
             assert (second.code, second.out) == (2, "")
             assert "another Judge service has its cache here" in second.err.splitlines()[-1]
-            os.kill(process.pid, signal.SIGKILL)
+            process.kill()
             assert await waiting is not grpc.StatusCode.OK
         async with serving(url, folder) as (_, stub):
             answers = [await stub.Score(request, metadata=team) for request in requests]
             assert len(scripted.requests) == 6 + 3
             assert all(answer.outcomes[0].HasField("value") for answer in answers)
-            live = await asyncio.to_thread(run, "serve", "usage", folder, "--json")
-    shown = run("serve", "usage", folder, "--json")
+            live = await beside("serve", "usage", folder, "--json")
+    await asyncio.to_thread(_check_usage, folder, live)
+
+
+def _check_usage(folder: Path, live: Ran) -> None:
+    """What the command says of the two services, and that it deletes what they kept."""
+    shown = here("serve", "usage", folder, "--json")
     assert live.json == shown.json
     (used,) = shown.json
     # Each of both services asked once whether the judge holds replies to choices.
     assert (used["team"], used["calls"], used["cached"]) == ("vision", 8 + 2, 5)
     assert used["cost"] == pytest.approx(0.8)
-    (row,) = csv.DictReader(io.StringIO(run("serve", "usage", folder, "--csv").out))
+    (row,) = csv.DictReader(io.StringIO(here("serve", "usage", folder, "--csv").out))
     assert {name: str(value) for name, value in used.items()} == row
-    assert "vision" in run("serve", "usage", folder).out
-    assert run("serve", "usage", folder, "--team", "audio", "--json").json == []
-    assert re.fullmatch(r"vision: \d\.\d\d MB\n", run("serve", "purge", folder).out)
-    purged = run("serve", "purge", folder, "--team", "vision")
+    assert "vision" in here("serve", "usage", folder).out
+    assert here("serve", "usage", folder, "--team", "audio", "--json").json == []
+    assert re.fullmatch(r"vision: \d\.\d\d MB\n", here("serve", "purge", folder).out)
+    purged = here("serve", "purge", folder, "--team", "vision")
     assert (purged.code, purged.out) == (0, "vision: 8 calls deleted\n")
 
 
@@ -107,21 +94,16 @@ async def test_killed_it_pays_nothing_twice_but_what_was_in_flight(tmp_path: Pat
     ("arguments", "told"),
     [
         (("serve", "purge", "FOLDER"), "no Judge service has a cache here"),
-        (
-            ("serve", "purge", "NOTHING", "--older-than", "1"),
-            "no Judge service has a cache here",
-        ),
+        (("serve", "purge", "NOTHING", "--older-than", "1"), "no Judge service has a cache here"),
         (("serve", "usage", "FOLDER"), "no Judge service has stored usage here"),
         (("serve", "--cache-shared"), "--cache-shared needs a cache"),
         (("serve", "--cache", "FILE", "--endpoint", NOBODY), "File exists"),
     ],
 )
-def test_what_cannot_be_done_is_one_line(
-    tmp_path: Path, arguments: tuple[str, ...], told: str
-) -> None:
-    (tmp_path / "FILE").write_text("here")
-    (tmp_path / "FOLDER").mkdir()
-    done = run(*arguments, cwd=tmp_path)
+def test_what_cannot_be_done_is_one_line(arguments: tuple[str, ...], told: str) -> None:
+    Path("FILE").write_text("here")
+    Path("FOLDER").mkdir()
+    done = here(*arguments)
     assert (done.code, done.out) == (2, "")
     assert told in done.err
     assert "Traceback" not in done.err
@@ -145,20 +127,13 @@ async def test_a_verdict_is_the_one_that_show_tells(tmp_path: Path) -> None:
             body = {"edit": edit, "dimensions": asked}
             async with session.post(f"{service.web}/v1/score", json=body) as reply:
                 verdicts = (await reply.json())["verdicts"]
-        config = tmp_path / "editjudge.toml"
-        config.write_text(
-            f'[judges.judge]\nurl = "{url}"\nlogprobs = "never"\nsamples = 1\n'
-            "price = {input = 1000, output = 0}\n"
-        )
-        done = await asyncio.to_thread(
-            run,
-            *("run", "core", "--data", "items.jsonl", "--outputs", "ours=ours", "--out", "first"),
-            *(word for name in asked for word in ("--dimension", name)),
-            *("--endpoint", NOBODY, "--config", config),
-            cwd=tmp_path,
-        )
+        outputs = ("--outputs", f"ours={after.parent}", "--out", tmp_path / "first")
+        dimensions = (word for name in asked for word in ("--dimension", name))
+        services = ("--endpoint", NOBODY, "--config", settings(tmp_path, url))
+        data = ("core", "--data", tmp_path / "items.jsonl")
+        done = await beside("run", *data, *outputs, *dimensions, *services)
     assert done.code in {0, 1}, done.err
-    shown = run("show", "first", "one", "--json", cwd=tmp_path).json
+    shown = (await beside("show", tmp_path / "first", "one", "--json")).json
     stored = {each["dimension"]: each for each in shown["edits"][0]["verdicts"]}
     assert {"scored"} <= {each["status"] for each in verdicts}
     for each in verdicts:

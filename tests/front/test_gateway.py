@@ -11,7 +11,7 @@ import pytest
 from editjudge_services.runtime.triton_server import TritonServer
 
 from ..contract.test_gateway import kept, told
-from ..e2e.test_gateway import ran
+from ..e2e.conftest import ran
 from ..golden.cases import CASES
 from ..golden.taken import spoken
 from ..judge_service import teams_of
@@ -49,7 +49,7 @@ async def test_teams_judge_side_by_side_and_get_what_direct_calls_give(
         ended = await asyncio.gather(
             *(ran("run", *arguments, "--out", tmp_path / t, "--config", files[t]) for t in teams)
         )
-        assert [code for code, _ in ended] == [0, 0, 0], ended
+        assert [done.code for done in ended] == [0, 0, 0], ended
         assert teams_of(served.service) == set(teams)
         code, found = await asyncio.to_thread(
             spoken, "doctor", "--config", files["vision"], "--json"
@@ -59,7 +59,7 @@ async def test_teams_judge_side_by_side_and_get_what_direct_calls_give(
         limited = [call["team"] for call in door.called() if "rate_limited" in str(call["why"])]
         assert set(limited) == {"busy"}
     direct = tmp_path / "direct"
-    assert (await ran("run", *arguments, "--out", direct, "--endpoint", triton.url))[0] == 0
+    assert (await ran("run", *arguments, "--out", direct, "--endpoint", triton.url)).code == 0
     for team in teams:
         assert kept(tmp_path / team) == kept(direct)
 
