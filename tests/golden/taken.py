@@ -91,6 +91,7 @@ def told(case: Case, out: Path) -> dict[str, Section]:
     shown = {item: spoken("show", out, item, "--json")[1] for item in case.shown}
     made_with = {row["versions"] for row in rows} - {None, ""}
     code, usual = spoken("summary", out, "--json")
+    del usual["start_time"]
     columns = _cells(usual)
     found = {
         "summary": {

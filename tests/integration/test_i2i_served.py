@@ -135,7 +135,7 @@ SIGNED = REGIONS | {"i2i.me.subject_extraction_composition"}
 
 COMMANDS: dict[str, list[Any]] = {
     "Find every place where the edited image differs": ["left part"],
-    "should look the same in the edited image?": ["left part", "right part"],
+    "must look the same afterwards": ["left part", "right part"],
     "take over without any change": [{"source_index": 1, "phrase": "left part"}],
     "and show again": [{"source_index": n, "phrase": "left part"} for n in (0, 1)],
     "make them recognisable": [

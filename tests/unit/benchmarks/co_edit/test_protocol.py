@@ -35,7 +35,7 @@ from editjudge.benchmarks.registry import load_dimensions
 from editjudge.benchmarks.rounds import JudgeRounds, make_rounds
 from editjudge.benchmarks.tabulation import tabulate
 from editjudge.cli.options import rules_from
-from editjudge.engine.judge import Signatures, judge
+from editjudge.engine.judge import judge
 from editjudge.prompts import get_template
 
 from ....fakes.transport import scripted_judge, seen
@@ -430,44 +430,6 @@ async def test_plain_questions() -> None:
         assert plain.contract.fields == full.contract.fields
         assert (plain.contract.reasoning, full.contract.reasoning) == (False, "before")
         assert "step by step" in full.user
-
-
-SUBJECTS = {"co_edit.clip.subject", "co_edit.dino.subject"}
-SWITCHED = [one.name for one in BENCHMARK.switches.list_switches()]
-
-
-@pytest.mark.parametrize("switch", SWITCHED)
-def test_a_switch_shows_in_signatures(switch: str) -> None:
-    usual = BENCHMARK.rules()
-    given = {"without" if switch in usual.switches.on else "with_": [switch]}
-    changed = rules(**given)
-
-    def signatures(of: Any) -> dict[str, str]:
-        known = {one.id: one for one in of.dimensions}
-        return {name: s.digest for name, s in Signatures(known).of(known.values(), {}).items()}
-
-    plain, other = signatures(usual), signatures(changed)
-    assert plain["co_edit.overall"] != other["co_edit.overall"]
-    read = [one.id for one in changed.dimensions if not one.operands]
-    # What is read anew has another signature, and what is not keeps its verdicts.
-    anew = {
-        "plain_questions": {f"co_edit.{name}" for name in SCORES},
-        "padded_canvas": {f"co_edit.{name}" for name in (*SCORES, *MEASURED)},
-        "subject_in_place": SUBJECTS,
-        "pooled_features": SUBJECTS,
-        "segmented_anew": SUBJECTS,
-        "whole_frame": {"co_edit.lpips.kept"},
-        "blacked_out": {"co_edit.lpips.kept"},
-    }
-    assert {name for name in read if plain[name] != other[name]} == anew.get(switch, set())
-    ids = [column.id for column in changed.columns]
-    assert len(ids) == len(set(ids))
-    assert {c.dimensions[0] for c in changed.columns} <= set(other)
-
-
-def test_there_is_no_official_protocol() -> None:
-    with pytest.raises(ConfigError, match="no protocol official: its authors have released no"):
-        BENCHMARK.rules("official")
 
 
 # Several judges

@@ -15,7 +15,6 @@ import pytest
 from PIL import Image as Pil
 from skimage.metrics import structural_similarity
 
-from editjudge.answers.texts import Option, Verbatim
 from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.images import decode, load_image
 from editjudge.base.item import Edit, Item
@@ -171,25 +170,6 @@ def test_estimates_leave_out_what_is_not_asked(items: list[Item]) -> None:
         (reading,) = BENCHMARK.rules(name).dimensions[0].readings
         calls = [reading.scorer.calls(one, frozenset({"correct"}))[JUDGE] for one in items]
         assert sum(calls) == due
-
-
-def test_the_signature_names_both_prompts_and_how_replies_are_read() -> None:
-    paper, official = (
-        str(BENCHMARK.rules(name).dimensions[0].signature({})) for name in ("paper", "official")
-    )
-    for text in (
-        "gie/choice(own,sha256:",
-        "comparing=gie/choice_with_source(own,",
-        f"reads=option.{Option.parser}",
-    ):
-        assert text in paper
-    for text in (
-        "prompt=gie/user_prompt_with_source(original,sha256:",
-        "comparing=,",
-        f"reads=verbatim.{Verbatim.parser}",
-    ):
-        assert text in official
-    assert "gie/choice" not in official
 
 
 # Pixels

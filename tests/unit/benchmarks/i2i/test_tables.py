@@ -10,15 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editjudge.base.errors import ConfigError
 from editjudge.base.item import Item
 from editjudge.base.verdict import (
-    Failure,
-    NoScore,
     NotApplicable,
-    NotServed,
     Outcome,
-    Pending,
     Score,
 )
 from editjudge.benchmarks.column import Column, Mean, Row
@@ -35,7 +30,6 @@ from editjudge.benchmarks.i2i.taxonomy import (
     TRACKS,
     WORLD,
 )
-from editjudge.benchmarks.registry import load_benchmark
 from editjudge.benchmarks.tabulation import tabulate
 from editjudge.scorers.specialists import text_accuracy
 
@@ -151,60 +145,6 @@ def test_columns_are_of_dimensions() -> None:
     assert set(SHARED_DIMENSIONS) == set(DIMENSIONS["se"]) & set(DIMENSIONS["me"]) - {ARTIFACTS}
 
 
-def test_an_unscored_part_is_left_out_of_overall_and_in_its_coverage() -> None:
-    outcomes: dict[str, Outcome] = {d.id: NOT_ASKED for d in dimensions(I2iSwitches())}
-    rows = [
-        Row(item(1, "x"), "m", outcomes | {"i2i.se.image_quality": Score(value=1.0)}),
-        Row(
-            item(2, "x"),
-            "m",
-            outcomes
-            | {
-                "i2i.se.image_quality": Score(value=0.5),
-                "i2i.se.spatial_accuracy": NoScore(kind="refused", reason="no"),
-            },
-        ),
-    ]
-    got = tabulate(table("se"), rows)["m"]["i2i.se.overall"]
-    assert got.value == 0.75, "a dimension that has no number at all takes no part"
-    assert (got.scored, got.asked) == (2, 3)
-
-
-@pytest.mark.parametrize(
-    "absent", [NotServed(reason="no segmenter"), Pending(), Failure(error="?")]
-)
-def test_there_is_no_overall_of_what_was_not_judged(absent: Outcome) -> None:
-    rows = []
-    for number in range(2):
-        outcomes: dict[str, Outcome] = {d.id: NOT_ASKED for d in dimensions(I2iSwitches())}
-        outcomes["i2i.se.image_quality"] = Score(value=1.0)
-        outcomes["i2i.se.subject_identity_fidelity"] = absent
-        rows.append(Row(item(number, "local_editing"), "m", outcomes))
-    got = tabulate(columns(I2iSwitches()), rows)["m"]
-    for name in ("i2i.se", "i2i.se.local_editing"):
-        overall = got[f"{name}.overall"]
-        assert overall.value is None
-        status = absent.status.replace("_", " ")
-        assert overall.reason == f"no value yet for {name}.subject_identity_fidelity ({status})"
-        assert (overall.scored, overall.asked) == (2, 4)
-
-
-def test_overall_is_the_mean_of_all_that_is_scored() -> None:
-    """Ten prompts, and a dimension that nine of them have no number in."""
-    rows = []
-    for number in range(10):
-        outcomes: dict[str, Outcome] = {d.id: NOT_ASKED for d in dimensions(I2iSwitches())}
-        outcomes["i2i.me.image_quality"] = Score(value=0.5)
-        outcomes["i2i.me.subject_consistency"] = (
-            NoScore(kind="degenerate", reason="lost") if number else Score(value=1.0)
-        )
-        rows.append(Row(item(number, "basic_combination"), "m", outcomes))
-    got = tabulate(columns(I2iSwitches()), rows)["m"]
-    for name in ("i2i.me.overall", "i2i.me.basic_combination.overall"):
-        assert got[name].value == pytest.approx(6 / 11, abs=1e-12), "not 0.75"
-        assert (got[name].scored, got[name].asked) == (11, 20)
-
-
 def test_the_comparison_is_of_what_both_tables_have() -> None:
     """A dimension of one track alone does not move its overall."""
     same = "image_quality", "spatial_accuracy"
@@ -272,8 +212,3 @@ def test_extraction_is_bounded_by_its_parts(p: float, q: float, similar: float) 
     of = [product({"count": one, "consistency": similar}) for one in sorted((p, q))]
     assert all(abs(one) <= abs(similar) for one in of)
     assert of[0] <= of[1] if similar >= 0 else of[0] >= of[1]
-
-
-def test_official_is_refused() -> None:
-    with pytest.raises(ConfigError, match="neither code nor data"):
-        load_benchmark("i2i").rules("official")

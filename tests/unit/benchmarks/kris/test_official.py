@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,13 +18,11 @@ from editjudge.base.images import load_image
 from editjudge.base.item import Edit, Item
 from editjudge.base.prompt_releases import prompt_releases
 from editjudge.base.verdict import MissingOutput, NoScore, NotApplicable, Outcome, Pending, Score
-from editjudge.benchmarks.benchmark import Rules
 from editjudge.benchmarks.column import Row
-from editjudge.benchmarks.dimension import Formula
 from editjudge.benchmarks.kris.dataset import KrisData
 from editjudge.benchmarks.kris.official import SEVERAL
 from editjudge.benchmarks.kris.switches import KrisSwitches
-from editjudge.benchmarks.kris.taxonomy import KNOWLEDGE_TASKS, REASONING_DIMENSIONS, TEMPORAL_TASKS
+from editjudge.benchmarks.kris.taxonomy import KNOWLEDGE_TASKS, TEMPORAL_TASKS
 from editjudge.benchmarks.registry import load_benchmark, load_dimensions
 from editjudge.benchmarks.tabulation import tabulate
 from editjudge.engine.judge import Judgement, judge
@@ -51,20 +49,6 @@ VC, VQ, IF, KP = (
     )
 )
 
-# What each switch changes: the dimensions whose calls or formula differ.
-CHANGES: Mapping[str, set[str]] = {
-    "original_prompts": {VC, VQ, IF, KP},
-    "empty_instruction": {VC, IF, KP},
-    "first_digit": {VC, VQ, IF, KP},
-    "anomaly_by_common_prompt": {IF, KP},
-    "knowledge_ungated": {KP},
-    "temporal_jpeg": {VC, VQ, IF, KP},
-    "pooled_metrics": set(),
-    "missing_skipped": set(),
-}
-TESTED = set(REASONING_DIMENSIONS.values())
-POOLED = {f"kris.{n}_knowledge" for n in ("factual", "conceptual", "procedural")} | {"kris.overall"}
-
 
 @pytest.fixture(scope="module")
 def items(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Item]:
@@ -90,82 +74,6 @@ async def judged(
 
 def values(outcomes: Mapping[str, Outcome]) -> list[float | None]:
     return [getattr(outcomes[name], "value", None) for name in (VC, VQ, IF, KP)]
-
-
-def differing(one: Rules, other: Rules) -> set[str]:
-    """Dimensions with other readings or another formula."""
-
-    def made_of(rules: Rules) -> dict[str, Any]:
-        return {d.id: (d.readings, isinstance(d.how, Formula)) for d in rules.dimensions}
-
-    ours, theirs = made_of(one), made_of(other)
-    return {name for name in ours if ours[name] != theirs[name]}
-
-
-def columns_differing(one: Rules, other: Rules) -> set[str]:
-    def made_of(rules: Rules) -> dict[str, Any]:
-        return {c.id: (type(c.how), c.how.of, getattr(c.how, "count", "")) for c in rules.columns}  # type: ignore[union-attr]
-
-    ours, theirs = made_of(one), made_of(other)
-    assert list(ours) == list(theirs)
-    return {name for name in ours if ours[name] != theirs[name]}
-
-
-def columns_changed(switch: str, on: KrisSwitches) -> set[str]:
-    if switch not in {"pooled_metrics", "missing_skipped"}:
-        return set()
-    both = on.pooled_metrics and on.missing_skipped
-    return POOLED | ({f"kris.{d}" for d in TESTED} if both else set())
-
-
-def test_official_is_all_switches() -> None:
-    assert set(CHANGES) == set(NAMES)
-    assert KRIS.rules("official").switches == KrisSwitches.turn_on(NAMES)
-    assert KRIS.rules("paper", NAMES).switches == KRIS.rules("official").switches
-    assert (
-        KRIS.rules("official", (), NAMES).switches == KRIS.rules("paper").switches == KrisSwitches()
-    )
-    assert all(one.what and one.source for one in KrisSwitches.list_switches())
-
-
-@pytest.mark.parametrize("protocol", ["paper", "official"])
-def test_the_baseline_asks_plain_questions_in_either_protocol(protocol: str) -> None:
-    simple = KRIS.rules(protocol, [BASELINE])
-    assert differing(KRIS.rules(protocol), simple) == {VC, VQ, IF, KP}
-    assert BASELINE not in KRIS.rules("official").switches.on
-    scorers: list[Any] = [d.readings[0].scorer for d in simple.dimensions[:3]]
-    templates = {one.name: one for scorer in scorers for one in scorer.templates}
-    assert len(templates) == 6
-    for one in templates.values():
-        assert one.name.endswith("_simple")
-        assert one.origin == "own"
-        assert {"hint", "target"}.isdisjoint(one.fields)
-        assert len(one.user) < 600
-
-
-@pytest.mark.parametrize("switch", NAMES)
-def test_a_switch_changes_what_it_says(switch: str) -> None:
-    paper, official = KRIS.rules("paper"), KRIS.rules("official")
-    for without, with_ in (
-        (paper, KRIS.rules("paper", [switch])),
-        (KRIS.rules("official", (), [switch]), official),
-    ):
-        assert differing(without, with_) == CHANGES[switch]
-        assert columns_differing(without, with_) == columns_changed(
-            switch, cast(KrisSwitches, with_.switches)
-        )
-        assert without.single_image == (None if "missing_skipped" in without.switches.on else 1.0)
-        assert without.protocol != with_.protocol
-
-
-@pytest.mark.usefixtures("authors")
-@pytest.mark.parametrize("switch", NAMES)
-def test_signatures_change_with_it(switch: str) -> None:
-    for base, with_, without in (("paper", [switch], []), ("official", [], [switch])):
-        before = {d.id: d for d in KRIS.rules(base).dimensions}
-        after = {d.id: d for d in KRIS.rules(base, with_, without).dimensions}
-        changed = {n for n in before if before[n].signature({}) != after[n].signature({})}
-        assert changed == CHANGES[switch]
 
 
 def test_nothing_needs_the_authors_prompts_before_they_are_asked(

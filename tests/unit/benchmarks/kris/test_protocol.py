@@ -13,33 +13,26 @@ from typing import Any
 import numpy as np
 import pytest
 
-from editjudge.base.errors import ConfigError
 from editjudge.base.images import load_image
 from editjudge.base.item import Edit, Item
 from editjudge.base.verdict import (
-    Failure,
-    MissingOutput,
     NoScore,
     NotApplicable,
     Outcome,
-    Pending,
     Score,
 )
-from editjudge.benchmarks.cell import Cell
 from editjudge.benchmarks.column import Row
 from editjudge.benchmarks.dimension import Formula
 from editjudge.benchmarks.kris.columns import BY_TASK, METRICS
 from editjudge.benchmarks.kris.dataset import KrisData
 from editjudge.benchmarks.kris.taxonomy import FOLDERS, REASONING_DIMENSIONS, TEMPORAL, task_of
-from editjudge.benchmarks.registry import load_benchmark, load_dimensions, select_dimensions
+from editjudge.benchmarks.registry import load_benchmark, load_dimensions
 from editjudge.benchmarks.tabulation import tabulate
 from editjudge.engine.judge import judge
 from editjudge.engine.outcomes import derive
-from editjudge.scorers.rubric import Rubric
 
 from ....fakes.transport import seen
 from ...scorers.test_judge_scorers import Panel
-from ..signing import signature_of
 from .made import released
 
 OUTPUT = load_image(np.full((8, 10, 3), 9, np.uint8), "output")
@@ -124,29 +117,6 @@ async def test_items_of_others_are_none_of_its_business(items: Mapping[str, Item
     assert {type(one) for one in outcomes.values()} == {NotApplicable}
 
 
-PROMPTS = {
-    "count_change": ("consistency", "instruction"),
-    "anomaly_correction": ("consistency", "instruction_anomaly"),
-    "viewpoint_change": ("consistency", "instruction_viewpoint"),
-    "temporal_prediction": ("consistency_temporal", "instruction_temporal"),
-    "rule-based_reasoning": ("consistency", "instruction_and_knowledge"),
-    "humanities": ("consistency", "instruction_and_knowledge"),
-    "multi-element_composition": ("consistency_multi_element", "instruction_multi_element"),
-    "multi-instruction_execution": ("consistency", "instruction"),
-}
-
-
-@pytest.mark.parametrize("folder", PROMPTS)
-def test_prompts_by_task(items: Mapping[str, Item], folder: str) -> None:
-    scorers = [r.scorer for d in DIMENSIONS[:3] for r in d.readings]
-    asked = [q for s in scorers if isinstance(s, Rubric) for q in s.questions(items[folder])]
-    consistency, instruction = PROMPTS[folder]
-    names = [f"kris/{consistency}", "kris/quality", f"kris/{instruction}"]
-    assert [(question.template.name, question.count) for question in asked] == [
-        (name, 1) for name in names
-    ]
-
-
 async def test_what_a_judge_is_shown(items: Mapping[str, Item]) -> None:
     async def shown(folder: str) -> tuple[str, str, str]:
         _, texts = await judged(items[folder], reply)
@@ -182,29 +152,6 @@ async def test_what_a_judge_is_shown(items: Mapping[str, Item]) -> None:
     without = replace(items["anomaly_correction"], hint=None)
     _, texts = await judged(without, reply)
     assert any("Nothing was written down for this one" in text for text in texts)
-
-
-def test_signatures_name_every_prompt() -> None:
-    signature = str(DIMENSIONS[2].signature({}))
-    for name in ("instruction", "instruction_and_knowledge", "instruction_viewpoint"):
-        assert f"kris/{name}(own,sha256:" in signature
-    assert "protocol:kris.1|" in signature, "a reading is the same by every protocol that reads so"
-    assert "protocol:kris.1|" in str(DIMENSIONS[3].signature({})), "gated as by the usual rules"
-    assert "by_task" not in str(load_dimensions()["core.instruction_following"].signature({}))
-
-
-def test_the_papers_protocol_is_the_usual_one() -> None:
-    kris = load_benchmark("kris")
-    assert kris.rules().protocol == kris.rules("paper").protocol == "kris.paper.1"
-    assert kris.rules("official").protocol == "kris.official.1"
-    with pytest.raises(ConfigError, match=r"no protocol 'x'.*paper, official"):
-        kris.rules("x")
-    with pytest.raises(ConfigError, match="leave --protocol out"):
-        load_benchmark("core").rules("paper")
-    assert [d.id for d in select_dimensions([], RULES)] == [*IDS, AVERAGE]
-    assert not {d.id for d in select_dimensions([], load_benchmark("core").rules())} & set(IDS)
-    with pytest.raises(ConfigError, match=r"there are core, .*kris"):
-        load_benchmark("krs")
 
 
 PRINTED = list(csv.DictReader(Path(__file__).with_name("table2.csv").read_text().splitlines()))
@@ -281,43 +228,3 @@ def test_table_2_follows_from_its_metrics(model: str, release: list[Item]) -> No
                 assert of_metric.value == pytest.approx(cells[name].value, abs=1e-9)
                 assert of_metric.asked == of_task.asked
     assert len(BY_TASK) == 22 + 12 * 3 + 10 * 4
-
-
-def test_a_failure_is_never_a_number(release: list[Item]) -> None:
-    some = [i for i in release if i.task in {"count_change", "biology"}]
-    instead: list[Outcome] = [
-        NoScore(kind="unparsable", reason="?"),
-        Failure(error="?"),
-        MissingOutput(reason="?"),
-        Pending(),
-    ]
-
-    def row(item: Item, outcome: Outcome) -> Row:
-        knows: Outcome = NotApplicable(reason="no") if item.task == "count_change" else outcome
-        outcomes = dict.fromkeys(IDS[:3], outcome) | {KNOWLEDGE: knows}
-        return Row(item, "m", outcomes | {AVERAGE: average(outcomes)})
-
-    rows = [
-        row(item, instead[n] if n < len(instead) else Score(value=3)) for n, item in enumerate(some)
-    ]
-    cells = tabulate(COLUMNS, rows)["m"]
-    followed: Cell = cells["kris.attribute_perception.instruction_following"]
-    assert (followed.value, followed.scored, followed.asked) == (50, 46, 50)
-    assert followed.counts == {
-        "scored": 46, "unscored": 1, "failed": 1, "missing_output": 1, "pending": 1,
-    }  # fmt: skip
-    assert cells["kris.task.count_change"].counts == followed.counts
-    assert cells["kris.task.count_change.instruction_following"].counts == followed.counts
-    assert cells["kris.task.biology"].coverage == 1
-    nothing = tabulate(COLUMNS, [row(item, instead[0]) for item in some])["m"]
-    for name in ("attribute_perception", "factual_knowledge", "natural_science", "overall"):
-        assert nothing[f"kris.{name}"].value is None
-        assert nothing[f"kris.{name}"].coverage == 0
-
-
-@pytest.mark.parametrize("switch", ["missing_skipped", "pooled_metrics"])
-def test_a_rule_for_averages_leaves_the_verdicts_as_they_are(switch: str) -> None:
-    known = {d.id: d for d in load_benchmark("kris").rules("paper", [switch]).dimensions}
-    for name in IDS:
-        of = RULES.dimensions_by_id({})
-        assert signature_of(known[name], known, {}) == signature_of(of[name], of, {})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import csv
 import io
 import json
@@ -207,55 +206,6 @@ async def judged(rules: Rules, panel: Panel | None = None) -> dict[str, Cell]:
     return tabulate(rules.columns, rows)["m"]
 
 
-@pytest.fixture(scope="module")
-def paper() -> Mapping[str, Cell]:
-    return asyncio.run(judged(OMNI.rules("paper")))
-
-
-def differing(one: Mapping[str, Cell], other: Mapping[str, Cell]) -> set[str]:
-    """The metrics whose columns differ, or are in one table only; `drop` apart from the others."""
-    different = {
-        name
-        for name in one.keys() | other.keys()
-        if name not in one
-        or name not in other
-        or (one[name].value, one[name].counts) != (other[name].value, other[name].counts)
-    }
-    return {("drop." if ".drop." in name else "") + name.rpartition(".")[2] for name in different}
-
-
-def with_drop(*metrics: str) -> set[str]:
-    return {*metrics, *(f"drop.{one}" for one in metrics)}
-
-
-@pytest.mark.parametrize(
-    ("switch", "changes"),
-    [
-        ("stretched_lpips", with_drop("lpips_fg", "lpips_bg", "overall")),
-        ("whole_background_clip", with_drop("clip_bg", "overall")),
-        ("area_weighted", {"lpips_fg", "lpips_bg", "clip_bg", "overall"}),
-        ("empty_counts", {"lpips_fg", "lpips_bg", "clip_fg", "clip_bg", "overall"}),
-        ("no_qa", with_drop("qa", "overall")),
-        ("alpha_dropped", set()),  # none of these is transparent
-        ("two_stage_qa", set()),  # this judge says the same of all
-    ],
-)
-async def test_a_switch_changes_what_it_says_and_nothing_else(
-    switch: str, changes: set[str], paper: Mapping[str, Cell]
-) -> None:
-    other = await judged(OMNI.rules("paper", [switch]))
-    assert differing(paper, other) == changes
-
-
-async def test_the_official_protocol_without_its_switches_is_the_papers(
-    paper: Mapping[str, Cell],
-) -> None:
-    without = await judged(
-        OMNI.rules("official", (), [s.name for s in OMNI.switches.list_switches()])
-    )
-    assert differing(paper, without) == set()
-
-
 async def test_the_official_protocol() -> None:
     rules = OMNI.rules("official")
     assert rules.switches.on == {s.name for s in OMNI.switches.list_switches()}
@@ -430,17 +380,3 @@ def test_questions_of_another_form_are_not_asked(question: dict[str, Any], lacks
     assert qa.why_not_applicable(item("low")) is None, "then they are generated"
     why = qa.why_not_applicable(item("low", questions=(well, question)))
     assert why == f"question 2 of the item has no text `{lacks}`"
-
-
-def test_signatures_tell_the_rules_apart() -> None:
-    paper, official = OMNI.rules("paper"), OMNI.rules("official")
-    mine = {d.id: str(d.signature({})) for d in paper.dimensions}
-    theirs = {d.id: str(d.signature({})) for d in official.dimensions}
-    same = {name for name in mine.keys() & theirs.keys() if mine[name] == theirs[name]}
-    assert same == set(), "what is transparent is read otherwise"
-    but_for_that = OMNI.rules("official", (), ["alpha_dropped"])
-    theirs = {d.id: str(d.signature({})) for d in but_for_that.dimensions}
-    same = {name for name in mine.keys() & theirs.keys() if mine[name] == theirs[name]}
-    assert same == {"omni_iie.lpips.whole", "omni_iie.clip.whole", "omni_iie.psnr", "omni_iie.ssim"}
-    assert {c.protocol for c in paper.columns} == {"omni_iie.paper.1"}
-    assert len({c.id for c in paper.columns}) == len(paper.columns)
