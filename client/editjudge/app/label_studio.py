@@ -151,7 +151,7 @@ def picture_paths(view: RunView, urls: Mapping[str, str]) -> PicturePaths:
         InputError: the data of the run no longer exists.
     """
     folders = {_absolute(Path(folder)): url for folder, url in urls.items()}
-    pictures_of = view.make_pictures_reader()
+    pictures_of = view.make_picture_finder().find
 
     def place(path: Path) -> str:
         path = _absolute(path)

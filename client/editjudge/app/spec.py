@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -266,12 +266,18 @@ class ResolvedSpec(RunInputs):
     Args:
         rules: Others than the spec's own; what these do without is left out.
         shard: Only every n-th item, from the i-th on, as (i, n) with i from 0.
+        read_items: Reads the items in the place of the spec's data.
     """
 
     def __init__(
-        self, spec: RunSpec, rules: Rules | None = None, shard: tuple[int, int] = (0, 1)
+        self,
+        spec: RunSpec,
+        rules: Rules | None = None,
+        shard: tuple[int, int] = (0, 1),
+        read_items: Callable[[], Dataset] | None = None,
     ) -> None:
         self.spec = spec
+        self._read_items = read_items
         self._other = rules
         # The other fields of the frozen class are properties here, made at first use.
         vars(self).update(
@@ -322,6 +328,8 @@ class ResolvedSpec(RunInputs):
             ConfigError: a root maps official paths, and this data has none.
             InputError: there is nothing to read.
         """
+        if self._read_items is not None:
+            return self._read_items()
         roots = {old: str(new) for old, new in self.spec.roots.items()}
         if has_path_mapping(roots) and not self.benchmark.has_official_paths:
             raise ConfigError(

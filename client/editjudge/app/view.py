@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Self
@@ -13,7 +12,7 @@ from ..base.item import Item
 from ..base.verdict import NoScore, NotServed
 from ..benchmarks.benchmark import Rules
 from ..benchmarks.column import Row
-from ..benchmarks.dataset import ItemRef
+from ..benchmarks.dataset import Dataset, ItemRef
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import select_among
 from ..engine.judge import roles_of
@@ -21,39 +20,18 @@ from ..engine.outcomes import decide_outcomes, sort_by_dependency
 from ..engine.run_header import RunHeader
 from ..storage.store import FILE, RunStore, StoredEdit, StoredPrompt, StoredVerdict
 from . import results as tables
+from .pictures import PictureFinder, Pictures
 from .spec import ResolvedSpec, RunSpec, check_known
 
 __all__ = ["Pictures", "RunView", "StoredEdit", "StoredPrompt", "StoredVerdict"]
-
-
-@dataclass(frozen=True, slots=True)
-class Pictures:
-    """The paths of the pictures of an edit; the files were not opened.
-
-    Attributes:
-        outputs: By model under test; None where there is not exactly one file.
-        sources: The sources of the item, in order.
-        mask: None where it has none, or none that is a file.
-        target: None where it has none.
-    """
-
-    outputs: dict[str, Path | None]
-    sources: tuple[Path, ...] = ()
-    mask: Path | None = None
-    target: Path | None = None
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """The pictures of the item: sources, then the mask and the target where it has them."""
-        return (*self.sources, *filter(None, (self.mask, self.target)))
 
 
 class RunView:
     """A view of a stored run; it is a context manager.
 
     It takes no lock and changes nothing, so it works beside the process that judges; each method
-    reads what is stored when it is called. Only `resolved_spec`, `item`, `pictures`, `rows`,
-    `flawed_outcomes` and `results` need the data, and nothing needs a service.
+    reads what is stored when it is called. Nothing needs a service, and nothing but pictures the
+    data: where it is gone, or is not what the run judged, items are as the run stored them.
 
     ```python
     with RunView("runs/first") as view:
@@ -63,16 +41,34 @@ class RunView:
     Args:
         folder: The folder of the run.
         dimensions: Dimensions that the run was given as objects and that no package registers.
+        data: Where the data is now, to find its pictures; by default where it was.
+        roots: As of `RunSpec`, by default those of the run.
+        outputs: Where outputs are now, by model; by default where they were.
 
     Raises:
-        ConfigError: the folder holds no run, or one of a newer editjudge.
+        ConfigError: the folder holds no run, or one of a newer editjudge, or `outputs` names no
+            model of the run.
         StoreError: its file is damaged.
     """
 
-    def __init__(self, folder: Path | str, dimensions: Iterable[Dimension] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path | str,
+        dimensions: Iterable[Dimension] = (),
+        *,
+        data: Path | str | None = None,
+        roots: Mapping[str, Path] | None = None,
+        outputs: Mapping[str, Path] | None = None,
+    ) -> None:
         self.folder = Path(folder)
         self._own_dimensions = tuple(dimensions)
         self._store = RunStore.open(self.folder, read_only=True)
+        places = {"data": data and Path(data), "roots": roots}
+        self._moved = {name: place for name, place in places.items() if place}
+        self._outputs = outputs or {}
+        if other := [model for model in outputs or () if model not in self.header.outputs]:
+            self.close()
+            raise ConfigError(f"{folder} has no model {other[0]!r}", "see: editjudge summary")
 
     def __repr__(self) -> str:
         return f"RunView({str(self.folder)!r})"
@@ -82,6 +78,7 @@ class RunView:
         """Make the view of an open run, which stays open."""
         view = cls.__new__(cls)
         view.folder, view._store, view._own_dimensions = store.folder, store, ()
+        view._moved, view._outputs = {}, {}
         return view
 
     @staticmethod
@@ -111,12 +108,37 @@ class RunView:
 
     @cached_property
     def resolved_spec(self) -> ResolvedSpec:
-        """The rules, dimensions and data of the spec.
+        """The rules, dimensions and items of the spec.
 
         Raises:
-            InputError: its data is not there any more.
+            InputError: its data is not there any more, and the run stores no items.
         """
-        return ResolvedSpec(self.spec)
+        return ResolvedSpec(self.spec, read_items=lambda: self._items[0])
+
+    @property
+    def data_note(self) -> str:
+        """Why items are as the run stored them, and not as the data has them; else empty.
+
+        Raises:
+            InputError: its data is not there any more, and the run stores no items.
+        """
+        return self._items[1]
+
+    @cached_property
+    def _items(self) -> tuple[Dataset, str]:
+        """The items, and why they are not read from the data."""
+        header = self.header
+        stored_items = self._store.stored_items(Path(header.data), header.data_digest)
+        try:
+            dataset = ResolvedSpec(self.spec).dataset
+            if stored_items is None or dataset.digest == header.data_digest:
+                return dataset, ""
+            why = f"{header.data} is not what the run judged"
+        except EditjudgeError as error:
+            if stored_items is None:
+                raise
+            why = f"the data of the run cannot be read ({error.message})"
+        return stored_items, f"{why}; items are as the run stored them"
 
     def match_ids(self, patterns: Iterable[str]) -> frozenset[str]:
         """Return the ids of its dimensions that match patterns; see `select_dimensions`.
@@ -142,7 +164,7 @@ class RunView:
         """
         header, own = self.header, self.resolved_spec
         check_known(header.dimensions, own.dimensions_by_id)
-        return ResolvedSpec(self.spec, rules) if rules else own
+        return ResolvedSpec(self.spec, rules, read_items=lambda: self._items[0]) if rules else own
 
     def edits(self, model: str | None = None) -> Iterator[StoredEdit]:
         """Read the edits in stored order: the digest of the output, or why it is missing.
@@ -208,26 +230,22 @@ class RunView:
         """
         if self._find_ref(name) is None:
             raise ConfigError(f"{self.header.data} has no item {name!r}", "give an item's id")
-        return self.make_pictures_reader()(name)
+        return self.make_picture_finder().find(name)
 
-    def make_pictures_reader(self) -> Callable[[str], Pictures]:
-        """Return a function like `pictures` for many items, which lists folders of outputs once.
+    def make_picture_finder(self) -> PictureFinder:
+        """Return what finds pictures like `pictures`, for many items.
 
-        For an item that the data does not have, it returns outputs alone.
+        Raises:
+            EditjudgeError: the data that was named for the pictures cannot be read.
         """
-        dataset = self.resolved_spec.dataset
-        refs = {ref.id: ref for ref in dataset.items()}
-        outputs = self.spec.outputs.items()
-        folders = {model: dataset.outputs(folder).index() for model, folder in outputs}
-
-        def read(name: str) -> Pictures:
-            paths = {model: folder.path(name) for model, folder in folders.items()}
-            files = dataset.image_paths(refs[name]) if name in refs else {}
-            (mask,), (target,) = files.get("mask", (None,)), files.get("target", (None,))
-            outputs_at = {model: Path(path) if path else None for model, path in paths.items()}
-            return Pictures(outputs_at, files.get("source", ()), mask, target)
-
-        return read
+        outputs = {**self.spec.outputs, **self._outputs}
+        live: Dataset | None = None
+        try:
+            live = ResolvedSpec(self.spec.model_copy(update=self._moved)).dataset
+        except EditjudgeError:
+            if self._moved:
+                raise
+        return PictureFinder(self._store, self.resolved_spec.dataset, live, outputs)
 
     def make_item_filter(self) -> Callable[[StoredEdit | StoredVerdict], bool]:
         """Return a function that tells if the data has the item of a record; true without data."""

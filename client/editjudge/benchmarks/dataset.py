@@ -160,7 +160,7 @@ class Dataset(ABC):
     is_released: ClassVar[bool] = True
     nouns: ClassVar[tuple[str, str]] = ("item", "items")
     ids_are_positions: ClassVar[bool] = False
-    has_masks: ClassVar[bool] = False
+    has_masks: bool = False
     mask_lies_over: ClassVar[tuple[str, ...]] = ("source", "target")
 
     def __init__(

@@ -18,11 +18,12 @@ from typing import NamedTuple, Protocol, TypeVar
 from ..base.digest import digest_bytes
 from ..base.errors import ConfigError
 from ..base.file_states import ABSENT, FileState, FileStates, stat_of
-from ..base.item import Missing
+from ..base.item import Flaws, Missing
 from ..base.text import format_count
 from ..base.verdict import Verdicts
 from ..benchmarks.dataset import Dataset, ItemRef
 from .run_header import RunHeader
+from .stored_items import encode_items, encode_traits
 
 KEY_BYTES = 16
 """Length in bytes of the digests that are only compared with each other, to save space."""
@@ -184,11 +185,15 @@ class FileCache:
         files: File contents by file number.
         data: Digest of the data that `records` belongs to.
         records: Record digests of the items of that data, 16 bytes each, in item order.
+        traits: What is known of that data besides its items; see `encode_traits`.
+        items: Its items, see `encode_items`; empty where they are not to be stored anew.
     """
 
     files: Mapping[int, FileContent] = field(default_factory=dict)
     data: str = ""
     records: bytes = b""
+    traits: bytes = b""
+    items: Sequence[bytes] = ()
 
 
 class ItemContents:
@@ -200,6 +205,7 @@ class ItemContents:
 
     Attributes:
         changed_files: By file number, the files whose content or stat differs from what is stored.
+        file_flaws: By item id, the flaws that missing files and those outside its folder are.
     """
 
     def __init__(
@@ -208,6 +214,7 @@ class ItemContents:
         self.dataset = dataset
         self.files = files or FileStates()
         self.changed_files: dict[int, FileContent] = {}
+        self.file_flaws: dict[str, Flaws] = {}
         self._before = before or FileCache()
         self._numbers: dict[str, int] = {}
         self._latest: tuple[ItemRef | None, bytes] = None, b""
@@ -260,10 +267,14 @@ class ItemContents:
         read = [contents[self._get_file_number(path)].digest for path in self.dataset.files(ref)]
         return ItemContent(content_key(self.get_record_digest(ref), read), contents)
 
+    def get_stored(self, path: str) -> FileContent | None:
+        """Get what the run has stored of a file's content; None where it stored nothing."""
+        before = self._before.files.get(self._get_file_number(path))
+        return None if before is None or before.digest == _NO_FILE else before
+
     def was_read(self, path: str) -> bool:
         """Whether the run has stored what a file held."""
-        before = self._before.files.get(self._get_file_number(path))
-        return before is not None and before.digest != _NO_FILE
+        return self.get_stored(path) is not None
 
     def list_source_keys(self, ref: ItemRef) -> list[Hashable]:
         """List what an item has in common with items of the same sources.
@@ -282,12 +293,13 @@ class ItemContents:
     def updates(self) -> FileCache:
         """Collect what differs from what the run has stored, so that it can be stored."""
         digest, changes = self.dataset.digest, dict(self.changed_files)  # others go on reading
-        if self._before.data == digest:
-            return FileCache(changes)
+        traits = encode_traits(self.dataset, self.file_flaws)
+        if self._before.data == digest and self._before.traits:
+            return FileCache(changes, traits=traits if traits != self._before.traits else b"")
         records = {r.index: self.dataset.record_digest(r)[:KEY_BYTES] for r in self.dataset.items()}
         positions = range(max(records, default=-1) + 1)
         digests = b"".join(records.get(place, bytes(KEY_BYTES)) for place in positions)
-        return FileCache(changes, digest, digests)
+        return FileCache(changes, digest, digests, traits, encode_items(self.dataset.items()))
 
     def _current_content(self, path: str) -> FileContent | None:
         """Get the content of a file, read again if its stat has changed; None if unknown."""

@@ -211,10 +211,13 @@ def inspect_items(inputs: RunInputs, before: FileCache | None = None) -> RunPlan
     )
     kinds = _ItemKinds(inputs, plan.needed_dimensions)
     for ref in inputs.dataset.check_items():
+        flaws = inputs.dataset.flaws(ref)
+        if flaws != ref.flaws:
+            of_files = {name: flaws[name] for name in flaws.keys() - ref.flaws.keys()}
+            plan.contents.file_flaws[ref.id] = of_files
         if inputs.limit is not None and ref.index >= inputs.limit:
             plan.ids_beyond_limit.append(ref.id)
             continue
-        flaws = inputs.dataset.flaws(ref)
         is_selected = _is_selected(inputs, ref)
         plan.ids.append(ref.id)
         plan.keys.append(plan.contents.key_from_cache(ref) if is_selected and before else None)

@@ -68,7 +68,7 @@ class PageRun:
         self.header = header = view.header
         self.view, self.number, self.name = view, number, str(view.folder)
         self.models = {name: models_before + place for place, name in enumerate(header.outputs)}
-        self.pictures = view.make_pictures_reader()
+        self.pictures = view.make_picture_finder().find
         # The digest covers the records; pictures beside the same records may differ elsewhere.
         self.data = f"{header.benchmark} {header.data_digest} {header.data}"
 

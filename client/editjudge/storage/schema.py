@@ -97,7 +97,8 @@ CALLS = Table(
 )
 # Content of items' files when they were last read. The id is a digest of the file's name.
 FILES = Table("files", {"stat": "BLOB", "digest": "BLOB"})
-# Record digests of the data's items; they are made again only if the data changed.
+# The data: its digest with the digests of its items' records, what is known of it, and the items
+# themselves, some to a row (see `engine.stored_items`), made again only if the data changed.
 DATA = Table("data", {"digest": "BLOB"}, long=("records",))
 # The verdicts on one content of an edit, identified by the item's id, the model, the item's content
 # key and the digest of the output. `signing` names the judged dimensions and their signatures.

@@ -28,6 +28,7 @@ from ..base.text import shorten_list
 from ..base.verdict import Verdicts, calls_of
 from ..engine.content_keys import FileCache, FileContent, ItemContent, JudgedEdit, StandingVerdicts
 from ..engine.run_header import RunHeader
+from ..engine.stored_items import StoredItems
 from .codec import digest_from_bytes, digest_to_bytes
 from .compression import dumps
 from .database import Database
@@ -51,6 +52,8 @@ __all__ = ["FILE", "RunHeader", "RunStore", "StoredEdit", "StoredPrompt", "Store
 FILE = "run.sqlite"
 _LOCK = "run.lock"
 _HEADER = "run"
+_DIGESTS, _TRAITS, _FIRST_ITEMS = 1, 2, 3
+"""Rows of the table `data`: digests, traits, and the first of those that hold items."""
 Names: TypeAlias = "str | Collection[str] | None"
 """One name, several, or None for all."""
 _Document: TypeAlias = "tuple[Provenance, Any, Any]"
@@ -214,9 +217,13 @@ class RunStore:
         with self.database.transaction():
             self._save_files(files.files)
             if files.records:
-                self.database.put(
-                    DATA, id=1, digest=digest_to_bytes(files.data), records=files.records
-                )
+                self.database.run(f"DELETE FROM {DATA.name}")  # noqa: S608
+                digest = digest_to_bytes(files.data)
+                self.database.put(DATA, id=_DIGESTS, digest=digest, records=files.records)
+                for number, block in enumerate(files.items, _FIRST_ITEMS):
+                    self.database.put(DATA, id=number, records=block)
+            if files.traits:
+                self.database.put(DATA, id=_TRAITS, records=files.traits)
             for edit in edits:
                 self.save_edit_now(edit)
             self._put_header(self.header.model_copy(update=dict(header)))
@@ -316,10 +323,28 @@ class RunStore:
         """Read what is stored about files and data records."""
         rows = self.database.rows(FILES)
         files = {number: FileContent(stat, digest) for number, stat, digest in rows}
-        data = self.database.row(DATA, "WHERE id = 1", long=True)
-        if data is None:
-            return FileCache(files)
-        return FileCache(files, digest_from_bytes(data[1]), data[2])
+        rows = self.database.rows(DATA, "WHERE id <= ?", _TRAITS, long=True)
+        of = {number: (digest, value) for number, digest, value in rows}
+        digest, records = of.get(_DIGESTS, (b"", b""))
+        _, traits = of.get(_TRAITS, (None, b""))
+        return FileCache(files, digest_from_bytes(digest) if digest else "", records, traits)
+
+    def item_blocks(self) -> Iterator[bytes]:
+        """Read the items of the data; see `encode_items`."""
+        for row in self.database.rows(DATA, "WHERE id >= ? ORDER BY id", _FIRST_ITEMS, long=True):
+            yield row[2]
+
+    def stored_items(self, path: Path, digest: str) -> StoredItems | None:
+        """Return the items of the data as the last session read them; None where there are none.
+
+        Args:
+            path: Where the data was.
+            digest: Digest of the data.
+        """
+        traits = self.database.row(DATA, "WHERE id = ?", _TRAITS, long=True)
+        if traits is None or next(self.item_blocks(), None) is None:
+            return None
+        return StoredItems(path, digest, self.item_blocks, traits[2])
 
     def items(self) -> list[str]:
         """List the ids of the items that have a stored edit, oldest first."""

@@ -110,7 +110,7 @@ def test_pictures_go_by_the_field_of_their_benchmark(tmp_path: Path) -> None:
         pass
     with RunView(tmp_path / "run") as view:
         (item,) = (ref.id for ref in view.resolved_spec.dataset.items())
-        shown, paths = view.make_pictures_reader()(item), picture_paths(view, {})(item, "alpha")
+        shown, paths = view.make_picture_finder().find(item), picture_paths(view, {})(item, "alpha")
         assert view.pictures(item) == shown
     mask = data / "files/masks/coco2017val/0001_low_target.png"
     target = data / "files/synthesized_images/coco2017val/0001_low.png"

@@ -1,0 +1,121 @@
+"""Finds the pictures that a run judged: where data and outputs are now, or in the run's folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, islice, repeat
+from pathlib import Path
+
+from ..base.digest import digest_bytes
+from ..base.file_states import ABSENT, FileStates, stat_of
+from ..benchmarks.dataset import Dataset
+from ..benchmarks.outputs import Outputs
+from ..engine.content_keys import KEY_BYTES, FileContent, ItemContents
+from ..storage.store import RunStore
+
+THUMBNAILS, ORIGINALS = "pictures", "originals"
+"""Folders of a bundle with pictures, which are named by the digest of what was judged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pictures:
+    """The paths of the pictures of an edit, as far as they are what was judged.
+
+    Attributes:
+        outputs: By model under test; None where there is not exactly one file.
+        sources: The sources of the item, in order.
+        mask: None where it has none, or none that is a file.
+        target: None where it has none.
+    """
+
+    outputs: dict[str, Path | None]
+    sources: tuple[Path, ...] = ()
+    mask: Path | None = None
+    target: Path | None = None
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The pictures of the item: sources, then the mask and the target where it has them."""
+        return (*self.sources, *filter(None, (self.mask, self.target)))
+
+
+class PictureFinder:
+    """Finds the pictures of a run. A file with other content than was judged is not one of them.
+
+    Args:
+        items: The items of the run.
+        live: The data where it is now; None where it cannot be read.
+        outputs: The folder of outputs by model, as it is now.
+
+    Attributes:
+        names: By path, the names that found pictures have in a bundle.
+        others: Paths of files that are not what was judged.
+    """
+
+    def __init__(
+        self, store: RunStore, items: Dataset, live: Dataset | None, outputs: Mapping[str, Path]
+    ) -> None:
+        self.names: dict[Path, str] = {}
+        self.others: set[str] = set()
+        self._store, self._items, self._live = store, items, live
+        self._contents = ItemContents(items, store.file_cache())
+        self._refs = {ref.id: ref for ref in items.items()}
+        self._live_refs = {ref.id: ref for ref in live.items()} if live else {}
+        self._outputs = {model: self._list_outputs(folder) for model, folder in outputs.items()}
+        self._files = FileStates()
+
+    def find(self, item: str) -> Pictures:
+        """Find the pictures of an item and of its outputs; of an unknown item outputs alone."""
+        outputs = {model: self._find_output(item, model) for model in self._outputs}
+        paths: dict[str, tuple[Path, ...]] = {}
+        if (ref := self._refs.get(item)) is not None:
+            live_ref = self._live_refs.get(item)
+            there = self._live.image_paths(live_ref) if self._live and live_ref else {}
+            judged = map(self._contents.get_stored, self._items.files(ref))
+            for name, of in ref.files.items():
+                now = chain(there.get(name, ()), repeat(None))
+                paths[name] = tuple(filter(None, map(self._find, islice(judged, len(of)), now)))
+        (mask,), (target,) = (paths.get(name) or (None,) for name in ("mask", "target"))
+        return Pictures(outputs, paths.get("source", ()), mask, target)
+
+    def _list_outputs(self, folder: Path) -> Outputs | None:
+        if self._live is not None and self._live.has_outputs(folder):
+            return self._live.outputs(folder).index()
+        return Outputs(folder).index() if folder.is_dir() else None
+
+    def _find_output(self, item: str, model: str) -> Path | None:
+        outputs = self._outputs[model]
+        name = None if outputs is None else outputs.path(item)
+        path = None if name is None else Path(name)
+        edit = self._store.edit(item, model)
+        file = None if edit is None else self._store.judged_edit(edit).output_file
+        if file is None:
+            return path
+        return self._find(FileContent(file.stat, digest_bytes(file.digest)[:KEY_BYTES]), path)
+
+    def _find(self, judged: FileContent | None, path: Path | None) -> Path | None:
+        """Find a picture: the file, or that of a bundle, if it is what was judged."""
+        if judged is None:
+            return path  # nobody judged it yet
+        name = judged.digest.hex()
+        is_same = path is not None and self._is_same(str(path), judged)
+        found = path if is_same else self._own.get(name)
+        if found is not None:
+            self.names[found] = name
+        elif path is not None:
+            self.others.add(str(path))
+        return found
+
+    def _is_same(self, path: str, judged: FileContent) -> bool:
+        if judged.stat == stat_of(path) != ABSENT:
+            return True
+        state = self._files.get_state(path)
+        return state is not None and digest_bytes(state.digest)[:KEY_BYTES] == judged.digest
+
+    @cached_property
+    def _own(self) -> dict[str, Path]:
+        """The pictures in the folder of the run, by name; originals come before thumbnails."""
+        folders = (self._store.folder / name for name in (THUMBNAILS, ORIGINALS))
+        return {file.stem: file for folder in folders for file in sorted(folder.glob("*"))}
