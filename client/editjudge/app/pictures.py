@@ -21,7 +21,7 @@ THUMBNAILS, ORIGINALS = "pictures", "originals"
 
 @dataclass(frozen=True, slots=True)
 class Pictures:
-    """The paths of the pictures of an edit, as far as they are what was judged.
+    """The paths of the pictures of an edit.
 
     Attributes:
         outputs: By model under test; None where there is not exactly one file.
@@ -42,24 +42,31 @@ class Pictures:
 
 
 class PictureFinder:
-    """Finds the pictures of a run. A file with other content than was judged is not one of them.
+    """Finds the pictures of a run.
 
     Args:
         items: The items of the run.
         live: The data where it is now; None where it cannot be read.
         outputs: The folder of outputs by model, as it is now.
+        checks: Whether a file with other content than was judged is left out.
 
     Attributes:
         names: By path, the names that found pictures have in a bundle.
-        others: Paths of files that are not what was judged.
+        others: Paths of files that were left out.
     """
 
     def __init__(
-        self, store: RunStore, items: Dataset, live: Dataset | None, outputs: Mapping[str, Path]
+        self,
+        store: RunStore,
+        items: Dataset,
+        live: Dataset | None,
+        outputs: Mapping[str, Path],
+        *,
+        checks: bool = True,
     ) -> None:
         self.names: dict[Path, str] = {}
         self.others: set[str] = set()
-        self._store, self._items, self._live = store, items, live
+        self._store, self._items, self._live, self._checks = store, items, live, checks
         self._contents = ItemContents(items, store.file_cache())
         self._refs = {ref.id: ref for ref in items.items()}
         self._live_refs = {ref.id: ref for ref in live.items()} if live else {}
@@ -73,10 +80,10 @@ class PictureFinder:
         if (ref := self._refs.get(item)) is not None:
             live_ref = self._live_refs.get(item)
             there = self._live.image_paths(live_ref) if self._live and live_ref else {}
-            judged = map(self._contents.get_stored, self._items.files(ref))
+            contents = map(self._contents.get_stored, self._items.files(ref))
             for name, of in ref.files.items():
                 now = chain(there.get(name, ()), repeat(None))
-                paths[name] = tuple(filter(None, map(self._find, islice(judged, len(of)), now)))
+                paths[name] = tuple(filter(None, map(self._find, islice(contents, len(of)), now)))
         (mask,), (target,) = (paths.get(name) or (None,) for name in ("mask", "target"))
         return Pictures(outputs, paths.get("source", ()), mask, target)
 
@@ -95,24 +102,24 @@ class PictureFinder:
             return path
         return self._find(FileContent(file.stat, digest_bytes(file.digest)[:KEY_BYTES]), path)
 
-    def _find(self, judged: FileContent | None, path: Path | None) -> Path | None:
+    def _find(self, content: FileContent | None, path: Path | None) -> Path | None:
         """Find a picture: the file, or that of a bundle, if it is what was judged."""
-        if judged is None:
+        if content is None:
             return path  # nobody judged it yet
-        name = judged.digest.hex()
-        is_same = path is not None and self._is_same(str(path), judged)
-        found = path if is_same else self._own.get(name)
-        if found is not None:
-            self.names[found] = name
-        elif path is not None:
+        name = content.digest.hex()
+        if path is not None and not self._is_judged(str(path), content):
             self.others.add(str(path))
-        return found
+            path = None
+        picture = path or self._own.get(name)
+        if picture is not None:
+            self.names[picture] = name
+        return picture
 
-    def _is_same(self, path: str, judged: FileContent) -> bool:
-        if judged.stat == stat_of(path) != ABSENT:
+    def _is_judged(self, path: str, content: FileContent) -> bool:
+        if not self._checks or content.stat == stat_of(path) != ABSENT:
             return True
         state = self._files.get_state(path)
-        return state is not None and digest_bytes(state.digest)[:KEY_BYTES] == judged.digest
+        return state is not None and digest_bytes(state.digest)[:KEY_BYTES] == content.digest
 
     @cached_property
     def _own(self) -> dict[str, Path]:

@@ -19,8 +19,10 @@ from ..engine.progress import Progress
 from ..engine.run_inputs import RunInputs
 from ..engine.run_plan import RunPlan, compare_with_run, inspect_items
 from ..engine.scheduler import Scheduler
+from ..engine.stored_items import StoredItems
 from ..panel import Panel
 from ..storage.store import RunStore
+from .replay import replay
 from .view import RunView
 
 
@@ -137,15 +139,32 @@ def rescore(order: RunInputs, store: RunStore, *, write: bool = False) -> Change
         The changes by model and dimension.
     """
     header = store.header
+    comparison = _ComparingStore(store, write=write)
+    panel = Panel.from_ledger(store.ledger, header.identities)
+    if isinstance(order.dataset, StoredItems):
+        asyncio.run(replay(order, store, make_judges(panel), comparison.keep))
+    else:
+        _judge_again(order, store, panel, comparison)
+    return {
+        key: comparison.changes[key]
+        for model in order.outputs
+        for key in ((model, d.id) for d in order.dimensions)
+        if key in comparison.changes
+    }
+
+
+def _judge_again(
+    order: RunInputs, store: RunStore, panel: Panel, comparison: _ComparingStore
+) -> None:
+    """Judge every edit again, with its pictures."""
+    header = store.header
     plan = inspect_items(order, store.file_cache())
     services = header.identities.keys()
     absent = {d.id: "not served" for d in plan.needed_dimensions if set(d.roles) - services}
     compare_with_run(plan, None, header.identities, absent)
     _drop_unjudged(plan, store)
-    comparison = _ComparingStore(store, write=write)
 
     async def judge() -> None:
-        panel = Panel.from_ledger(store.ledger, header.identities)
         progress, judges = Progress.of(plan, {}), make_judges(panel)
         async with panel:
             at_once = 2 * (os.cpu_count() or 1)
@@ -155,16 +174,10 @@ def rescore(order: RunInputs, store: RunStore, *, write: bool = False) -> Change
         asyncio.run(judge())
     except BaseExceptionGroup as several:
         raise first_error(several) from several
-    return {
-        key: comparison.changes[key]
-        for model in order.outputs
-        for key in ((model, d.id) for d in order.dimensions)
-        if key in comparison.changes
-    }
 
 
 def rescore_run(folder: Path, *, write: bool = False) -> Changes:
-    """Score the run in a folder again; its data and outputs must still be at their places.
+    """Score the run in a folder again; without its data as far as judges' replies suffice.
 
     Raises:
         ConfigError: the run has dimensions that this version of editjudge does not know.

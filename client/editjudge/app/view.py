@@ -64,7 +64,7 @@ class RunView:
         self._own_dimensions = tuple(dimensions)
         self._store = RunStore.open(self.folder, read_only=True)
         places = {"data": data and Path(data), "roots": roots}
-        self._moved = {name: place for name, place in places.items() if place}
+        self._places = {name: place for name, place in places.items() if place}
         self._outputs = outputs or {}
         if other := [model for model in outputs or () if model not in self.header.outputs]:
             self.close()
@@ -78,7 +78,7 @@ class RunView:
         """Make the view of an open run, which stays open."""
         view = cls.__new__(cls)
         view.folder, view._store, view._own_dimensions = store.folder, store, ()
-        view._moved, view._outputs = {}, {}
+        view._places, view._outputs = {}, {}
         return view
 
     @staticmethod
@@ -232,20 +232,28 @@ class RunView:
             raise ConfigError(f"{self.header.data} has no item {name!r}", "give an item's id")
         return self.make_picture_finder().find(name)
 
-    def make_picture_finder(self) -> PictureFinder:
+    def make_picture_finder(self, *, checks: bool = False) -> PictureFinder:
         """Return what finds pictures like `pictures`, for many items.
 
+        Args:
+            checks: Leave out files with other content than was judged, as is done where the data
+                or a place of pictures was named, or items are as the run stored them.
+
         Raises:
-            EditjudgeError: the data that was named for the pictures cannot be read.
+            EditjudgeError: the data that was named cannot be read.
         """
+        items, note = self._items
+        live: Dataset | None = items
+        if note or self._places:
+            try:
+                live = ResolvedSpec(self.spec.model_copy(update=self._places)).dataset
+            except EditjudgeError:
+                live = None
+                if self._places:
+                    raise
         outputs = {**self.spec.outputs, **self._outputs}
-        live: Dataset | None = None
-        try:
-            live = ResolvedSpec(self.spec.model_copy(update=self._moved)).dataset
-        except EditjudgeError:
-            if self._moved:
-                raise
-        return PictureFinder(self._store, self.resolved_spec.dataset, live, outputs)
+        checks = checks or bool(note or self._places or self._outputs)
+        return PictureFinder(self._store, items, live, outputs, checks=checks)
 
     def make_item_filter(self) -> Callable[[StoredEdit | StoredVerdict], bool]:
         """Return a function that tells if the data has the item of a record; true without data."""

@@ -70,11 +70,11 @@ class StoredItems(Dataset):
         self, path: Path, digest: str, read_blocks: Callable[[], Iterable[bytes]], traits: bytes
     ) -> None:
         self._digest, self._read_blocks = digest, read_blocks
-        known = _decompress(traits)
-        super().__init__(path, Path(known["folder"]))
-        self.has_masks = known["has_masks"]
+        own_traits = _decompress(traits)
+        super().__init__(path, Path(own_traits["folder"]))
+        self.has_masks = own_traits["has_masks"]
         self.stat = lru_cache(1)(lambda _: ABSENT)
-        self._file_flaws: Mapping[str, Any] = known["flaws"]
+        self._file_flaws: Mapping[str, Any] = own_traits["flaws"]
 
     @property
     def digest(self) -> str:
