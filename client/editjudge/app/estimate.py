@@ -223,6 +223,24 @@ def _describe_per_edit(service: ServiceName, each: PerEdit) -> str:
     return calls + (f", {each.prompt_tokens:,.0f} prompt tokens" if each.prompt_tokens else "")
 
 
+def count_calls(plan: RunPlan, names: frozenset[str], settings: Settings) -> Counter[ServiceName]:
+    """Count the calls of a plan for some dimensions at most, by service.
+
+    Args:
+        names: Ids of the dimensions.
+    """
+    calls: Counter[ServiceName] = Counter()
+    for ref, models in plan.list_unfinished_items():
+        item = plan.inputs.dataset.outline(ref)
+        for todo in models.values():
+            dimensions = plan.select_dimensions(todo & names)
+            counts, questions = _count_calls(dimensions, plan.inputs.dimensions_by_id, item)
+            calls.update(counts)
+            for service, question in questions:
+                calls[service] += question.max_calls(_endpoint(service, settings))
+    return calls
+
+
 def describe_calls(forecast: Estimate) -> list[str]:
     """Format the calls, a line for each service."""
     retries = ", and as many again if no reply can be read"

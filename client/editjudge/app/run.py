@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Literal, Self, TypeAlias, TypedDict, TypeVar, Unpack
 from ..base.config import Settings
 from ..base.errors import ConfigError, InputError
 from ..base.identity import Identities
-from ..base.text import format_count
+from ..base.text import format_count, shorten_list
 from ..benchmarks.dimension import Dimension
 from ..engine import events
 from ..engine.content_keys import FileCache
@@ -40,10 +40,11 @@ from ..engine.session import Session, compare_with_last_session
 from ..panel import PoolPolicy
 from ..panel.budget import Budget
 from ..panel.calls import CallStore
+from ..prompts.rubrics import list_rubric_ids
 from ..storage.shared_ledger import open_call_store
 from ..storage.store import RunStore
 from .client import JudgeConfigs, add_local_stack, check_type, resolve_settings, run_sync
-from .estimate import Estimate, describe_sampled_judges, estimate, judge_notes
+from .estimate import Estimate, count_calls, describe_sampled_judges, estimate, judge_notes
 from .judge_spread import JudgeSpread
 from .ledger_hits import count_ledger_hits
 from .name_shift import refuse_shifted_outputs
@@ -244,7 +245,7 @@ class RunSession:
         self._settings = settings
         self._tell = options.get("progress") or (lambda _: None)
         self._options = options
-        self.idle_dimensions = _describe_idle_dimensions(self.resolved_spec, self.plan)
+        self.idle_dimensions = _describe_idle_dimensions(spec, self.plan)
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
@@ -273,7 +274,8 @@ class RunSession:
                 refuse_shifted_outputs(self.plan)
             for line in describe_data_problems(self.resolved_spec.dataset, self.plan.flawed_items):
                 self.say(f"data: {line}")
-            for line in self.idle_dimensions:
+            new = _describe_new_dimensions(self.plan, self._before, self._settings)
+            for line in (*self.idle_dimensions, *new):
                 self.say(line)
             self._tell_outputs()
             self._open = stack.pop_all()
@@ -357,9 +359,9 @@ class RunSession:
         return reasons
 
 
-def _describe_idle_dimensions(resolved_spec: ResolvedSpec, plan: RunPlan) -> tuple[str, ...]:
+def _describe_idle_dimensions(spec: RunSpec, plan: RunPlan) -> tuple[str, ...]:
     """Describe the chosen dimensions that apply to no item; the default ones are not mentioned."""
-    return describe_inapplicable(plan) if resolved_spec.spec.dimensions else ()
+    return describe_inapplicable(plan) if spec.dimensions else ()
 
 
 def preview_run(
@@ -388,7 +390,8 @@ def preview_run(
         if not as_named:
             refuse_shifted_outputs(plan)
     work = estimate(plan, at_hand, count_ledger_hits(plan, header, at_hand))
-    notes = (*_describe_idle_dimensions(resolved_spec, plan), *work.notes)
+    new = _describe_new_dimensions(plan, header, at_hand)
+    notes = (*_describe_idle_dimensions(spec, plan), *new, *work.notes)
     return replace(work, notes=notes), plan
 
 
@@ -401,9 +404,11 @@ def _look(
         ConfigError: the spec cannot be used.
         InputError: the data, or a folder of outputs, cannot be used.
     """
+    header = read_header(out)
+    if header is not None and not spec.dimensions:
+        spec = _keep_dimensions(spec, header)
     resolved_spec = ResolvedSpec(spec, shard=shard)
     resolved_spec.check_single_image(spec.single_image)
-    header = read_header(out)
     if header is not None:
         asked_ids = [name for name in header.dimensions if name in spec.dimensions]
         check_known(asked_ids, resolved_spec.dimensions_by_id)
@@ -414,6 +419,37 @@ def _look(
             refuse_shifted_outputs(plan)
     check_applicable(plan)
     return resolved_spec, plan, header
+
+
+def _keep_dimensions(spec: RunSpec, header: RunHeader) -> RunSpec:
+    """Ask for the dimensions that a run has, as far as they are known here, and for new rubrics.
+
+    Raises:
+        ConfigError: none of them is known.
+    """
+    names = RunSpec.of(header).dimensions
+    known_ids = ResolvedSpec(spec.model_copy(update={"dimensions": names})).dimensions_by_id.keys()
+    kept = [name for name in names if name in known_ids]
+    if not kept:
+        check_known(names, {})
+    rubrics = [name for name in list_rubric_ids(spec.prompts) if name not in names]
+    return spec.model_copy(update={"dimensions": (*kept, *rubrics)})
+
+
+def _describe_new_dimensions(
+    plan: RunPlan, header: RunHeader | None, settings: Settings
+) -> Iterator[str]:
+    """Describe what dimensions that a run does not have yet add to it."""
+    new = [d for d in plan.inputs.dimensions if header and d.id not in header.dimensions]
+    names = [one.id for one in new if not one.round_of]
+    if names and header and header.dimensions:
+        verdicts = sum(row[one.id]["todo"] for row in plan.counts.values() for one in new)
+        calls = count_calls(plan, frozenset(one.id for one in new), settings)
+        by_service = (f"{service} at most {count:,}" for service, count in calls.items())
+        yield (
+            f"added to the run: {shorten_list(names)}: {format_count(verdicts, 'verdict')},"
+            f" calls: {', '.join(by_service) or 'none'}"
+        )
 
 
 def read_header(out: Path) -> RunHeader | None:

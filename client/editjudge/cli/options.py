@@ -19,7 +19,7 @@ from ..benchmarks.registry import load_benchmark as benchmark_of
 from ..panel.specialists import list_custom_services
 from ..prompts.custom_templates import load_custom_folder
 from ..prompts.prompt_files import load_prompt_files
-from ..prompts.rubrics import load_rubric_files
+from ..prompts.rubrics import list_rubric_ids, load_rubric_files
 
 Options: TypeAlias = Mapping[str, Any]
 """The values of a command's options, by the names of its parameters."""
@@ -145,8 +145,7 @@ def load_prompt_texts(folder: Path) -> dict[str, str]:
 
 def add_rubrics(patterns: tuple[str, ...], rubrics: Iterable[str]) -> tuple[str, ...]:
     """Add the dimensions of rubrics to selected dimensions; an empty selection stays empty."""
-    ids = tuple(name.removesuffix(".toml").replace("/", ".") for name in rubrics)
-    return (*patterns, *ids) if patterns else ()
+    return (*patterns, *list_rubric_ids(rubrics)) if patterns else ()
 
 
 def spec_from(

@@ -93,6 +93,12 @@ class RubricTemplate(Template):
         return self.name.replace("/", ".")
 
 
+def list_rubric_ids(files: Iterable[str]) -> tuple[str, ...]:
+    """List the ids of the dimensions that the rubrics among some files add."""
+    rubrics = (name for name in files if name.startswith(f"{FOLDER}/"))
+    return tuple(name.removesuffix(".toml").replace("/", ".") for name in rubrics)
+
+
 def select_rubrics(custom: Iterable[Template]) -> tuple[RubricTemplate, ...]:
     """Return the rubrics among custom templates."""
     return tuple(template for template in custom if isinstance(template, RubricTemplate))
