@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from editjudge.benchmarks.registry import load_benchmarks
 
 from ..golden import text
+from ..golden.alone import check_alone
 from ..golden.cases import CASES, Case
 from ..golden.taken import taken
 
@@ -20,6 +22,7 @@ async def test_a_run_is_as_it_was(
     if case.prompts is not None:
         case.prompts(monkeypatch, tmp_path / "prompts")
     text.check(f"runs/{case.name}", await taken(case, tmp_path))
+    await asyncio.to_thread(check_alone, case, tmp_path)
 
 
 def test_every_protocol_is_run() -> None:
