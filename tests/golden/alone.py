@@ -39,10 +39,12 @@ def _said(case: Case, run: Path) -> dict[str, Any]:
         "ranking": ("compare",),
         "two models": ("compare", "ours", "theirs"),
         "rescore": ("rescore",),
-        **{name: ("summary", *flags) for name, flags in case.summaries.items()},
+        **{name: ("summary", *flags) for name, flags in dict(case.summaries).items()},
         **{item: ("show", item) for item in case.shown},
     }
-    found = {name: spoken(verb, run, *more, "--json")[1] for name, (verb, *more) in commands.items()}
+    found = {
+        name: spoken(verb, run, *more, "--json")[1] for name, (verb, *more) in commands.items()
+    }
     for item in case.shown:
         del found[item]["files"]  # no picture is there
     for form in ("csv", "jsonl"):

@@ -166,9 +166,7 @@ def write_report(
 
 def _count_edits(view: RunView) -> int:
     """Count the edits of a run that have an output, and so a picture on the page."""
-    pictures = view.make_pictures_reader()
-    items = (ref.id for ref in view.resolved_spec.dataset.items())
-    return sum(path is not None for item in items for path in pictures(item).outputs.values())
+    return sum(edit.missing is None for edit in view.edits())
 
 
 def _check_out(out: Path, *, is_file: bool) -> None:
