@@ -211,13 +211,13 @@ def rank_models(view: RunView, patterns: Iterable[str] = ()) -> Rankings:
     by_model = dict(zip(models, _read_numbers(view, models, dimensions), strict=True))
     applying = set().union(*(numbers.applying for numbers in by_model.values()))
     common = {
-        d: sorted(set.intersection(*({*numbers.scores[d.id]} for numbers in by_model.values())))
+        d.id: sorted(set.intersection(*({*numbers.scores[d.id]} for numbers in by_model.values())))
         for d in dimensions
     }
     clusters = view.clusters({item for items in common.values() for item in items})
     rankings = tuple(
-        _rank(dimension, by_model, items, clusters)
-        for dimension, items in common.items()
+        _rank(dimension, by_model, common[dimension.id], clusters)
+        for dimension in dimensions
         if dimension.id in applying
     )
     checks = _describe_checks([each.dimension for each in rankings], view)
