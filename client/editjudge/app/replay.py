@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -10,15 +10,15 @@ from typing import Any
 from ..base.errors import UnreadError
 from ..base.images import RGB, Image, format_path
 from ..base.item import Edit
-from ..base.verdict import Failure, NoScore, NotApplicable, Score, Verdicts, make_failure
+from ..base.verdict import Failure, NoScore, NotApplicable, Score, Verdicts
 from ..benchmarks.dataset import Dataset, ItemRef
 from ..engine.content_keys import ItemContents, JudgedEdit
 from ..engine.judge import Judges, computes_pixels
 from ..engine.run_inputs import RunInputs
 from ..storage.store import RunStore, StoredEdit
 
-Shown = list[tuple[str, str, tuple[int, int]]]
-"""Name, digest and size of the pictures in prompts."""
+_PromptPicture = tuple[str, str, tuple[int, int]]
+"""Name, digest and size of a picture in a prompt."""
 Keep = Callable[[JudgedEdit, Verdicts, Mapping[str, str], str | None], Awaitable[None]]
 _PIXELS = Failure(error="it rests on pixels, and data and outputs are not at their places")
 
@@ -73,29 +73,33 @@ def _make_edit(
 ) -> tuple[Edit, list[str]]:
     """Make an edit of the pictures that judges saw; return it and its dimensions with verdicts."""
     records = list(store.verdicts(edit.model, item=ref.id))
-    digests = {reply.prompt for one in records for reply in one.replies if reply.prompt}
-    shown: Shown = [*chain.from_iterable(_list_pictures(store, digest) for digest in digests)]
+    names = [one.dimension for one in records if not isinstance(one.verdict, Failure)]
+    prompts = {reply.prompt for one in records for reply in one.replies if reply.prompt}
+    pictures = [*chain.from_iterable(_list_pictures(store, prompt) for prompt in prompts)]
     images: dict[str, Image] = {}
     for path in dataset.files(ref):
         content = contents.get_stored(path)
-        images[path] = _find(shown, format_path(path), content.digest.hex() if content else "")
-    others = [one for one in shown if one[0] not in images]
-    item = dataset.outline(ref)
-    paths = iter(dataset.files(ref))
-    sources = tuple(images[next(paths)] for _ in ref.files["source"])
-    item = replace(item, sources=sources if item.sources else ())
-    if item.target is not None:
-        item = replace(item, target=images[dataset.files(ref)[-1]])
+        images[path] = _find(pictures, format_path(path), content.digest.hex() if content else "")
+    item, paths = dataset.outline(ref), dataset.files(ref)
+    flaws = dict(item.flaws)
     if item.mask is not None:
-        lost = make_failure(UnreadError("mask", _PIXELS.error))
-        item = replace(item, mask=None, flaws={**item.flaws, "mask": lost})
+        flaws["mask"] = _PIXELS
+    item = replace(
+        item,
+        sources=tuple(images[path] for path in paths[: len(item.sources)]),
+        target=None if item.target is None else images[paths[-1]],
+        mask=None,
+        flaws=flaws,
+    )
+    if edit.digest is None:
+        return Edit(item, edit.model, None, edit.missing), names
+    others = [one for one in pictures if one[0] not in images]
     name = others[0][0] if len({one[0] for one in others}) == 1 else ""
-    output = _find(others, name, (edit.digest or "").removeprefix("sha256:"))
-    names = [one.dimension for one in records if not isinstance(one.verdict, Failure)]
-    return Edit(item, edit.model, output if edit.missing is None else None, edit.missing), names
+    output = _find(others, name, edit.digest.removeprefix("sha256:"))
+    return Edit(item, edit.model, output), names
 
 
-def _list_pictures(store: RunStore, prompt: str) -> Iterator[tuple[str, str, tuple[int, int]]]:
+def _list_pictures(store: RunStore, prompt: str) -> Iterator[_PromptPicture]:
     stored_prompt = store.ledger.get_prompt(prompt)
     parts: tuple[Mapping[str, Any], ...] = stored_prompt.parts if stored_prompt else ()
     for part in parts:
@@ -104,12 +108,13 @@ def _list_pictures(store: RunStore, prompt: str) -> Iterator[tuple[str, str, tup
             yield part["name"], part["image"], (width, height)
 
 
-def _find(shown: Shown, name: str, digest: str) -> Image:
+def _find(pictures: Iterable[_PromptPicture], name: str, digest: str) -> Image:
     """Find a picture by the name or the beginning of the digest of its file."""
-    found = {
-        (sent, size)
-        for shown_name, sent, size in shown
-        if shown_name == name or (digest and sent.startswith(f"sha256:{digest}"))
+    matches = {
+        (sent_digest, size)
+        for picture, sent_digest, size in pictures
+        if picture == name or (digest and sent_digest.startswith(f"sha256:{digest}"))
     }
-    sent, size = next(iter(found)) if len(found) == 1 else (f"sha256:{'0' * 64}", (1, 1))
-    return _ShownImage(name, sent, size)
+    if len(matches) != 1:  # no judge saw it, or judges saw it in several sizes
+        matches = {(f"sha256:{'0' * 64}", (1, 1))}
+    return _ShownImage(name, *matches.pop())

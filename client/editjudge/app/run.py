@@ -429,11 +429,11 @@ def _keep_dimensions(spec: RunSpec, header: RunHeader) -> RunSpec:
     """
     names = RunSpec.of(header).dimensions
     known_ids = ResolvedSpec(spec.model_copy(update={"dimensions": names})).dimensions_by_id.keys()
-    kept = [name for name in names if name in known_ids]
-    if not kept:
+    ids = [name for name in names if name in known_ids]
+    if not ids:
         check_known(names, {})
     rubrics = [name for name in list_rubric_ids(spec.prompts) if name not in names]
-    return spec.model_copy(update={"dimensions": (*kept, *rubrics)})
+    return spec.model_copy(update={"dimensions": (*ids, *rubrics)})
 
 
 def _describe_new_dimensions(

@@ -32,15 +32,15 @@ scale = { 1 = "not at all", 5 = "wholly" }
 def test_a_forgotten_choice_of_dimensions_adds_nothing(folder: Path) -> None:
     again(folder, dimensions=DIMENSIONS[:1])
     before = values(folder / "run")
-    result, said = again(folder, dimensions=())
+    result, said = again(folder, dimensions=None)
     assert (result.last_event.edits, said) == (0, [])
-    estimate, plan = preview_run(spec(folder, dimensions=()), folder / "run", Settings())
+    estimate, plan = preview_run(spec(folder, dimensions=None), folder / "run", Settings())
     assert (estimate.verdicts, plan.edit_count) == (0, 0)
     with RunView(folder / "run") as view:
         assert view.header.dimensions == DIMENSIONS[:1]
     lines = lines_of(folder)
     write(folder, [lines[0] | {"hint": "a cup"}, *lines[1:]])
-    result, _ = again(folder, dimensions=())
+    result, _ = again(folder, dimensions=None)
     assert (result.last_event.edits, values(folder / "run")) == (1, before)
 
 
@@ -67,16 +67,16 @@ def test_dimensions_that_only_objects_are_stay_as_they_are(folder: Path) -> None
     own = replace(load_dimensions(["core"])[DIMENSIONS[0]], id="lab.alike")
     again(folder, dimensions=(own, DIMENSIONS[1]))
     before = values(folder / "run")
-    assert again(folder, dimensions=())[0].last_event.edits == 0
+    assert again(folder, dimensions=None)[0].last_event.edits == 0
     assert values(folder / "run") == before
     again(folder, out="other", dimensions=(own,))
     with pytest.raises(ConfigError, match=r"not known here: lab\.alike; give each as an object"):
-        again(folder, out="other", dimensions=())
+        again(folder, out="other", dimensions=None)
 
 
 def test_a_new_rubric_is_added_to_the_dimensions_of_the_run(folder: Path) -> None:
     again(folder, dimensions=DIMENSIONS[:1])
-    asked = spec(folder, dimensions=(), prompts=RUBRIC)
+    asked = spec(folder, dimensions=None, prompts=RUBRIC)
     estimate, plan = preview_run(asked, folder / "run", Settings())
     assert {one.id for one in plan.inputs.dimensions} == {DIMENSIONS[0], "rubric.light"}
     assert any("added to the run: rubric.light: 4 verdicts" in one for one in estimate.notes)
