@@ -17,7 +17,8 @@ from editjudge.base.errors import ConfigError
 from editjudge.benchmarks.registry import load_dimensions
 
 from ...fakes.openai import ScriptedOpenAi
-from .changing import COUNT, DIMENSIONS, LEVELS, again, lines_of, spec, values, write
+from ...small_data import read_items, write_items
+from .changing import COUNT, DIMENSIONS, LEVELS, again, spec, values
 
 pytestmark = pytest.mark.usefixtures("clock")
 RUBRIC = {
@@ -38,8 +39,8 @@ def test_a_forgotten_choice_of_dimensions_adds_nothing(folder: Path) -> None:
     assert (estimate.verdicts, plan.edit_count) == (0, 0)
     with RunView(folder / "run") as view:
         assert view.header.dimensions == DIMENSIONS[:1]
-    lines = lines_of(folder)
-    write(folder, [lines[0] | {"hint": "a cup"}, *lines[1:]])
+    lines = read_items(folder / "data")
+    write_items(folder / "data", [lines[0] | {"hint": "a cup"}, *lines[1:]])
     result, _ = again(folder, dimensions=None)
     assert (result.last_event.edits, values(folder / "run")) == (1, before)
 
