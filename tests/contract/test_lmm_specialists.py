@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,35 +21,44 @@ from editjudge_services.runtime import vllm_specialist
 from editjudge_services.runtime.specialist import Request, Unavailable
 from editjudge_services.runtime.vllm_specialist import Backend, read_prompts
 
-from ..fakes.vllm import ScriptedVllm, choice
+from ..fakes.openai import ScriptedOpenAi, beside, problem, reply
 
 IMAGE = np.full((8, 8, 3), 90, np.uint8)
 GOOD = '<think>sharp</think><answer>{"rating": 4.25}</answer>'
+NAMES = {QInsight: "QINSIGHT", ArtiMuse: "ARTIMUSE"}
+Loaded = Callable[..., AbstractContextManager[Any]]
 
 
 @pytest.fixture
-def prompts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Stand-ins for the authors' prompts, under digests of their own."""
-    for kind in (QInsight, ArtiMuse):
-        digests = {}
-        for name in kind.prompts:
-            data = f"stand-in for {name}\n".encode()
+def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Loaded:
+    """Loads a specialist before a server, with stand-ins for the authors' prompts."""
+    for kind in NAMES:
+        prompts = {name: f"stand-in for {name}\n".encode() for name in kind.prompts}
+        for name, data in prompts.items():
             (tmp_path / name).write_bytes(data)
-            digests[name] = hashlib.sha256(data).hexdigest()
+        digests = {name: hashlib.sha256(data).hexdigest() for name, data in prompts.items()}
         monkeypatch.setattr(kind, "prompts", digests)
-    return tmp_path
+
+    @contextmanager
+    def load(server: ScriptedOpenAi, kind: type[Any] = QInsight) -> Iterator[Any]:
+        server.owner, server.vocabulary = "vllm", {level: n for n, level in enumerate(LEVELS)}
+        with beside(server) as url:
+            given = {"URL": url, "MODEL": "judge", "PROMPTS": str(tmp_path)}
+            for name, value in given.items():
+                monkeypatch.setenv(f"EDITJUDGE_{NAMES[kind]}_{name}", value)
+            specialist = kind()
+            specialist.load({})
+            yield specialist
+
+    return load
 
 
-@contextmanager
-def loaded(kind: type[Any], server: ScriptedVllm, prompts: Path, monkeypatch: Any) -> Iterator[Any]:
-    name = "QINSIGHT" if kind is QInsight else "ARTIMUSE"
-    with server.serving() as url:
-        monkeypatch.setenv(f"EDITJUDGE_{name}_URL", url)
-        monkeypatch.setenv(f"EDITJUDGE_{name}_MODEL", "judge")
-        monkeypatch.setenv(f"EDITJUDGE_{name}_PROMPTS", str(prompts))
-        specialist = kind()
-        specialist.load({})
-        yield specialist
+@pytest.fixture
+def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Waits, which are not waited for."""
+    waits: list[float] = []
+    monkeypatch.setattr(vllm_specialist.time, "sleep", waits.append)
+    return waits
 
 
 def ask(specialist: Any, count: int = 1) -> list[Any]:
@@ -88,9 +97,8 @@ def test_no_rating_is_never_a_guess(case: str) -> None:
     assert caught.value.kind == "unparsable"
 
 
-def test_qinsight(prompts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = ScriptedVllm(choice(GOOD))
-    with loaded(QInsight, server, prompts, monkeypatch) as specialist:
+def test_qinsight(loaded: Loaded) -> None:
+    with loaded(server := ScriptedOpenAi(reply(GOOD))) as specialist:
         (answer,) = ask(specialist)
     assert answer["SCORE"] == pytest.approx((4.25 - 1) / 4)
     (request,) = server.requests
@@ -100,138 +108,104 @@ def test_qinsight(prompts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (request["temperature"], request["model"]) == (0, "judge")
 
 
-def test_one_bad_reply_does_not_cost_the_others(
-    prompts: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server = ScriptedVllm(choice("no idea"), choice(GOOD))
-    with loaded(QInsight, server, prompts, monkeypatch) as specialist:
+def test_one_bad_reply_does_not_cost_the_others(loaded: Loaded) -> None:
+    with loaded(ScriptedOpenAi(reply("no idea"), reply(GOOD))) as specialist:
         answers = ask(specialist, 3)
     assert sum(isinstance(answer, Abstention) for answer in answers) == 1
 
 
-UNSCORED = {
-    "cut": (choice(GOOD, finish="length"), "cut at"),
-    "no text": (choice(None), "0 answers"),  # type: ignore[arg-type]
-    "no choice": ([], "0 choices"),
-    "two choices": ([choice(GOOD), choice(GOOD)], "2 choices"),
+WITHOUT = "no log-probabilities"
+UNSCORED: dict[str, tuple[type[Any], Any, str]] = {
+    "cut": (QInsight, reply(GOOD, finish_reason="length"), "cut at"),
+    "no text": (QInsight, reply(None), "0 answers"),
+    "no choice": (QInsight, {"choices": []}, "0 choices"),
+    "two choices": (QInsight, {"choices": reply(GOOD)["choices"] * 2}, "2 choices"),
+    "no log-probabilities": (ArtiMuse, reply("x"), WITHOUT),
+    "none of them": (ArtiMuse, reply("x", logprobs=None), WITHOUT),
+    "of no token": (ArtiMuse, reply("x", logprobs={"content": []}), WITHOUT),
 }
 
 
 @pytest.mark.parametrize("case", UNSCORED)
-def test_replies_without_a_score(case: str, prompts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer, reason = UNSCORED[case]
-    with loaded(QInsight, ScriptedVllm(answer), prompts, monkeypatch) as specialist:
+def test_replies_without_a_score(case: str, loaded: Loaded) -> None:
+    kind, answer, reason = UNSCORED[case]
+    with loaded(ScriptedOpenAi(answer), kind) as specialist:
         (got,) = ask(specialist)
     assert isinstance(got, Abstention)
     assert reason in got.reason
 
 
-def test_passing_faults_are_retried(prompts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = ScriptedVllm(503, 429, choice(GOOD))
-    with loaded(QInsight, server, prompts, monkeypatch) as specialist:
-        (answer,) = ask(specialist)
-    assert "SCORE" in answer
+# Faults
+
+
+def test_passing_faults_are_retried(loaded: Loaded) -> None:
+    with loaded(
+        server := ScriptedOpenAi(problem(503, "busy"), problem(429, "busy"), reply(GOOD))
+    ) as specialist:
+        assert "SCORE" in ask(specialist)[0]
     assert len(server.requests) == 3
 
 
-def test_a_server_that_stays_busy_is_told(prompts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    slept: list[float] = []
-    monkeypatch.setattr(vllm_specialist.time, "sleep", slept.append)
-    server = ScriptedVllm(503)
-    with loaded(QInsight, server, prompts, monkeypatch) as specialist:
-        with pytest.raises(Unavailable, match="503"):
+def test_a_busy_server_says_how_long_to_wait(loaded: Loaded, slept: list[float]) -> None:
+    server = ScriptedOpenAi(problem(429, "busy", headers={"Retry-After": "7"}), reply(GOOD))
+    with loaded(server) as specialist:
+        assert "SCORE" in ask(specialist)[0]
+    assert slept == [7.0]
+
+
+@pytest.mark.parametrize(("status", "calls"), [(503, 4), (400, 1), (500, 1)])
+def test_a_server_that_stays_busy_and_other_faults_are_told(
+    status: int, calls: int, loaded: Loaded, slept: list[float]
+) -> None:
+    with loaded(server := ScriptedOpenAi(problem(status, "scripted"))) as specialist:
+        with pytest.raises(Unavailable, match=str(status)):
             ask(specialist)
-    assert len(server.requests) == 4
+    assert len(server.requests) == calls
     assert slept == sorted(slept)
 
 
-def test_a_lost_connection_is_tried_again_and_told(
-    prompts: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    slept: list[float] = []
-    monkeypatch.setattr(vllm_specialist.time, "sleep", slept.append)
-    with loaded(QInsight, ScriptedVllm(choice(GOOD)), prompts, monkeypatch) as specialist:
+def test_a_lost_connection_is_tried_again_and_told(loaded: Loaded, slept: list[float]) -> None:
+    with loaded(ScriptedOpenAi(reply(GOOD))) as specialist:
         pass
     with pytest.raises(Unavailable, match="chat/completions"):
         ask(specialist)
     assert len(slept) == 3
 
 
-def test_a_busy_server_says_how_long_to_wait(
-    prompts: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    slept: list[float] = []
-    monkeypatch.setattr(vllm_specialist.time, "sleep", slept.append)
-    server = ScriptedVllm(429, choice(GOOD), headers={"Retry-After": "7"})
-    with loaded(QInsight, server, prompts, monkeypatch) as specialist:
-        (answer,) = ask(specialist)
-    assert "SCORE" in answer
-    assert slept == [7.0]
-
-
-@pytest.mark.parametrize("status", [400, 500])
-def test_other_faults_are_told(status: int, prompts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with loaded(QInsight, ScriptedVllm(status), prompts, monkeypatch) as specialist:
-        with pytest.raises(Unavailable, match=str(status)):
-            ask(specialist)
-
-
-def test_another_model_than_asked_for_is_refused(
-    prompts: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server = ScriptedVllm(choice(GOOD), answers_as="newer-judge")
-    with loaded(QInsight, server, prompts, monkeypatch) as specialist:
+def test_another_model_than_asked_for_is_refused(loaded: Loaded) -> None:
+    with loaded(ScriptedOpenAi(reply(GOOD), answers_as="newer-judge")) as specialist:
         with pytest.raises(Unavailable, match="'newer-judge' answered"):
             ask(specialist)
 
 
-def test_a_server_without_the_model(prompts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = ScriptedVllm(choice(GOOD), model="other")
+def test_a_server_without_the_model(loaded: Loaded) -> None:
     with pytest.raises(RuntimeError, match="not 'judge'"):
-        with loaded(QInsight, server, prompts, monkeypatch):
+        with loaded(ScriptedOpenAi(reply(GOOD), models=("other",))):
             pass
 
 
-def logprobs(request: dict[str, Any], favourite: int | None = None) -> dict[str, Any]:
-    ids = request["logprob_token_ids"]
-    listed = [
-        {"token": f"token_id:{one}", "logprob": 0.0 if index == favourite else -9.0 - index / 50}
-        for index, one in enumerate(ids)
-    ]
-    return choice("x", logprobs={"content": [{"top_logprobs": listed}]})
+def test_another_tokenizer_is_refused(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = ScriptedOpenAi(reply("x"))
+    monkeypatch.setattr(server, "tokens", lambda text: [ord(letter) for letter in text])
+    with pytest.raises(RuntimeError, match="'aa' is 2 tokens"):
+        with loaded(server, ArtiMuse):
+            pass
 
 
-def test_artimuse(prompts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = ScriptedVllm(lambda request: logprobs(request, favourite=75))
-    with loaded(ArtiMuse, server, prompts, monkeypatch) as specialist:
+# Levels
+
+
+def test_artimuse(loaded: Loaded) -> None:
+    weights = np.exp([0.0 if index == 75 else -9.0 - index / 50 for index in range(101)])
+    server = ScriptedOpenAi(probabilities=dict(zip(LEVELS, weights, strict=True)))
+    with loaded(server, ArtiMuse) as specialist:
         (answer,) = ask(specialist)
-    weights = np.exp([0.0 if i == 75 else -9.0 - i / 50 for i in range(101)])
     expected = (weights @ np.arange(101)) / weights.sum() / 100
     assert answer["SCORE"][0] == pytest.approx(expected, abs=1e-6)
     (request,) = server.requests
     assert len(request["logprob_token_ids"]) == 101
     assert (request["max_tokens"], request["logprobs"]) == (1, True)
     assert [part["type"] for part in request["messages"][0]["content"]] == ["image_url", "text"]
-
-
-@pytest.mark.parametrize(
-    "answer", [choice("x"), choice("x", logprobs=None), choice("x", logprobs={"content": []})]
-)
-def test_artimuse_without_log_probabilities(
-    answer: Any, prompts: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with loaded(ArtiMuse, ScriptedVllm(answer), prompts, monkeypatch) as specialist:
-        (got,) = ask(specialist)
-    assert isinstance(got, Abstention)
-    assert "no log-probabilities" in got.reason
-
-
-def test_another_tokenizer_is_refused(prompts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = ScriptedVllm(choice("x"))
-    monkeypatch.setattr(server, "tokens", lambda text: [ord(letter) for letter in text])
-    with pytest.raises(RuntimeError, match="'aa' is 2 tokens"):
-        with loaded(ArtiMuse, server, prompts, monkeypatch):
-            pass
 
 
 def test_the_levels() -> None:
@@ -255,6 +229,9 @@ def test_a_level_without_a_probability_is_no_score(value: float) -> None:
         mean_level({1: 0.0, 2: value, 3: -1.0}, [1, 2, 3])
 
 
+# Settings
+
+
 def test_the_prompts_must_be_the_authors(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match=r"q\.txt is missing"):
         read_prompts(tmp_path, {"q.txt": "0" * 64})
@@ -263,12 +240,12 @@ def test_the_prompts_must_be_the_authors(tmp_path: Path) -> None:
         read_prompts(tmp_path, {"q.txt": "0" * 64})
 
 
-@pytest.mark.parametrize("kind", [QInsight, ArtiMuse])
+@pytest.mark.parametrize("kind", NAMES)
 def test_served_only_where_a_vllm_is_named(
     kind: type[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert kind.installed_identity("fp32") is None
-    name = "QINSIGHT" if kind is QInsight else "ARTIMUSE"
+    name = NAMES[kind]
     monkeypatch.setenv(f"EDITJUDGE_{name}_URL", "http://127.0.0.1:8000/v1")
     with pytest.raises(ConfigError, match="give an http"):
         kind.installed_identity("fp32")

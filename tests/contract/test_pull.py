@@ -17,9 +17,10 @@ import pytest
 from huggingface_hub import close_session, constants, snapshot_download
 
 from editjudge.base.errors import ConfigError, InputError
+from editjudge_services.zoo import checkpoint
 from editjudge_services.zoo import manifest as manifests
 from editjudge_services.zoo.artefact import checkpoint_dir
-from editjudge_services.zoo.checkpoint import ZooError, load_checkpoint, lock_entry, partial_folder
+from editjudge_services.zoo.checkpoint import ZooError, load_checkpoint
 from editjudge_services.zoo.manifest import Entry
 from editjudge_services.zoo.pull import import_file, pull
 
@@ -31,21 +32,12 @@ FILES = {"config.json": b'{"a": 1}', "model.safetensors": WEIGHTS, "README.md": 
 
 def entry(**changes: Any) -> Entry:
     """A model on the scripted hub."""
-    table = {
-        "name": "tiny",
-        "service": "quality.tiny",
-        "supply": "hub",
-        "hub": "acme/tiny",
-        "revision": "main",
-        "files": ["config.json", "*.safetensors"],
-        "licence": "Apache-2.0",
-        "parameters": 1,
-        "preprocessing": "none",
-        "served_by": "vllm",
-        "used_by": [],
-        "profiles": [],
-    }
-    return Entry.model_validate({**table, **changes})
+    table = {"name": "tiny", "service": "quality.tiny", "supply": "hub", "hub": "acme/tiny"}
+    files = {"revision": "main", "files": ["config.json", "*.safetensors"], "parameters": 1}
+    more = {"licence": "Apache-2.0", "preprocessing": "none", "served_by": "vllm"}
+    return Entry.model_validate(
+        {**table, **files, **more, "used_by": [], "profiles": [], **changes}
+    )
 
 
 @pytest.fixture
@@ -70,23 +62,31 @@ def usable(name: str = "tiny") -> bool:
     return checkpoint_dir(name).exists() or load_checkpoint(name) is not None
 
 
+def pulled(name: str = "model.safetensors") -> bytes:
+    return (checkpoint_dir("tiny") / name).read_bytes()
+
+
+def refused(told: str, **changes: Any) -> ZooError:
+    """How a pull ends that leaves nothing usable: in one line."""
+    with pytest.raises(ZooError, match=told) as caught:
+        pull(entry(**changes))
+    assert "\n" not in str(caught.value)
+    assert not usable()
+    return caught.value
+
+
 def test_a_pull_brings_the_wanted_files_and_a_record(hub: ScriptedHub) -> None:
     record = pull(entry())
     folder = checkpoint_dir("tiny")
-    assert sorted(path.name for path in folder.iterdir()) == [
-        "config.json",
-        "model.safetensors",
-        "pulled.json",
-    ]
-    assert (folder / "model.safetensors").read_bytes() == WEIGHTS
-    written = json.loads((folder / "pulled.json").read_text())
+    wanted = ("config.json", "model.safetensors")
+    assert {path.name for path in folder.iterdir()} == {*wanted, "pulled.json"}
+    assert pulled() == WEIGHTS
+    written = json.loads(pulled("pulled.json"))
     assert (written["hub"], written["commit"]) == ("acme/tiny", COMMIT)
-    assert written["files"] == {
-        name: hashlib.sha256(FILES[name]).hexdigest()
-        for name in ("config.json", "model.safetensors")
-    }
+    digests = {name: hashlib.sha256(FILES[name]).hexdigest() for name in wanted}
+    assert written["files"] == digests
     assert record.source == f"acme/tiny@{COMMIT}"
-    assert not partial_folder(folder).exists()
+    assert not checkpoint.partial_folder(folder).exists()
 
 
 def test_what_is_here_is_not_pulled_again(hub: ScriptedHub) -> None:
@@ -99,18 +99,15 @@ def test_what_is_here_is_not_pulled_again(hub: ScriptedHub) -> None:
     assert len(hub.asked) == asked, "a pinned commit that is here needs no hub"
     (checkpoint_dir("tiny") / "model.safetensors").write_bytes(b"changed")
     pull(entry())
-    assert (checkpoint_dir("tiny") / "model.safetensors").read_bytes() == WEIGHTS
+    assert pulled() == WEIGHTS
 
 
 def test_a_new_commit_replaces_the_old_one(hub: ScriptedHub) -> None:
     pull(entry())
     hub.commit, hub.files = "d" * 40, {"config.json": b"{}", "other.safetensors": b"new"}
     assert pull(entry()).commit == "d" * 40
-    assert {path.name for path in checkpoint_dir("tiny").iterdir()} == {
-        "config.json",
-        "other.safetensors",
-        "pulled.json",
-    }
+    files = {path.name for path in checkpoint_dir("tiny").iterdir()}
+    assert files == {"config.json", "other.safetensors", "pulled.json"}
 
 
 def test_a_cut_connection_is_resumed_where_it_broke(
@@ -122,20 +119,16 @@ def test_a_cut_connection_is_resumed_where_it_broke(
     pull(entry())
     ranges = [one.range for one in hub.gets("model.safetensors")]
     assert "bytes=100000-" in ranges
-    assert (checkpoint_dir("tiny") / "model.safetensors").read_bytes() == WEIGHTS
+    assert pulled() == WEIGHTS
 
 
 def test_a_connection_cut_for_good_leaves_nothing_usable(hub: ScriptedHub) -> None:
     hub.cuts = {"model.safetensors": [1000, 0]}
-    with pytest.raises(ZooError, match="tiny: the download broke off") as caught:
-        pull(entry())
-    assert "\n" not in str(caught.value)
-    assert "pull again" in caught.value.fix
-    assert not usable()
+    assert "pull again" in refused("tiny: the download broke off").fix
     hub.cuts.clear()
     configs = len(hub.gets("config.json"))
     pull(entry())
-    assert (checkpoint_dir("tiny") / "model.safetensors").read_bytes() == WEIGHTS
+    assert pulled() == WEIGHTS
     assert len(hub.gets("config.json")) == configs, "what arrived whole is kept"
 
 
@@ -154,25 +147,16 @@ def test_a_failed_pull_leaves_the_old_checkpoint_in_use(hub: ScriptedHub) -> Non
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json"])
 def test_bytes_other_than_the_hub_says_are_named(hub: ScriptedHub, name: str) -> None:
     hub.lies = {name: b"x" * len(FILES[name])}
-    with pytest.raises(ZooError, match=rf"tiny: {name} has sha256 .* as the hub says"):
-        pull(entry())
-    assert not usable()
+    refused(rf"tiny: {name} has sha256 .* as the hub says")
     hub.lies.clear()
     pull(entry())
-    assert (checkpoint_dir("tiny") / name).read_bytes() == FILES[name]
+    assert pulled(name) == FILES[name]
 
 
 def test_bytes_other_than_the_manifest_says_are_named(hub: ScriptedHub) -> None:
-    wanted = entry(sha256={"model.safetensors": "0" * 64})
-    with pytest.raises(ZooError, match=f"not {'0' * 64} as the manifest says"):
-        pull(wanted)
-    assert not usable()
-
-
-def test_a_file_of_the_manifest_that_the_hub_lacks(hub: ScriptedHub) -> None:
-    with pytest.raises(ZooError, match="b.safetensors did not arrive"):
-        pull(entry(sha256={"b.safetensors": "0" * 64}))
-    assert not usable()
+    none = "0" * 64
+    refused(f"not {none} as the manifest says", sha256={"model.safetensors": none})
+    refused("b.safetensors did not arrive", sha256={"b.safetensors": none})
 
 
 GATED = {"X-Error-Code": "GatedRepo", "X-Error-Message": "Access to model is restricted."}
@@ -182,13 +166,9 @@ GATED = {"X-Error-Code": "GatedRepo", "X-Error-Message": "Access to model is res
 @pytest.mark.parametrize("where", ["/api/models/", "/resolve/"])
 def test_a_gated_model_says_what_to_accept(hub: ScriptedHub, status: int, where: str) -> None:
     hub.refusals = {where: (status, GATED)}
-    with pytest.raises(
-        ZooError, match=rf"tiny is gated: the hub refuses it \({status}\)"
-    ) as caught:
-        pull(entry(gated=True))
-    assert "accept its terms at http://127.0.0.1" in caught.value.fix
-    assert "HF_TOKEN" in caught.value.fix
-    assert not usable()
+    fix = refused(rf"tiny is gated: the hub refuses it \({status}\)", gated=True).fix
+    assert "accept its terms at http://127.0.0.1" in fix
+    assert "HF_TOKEN" in fix
 
 
 def test_the_token_is_sent_to_the_hub_alone(
@@ -200,50 +180,41 @@ def test_the_token_is_sent_to_the_hub_alone(
     assert {one.token for one in hub.asked if one.path.startswith("/cdn")} == {""}
 
 
-REFUSALS = {
-    "refused": (401, {}, "refused, or not there"),
-    "busy": (429, {"Retry-After": "7"}, r"fewer requests \(429\); pull again in 7 s"),
-    "broken": (500, {}, "the hub answered 500"),
-    "gone": (404, {"X-Error-Code": "RepoNotFound"}, "there is no such repository"),
-    "no such revision": (404, {"X-Error-Code": "RevisionNotFound"}, "has no revision main"),
+ABOUT = "/api/models/"
+REFUSALS: dict[str, tuple[str, int, dict[str, str], str]] = {
+    "refused": (ABOUT, 401, {}, "refused, or not there"),
+    "busy": (ABOUT, 429, {"Retry-After": "7"}, r"fewer requests \(429\); pull again in 7 s"),
+    "broken": (ABOUT, 500, {}, "the hub answered 500"),
+    "gone": (ABOUT, 404, {"X-Error-Code": "RepoNotFound"}, "there is no such repository"),
+    "no such revision": (ABOUT, 404, {"X-Error-Code": "RevisionNotFound"}, "has no revision main"),
+    "busy at the list": ("/tree/", 429, {}, "fewer requests"),
+    "busy at a file": ("/resolve/", 429, {}, "fewer requests"),
+    "busy elsewhere": ("/cdn/", 429, {}, "fewer requests"),
 }
 
 
 @pytest.mark.parametrize("case", REFUSALS)
 def test_refusals_are_one_line(hub: ScriptedHub, case: str) -> None:
-    status, headers, text = REFUSALS[case]
-    hub.refusals = {"/api/models/": (status, headers)}
-    with pytest.raises(ZooError, match=text) as caught:
-        pull(entry())
-    assert "\n" not in str(caught.value)
-    assert not usable()
-
-
-@pytest.mark.parametrize("where", ["/tree/", "/resolve/", "/cdn/"])
-def test_too_many_requests_on_the_way(hub: ScriptedHub, where: str) -> None:
-    hub.refusals = {where: (429, {})}
-    with pytest.raises(ZooError, match="fewer requests"):
-        pull(entry())
-    assert not usable()
+    where, status, headers, text = REFUSALS[case]
+    hub.refusals = {where: (status, headers)}
+    refused(text)
 
 
 def test_a_half_filled_staging_folder_is_not_taken_for_the_model(hub: ScriptedHub) -> None:
     # huggingface_hub hands back a folder that has anything in it when the hub is down.
     hub.cuts = {"model.safetensors": [1000, 0]}
-    with pytest.raises(ZooError):
-        pull(entry())
-    for notes in partial_folder(checkpoint_dir("tiny")).glob(".cache/huggingface/**/*.json"):
+    refused("broke off")
+    for notes in checkpoint.partial_folder(checkpoint_dir("tiny")).glob(
+        ".cache/huggingface/**/*.json"
+    ):
         notes.unlink()
     hub.refusals = {"/tree/": (503, {})}
-    with pytest.raises(ZooError):
-        pull(entry())
-    assert not usable()
+    refused("broke off")
 
 
 def test_a_hub_that_is_not_there(hub: ScriptedHub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    with pytest.raises(ZooError, match=r"http://127.0.0.1:9 cannot be reached"):
-        pull(entry())
+    refused("http://127.0.0.1:9 cannot be reached")
 
 
 def test_a_disk_too_small_is_told_before_the_download(
@@ -251,8 +222,7 @@ def test_a_disk_too_small_is_told_before_the_download(
 ) -> None:
     little = shutil.disk_usage("/")._replace(free=1000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: little)
-    with pytest.raises(ZooError, match="the disk is full: .* GiB are free"):
-        pull(entry())
+    refused("the disk is full: .* GiB are free")
     assert not hub.gets("config.json")
 
 
@@ -260,35 +230,31 @@ def test_a_disk_that_fills_up(hub: ScriptedHub) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (64 * 1024, hard))
     try:
-        with pytest.raises(ZooError, match="the disk is full: .*EDITJUDGE_MODELS_DIR"):
-            pull(entry())
+        refused("the disk is full: .*EDITJUDGE_MODELS_DIR")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert not usable()
     pull(entry())
     assert usable()
 
 
 def test_two_pulls_at_once(hub: ScriptedHub) -> None:
-    with lock_entry("tiny"), pytest.raises(ZooError, match="another process works on tiny"):
-        pull(entry())
+    with checkpoint.lock_entry("tiny"):
+        refused("another process works on tiny")
 
 
 def test_offline_takes_what_the_cache_has(
     hub: ScriptedHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(ZooError, match="HF_HUB_OFFLINE is set"):
-        pull(entry())
+    refused("HF_HUB_OFFLINE is set")
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     snapshot_download("acme/tiny", endpoint=os.environ["HF_ENDPOINT"])
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     asked = len(hub.asked)
     assert pull(entry()).commit == COMMIT
     assert len(hub.asked) == asked
-    model = checkpoint_dir("tiny") / "model.safetensors"
-    assert model.read_bytes() == WEIGHTS
-    assert not model.is_symlink()
+    assert pulled() == WEIGHTS
+    assert not (checkpoint_dir("tiny") / "model.safetensors").is_symlink()
 
 
 def test_a_restricted_licence_must_be_accepted_once(hub: ScriptedHub) -> None:
@@ -310,9 +276,10 @@ def test_parts_are_pulled_and_laid_side_by_side(
     record = pull(Entry.model_validate(whole))
     assert record.source == f"acme/tiny@{COMMIT}"
     assert (checkpoint_dir("whole") / "left" / "model.safetensors").read_bytes() == WEIGHTS
-    made = (checkpoint_dir("whole") / "pulled.json").stat().st_mtime_ns
+    notes = checkpoint_dir("whole") / "pulled.json"
+    made = notes.stat().st_mtime_ns
     assert pull(Entry.model_validate(whole)) == record
-    assert (checkpoint_dir("whole") / "pulled.json").stat().st_mtime_ns == made
+    assert notes.stat().st_mtime_ns == made
 
 
 def file_entry() -> Entry:
@@ -322,9 +289,8 @@ def file_entry() -> Entry:
 
 def test_a_file_is_imported_when_it_is_the_right_one(hub: ScriptedHub, tmp_path: Path) -> None:
     given = tmp_path / "download.pth"
-    with pytest.raises(
-        ConfigError, match="ask for it; then run: editjudge models pull tiny --from"
-    ):
+    told = "ask for it; then run: editjudge models pull tiny --from"
+    with pytest.raises(ConfigError, match=told):
         pull(file_entry())
     with pytest.raises(InputError, match="there is no such file"):
         import_file(file_entry(), given)
@@ -334,7 +300,7 @@ def test_a_file_is_imported_when_it_is_the_right_one(hub: ScriptedHub, tmp_path:
     assert not usable()
     given.write_bytes(b"weights")
     assert import_file(file_entry(), given).source == "tiny.pth"
-    assert (checkpoint_dir("tiny") / "tiny.pth").read_bytes() == b"weights"
+    assert pulled("tiny.pth") == b"weights"
     with pytest.raises(ConfigError, match="comes from the hub"):
         import_file(entry(), given)
 

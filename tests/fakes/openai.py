@@ -6,8 +6,9 @@ import asyncio
 import json
 import math
 import ssl
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -217,6 +218,26 @@ class ScriptedOpenAi:
             for word in listed
         ]
         return top[0] | {"top_logprobs": top}
+
+
+@contextmanager
+def beside(server: ScriptedOpenAi) -> Iterator[str]:
+    """Serve beside a test that is not asynchronous; gives the address."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    serving = server.serving()
+
+    def run(step: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(step, loop).result()
+
+    try:
+        yield run(serving.__aenter__())
+    finally:
+        run(serving.__aexit__(None, None, None))
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
 
 
 def choices_of(asked: dict[str, Any]) -> list[str]:

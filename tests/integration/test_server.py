@@ -42,7 +42,7 @@ from editjudge_services.runtime import triton_server
 from editjudge_services.runtime.repository import render_config
 from editjudge_services.runtime.triton_server import TritonServer, find_libpython, temporary_stack
 
-from ..fakes.vllm import ScriptedVllm, choice
+from ..fakes.openai import ScriptedOpenAi, problem, reply
 from ..patience import patience, wait_until
 
 pytestmark = pytest.mark.triton
@@ -356,19 +356,20 @@ TritonPythonModel = serve(qinsight_service.QInsight)
 async def test_a_language_model_behind_triton(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    replies = [choice('<answer>{"rating": 4.0}</answer>'), choice("no idea"), 500]
+    good = reply('<answer>{"rating": 4.0}</answer>')
+    scripted = ScriptedOpenAi(good, reply("no idea"), problem(500, "scripted"), owner="vllm")
     for name in QInsight.prompts:
         (tmp_path / name).write_text(name)
     model = tmp_path / "repo" / "quality_qinsight"
     (model / "1").mkdir(parents=True)
     (model / "config.pbtxt").write_text(render_config(QInsight))
     (model / "1" / "model.py").write_text(QINSIGHT_MODEL)
-    with ScriptedVllm(*replies).serving() as url:
+    async with scripted.serving() as url:
         monkeypatch.setenv("EDITJUDGE_QINSIGHT_URL", url)
         monkeypatch.setenv("EDITJUDGE_QINSIGHT_MODEL", "judge")
         monkeypatch.setenv("EDITJUDGE_QINSIGHT_PROMPTS", str(tmp_path))
         server = TritonServer(tmp_path / "triton.log", repository=tmp_path / "repo")
-        server.start()
+        await asyncio.to_thread(server.start)
         try:
             endpoint = Endpoint(url=server.url, services=("quality.qinsight",))
             async with Panel(Settings(endpoints={"local": endpoint}, attempts=1)) as panel:

@@ -14,13 +14,14 @@ from editjudge.base.errors import ConfigError
 from editjudge.cli import plugin_commands
 from editjudge_services.zoo import manifest as manifests
 from editjudge_services.zoo.artefact import (
+    Artefact,
     Parity,
     Precision,
     checkpoint_dir,
     hash_file,
-    load_artefact,
     models_dir,
 )
+from editjudge_services.zoo.artefact import load_artefact as load
 from editjudge_services.zoo.checkpoint import Checkpoint, load_checkpoint
 from editjudge_services.zoo.export import export, make_untrained, verify
 from editjudge_services.zoo.manifest import find_entry
@@ -67,30 +68,37 @@ def recipe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRecipe:
     return made
 
 
+@pytest.fixture
+def untrained() -> Checkpoint:
+    return make_untrained(ENTRY)
+
+
+@pytest.fixture
+def artefact(untrained: Checkpoint) -> Artefact:
+    """What is exported of it."""
+    return export(ENTRY, "fp32")
+
+
 def leftovers() -> list[str]:
     """What lies beside whole folders."""
     folder = models_dir() / ENTRY.name
     return [p.name for p in folder.glob("*") if p.suffix in {".partial", ".old"}]
 
 
-def test_untrained_weights_say_so_all_the_way() -> None:
-    record = make_untrained(ENTRY)
+def test_untrained_weights_say_so_all_the_way(untrained: Checkpoint, artefact: Artefact) -> None:
     written = json.loads((checkpoint_dir(ENTRY.name) / "untrained.json").read_text())
     assert written["untrained"] is True
-    assert load_checkpoint(ENTRY.name) == record
-    artefact = export(ENTRY, "fp32")
-    assert artefact.untrained
-    assert artefact.source == "untrained, seed 0"
+    assert load_checkpoint(ENTRY.name) == untrained
+    assert (artefact.untrained, artefact.source) == (True, "untrained, seed 0")
     assert artefact.identity["untrained"] == "yes"
-    assert load_artefact(ENTRY.name, "fp32") == artefact
+    assert load(ENTRY.name, "fp32") == artefact
     assert artefact.files == {"graph/model.onnx": hash_file(artefact.folder / "graph/model.onnx")}
     assert not leftovers()
 
 
 def test_real_weights_are_named_and_not_replaced_by_random_ones(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    untrained: Checkpoint, tmp_path: Path
 ) -> None:
-    make_untrained(ENTRY)
     (given := tmp_path / "download").write_bytes(b"real")
     right = ENTRY.model_copy(update={"sha256": {ENTRY.files[0]: hash_file(given)}})
     import_file(right, given)
@@ -108,47 +116,42 @@ def test_pulled_weights_are_named_by_hub_and_commit() -> None:
     assert record.source == "acme/x@c0ffee"
 
 
-def test_an_export_beyond_tolerance_is_refused_with_figures(recipe: FakeRecipe) -> None:
-    make_untrained(ENTRY)
-    recipe.difference = 0.00123
-    with pytest.raises(ConfigError, match=r"is 0\.00123 from its source on 2 images.* 0\.0001"):
-        export(ENTRY, "fp32")
-    assert load_artefact(ENTRY.name, "fp32") is None
-    assert not leftovers()
-
-
-def test_an_export_that_overflows_is_refused(recipe: FakeRecipe) -> None:
-    make_untrained(ENTRY)
-    recipe.difference = float("nan")
-    with pytest.raises(ConfigError, match="the comparison with the source gave no number"):
+@pytest.mark.parametrize(
+    ("difference", "told"),
+    [
+        (0.00123, r"is 0\.00123 from its source on 2 images.* 0\.0001"),
+        (float("nan"), "the comparison with the source gave no number"),
+    ],
+)
+def test_an_export_beyond_tolerance_is_refused_with_figures(
+    recipe: FakeRecipe, untrained: Checkpoint, difference: float, told: str
+) -> None:
+    recipe.difference = difference
+    with pytest.raises(ConfigError, match=told):
         export(ENTRY, "bf16")
-    assert load_artefact(ENTRY.name, "bf16") is None
+    assert load(ENTRY.name, "bf16") is None
+    assert not leftovers()
 
 
 @pytest.mark.parametrize("wrong", [{"difference": 1.0}, {"fails": True}])
 def test_a_failed_export_leaves_the_earlier_one_whole(
-    recipe: FakeRecipe, wrong: dict[str, object]
+    recipe: FakeRecipe, artefact: Artefact, wrong: dict[str, object]
 ) -> None:
-    make_untrained(ENTRY)
-    before = export(ENTRY, "fp32")
     vars(recipe).update(wrong)
     with pytest.raises(ConfigError):
         export(ENTRY, "fp32")
-    assert load_artefact(ENTRY.name, "fp32") == before
-    before.verify()
+    assert load(ENTRY.name, "fp32") == artefact
+    artefact.verify()
     assert not leftovers()
 
 
-def test_an_export_replaces_the_earlier_one(recipe: FakeRecipe) -> None:
-    make_untrained(ENTRY)
-    export(ENTRY, "fp32")
+def test_an_export_replaces_the_earlier_one(recipe: FakeRecipe, artefact: Artefact) -> None:
     recipe.says = [1.0]
     assert export(ENTRY, "fp32").fingerprint == [1.0]
     assert not leftovers()
 
 
-def test_what_a_killed_export_left_is_not_used() -> None:
-    make_untrained(ENTRY)
+def test_what_a_killed_export_left_is_not_used(untrained: Checkpoint) -> None:
     half = models_dir() / ENTRY.name / "fp32.partial"
     half.mkdir()
     (half / "junk").touch()
@@ -158,19 +161,16 @@ def test_what_a_killed_export_left_is_not_used() -> None:
 def test_an_export_needs_a_checkpoint_a_precision_and_unchanged_weights(
     recipe: FakeRecipe,
 ) -> None:
-    with pytest.raises(
-        ConfigError, match="no checkpoint here; run: editjudge models pull lpips-vgg --from"
-    ):
-        export(ENTRY, "fp32")
+    def refused(precision: Precision, told: str) -> None:
+        with pytest.raises(ConfigError, match=told):
+            export(ENTRY, precision)
+
+    refused("fp32", "no checkpoint here; run: editjudge models pull lpips-vgg --from")
     make_untrained(ENTRY)
     recipe.precisions = ("fp32",)
-    with pytest.raises(ConfigError, match="cannot be exported as bf16; it can as fp32"):
-        export(ENTRY, "bf16")
+    refused("bf16", "cannot be exported as bf16; it can as fp32")
     (checkpoint_dir(ENTRY.name) / "weights.bin").write_bytes(b"changed")
-    with pytest.raises(
-        ConfigError, match=r"weights\.bin was changed; .*models pull lpips-vgg --untrained"
-    ):
-        export(ENTRY, "fp32")
+    refused("fp32", r"weights\.bin was changed; .*models pull lpips-vgg --untrained")
 
 
 def test_what_is_installed_is_verified() -> None:
@@ -186,9 +186,8 @@ def test_what_is_installed_is_verified() -> None:
     ]
 
 
-def test_changed_files_are_found(recipe: FakeRecipe) -> None:
-    make_untrained(ENTRY)
-    model = export(ENTRY, "fp32").folder / "graph" / "model.onnx"
+def test_changed_files_are_found(artefact: Artefact) -> None:
+    model = artefact.folder / "graph" / "model.onnx"
     good = model.read_bytes()
     model.write_bytes(good + b"!")
     with pytest.raises(ConfigError, match=r"model\.onnx was changed"):
@@ -199,9 +198,9 @@ def test_changed_files_are_found(recipe: FakeRecipe) -> None:
 
 
 @pytest.mark.parametrize("says", [[0.502, -0.25], [0.5], [float("nan"), -0.25]])
-def test_a_model_that_says_something_else_is_found(recipe: FakeRecipe, says: list[float]) -> None:
-    make_untrained(ENTRY)
-    export(ENTRY, "fp32")
+def test_a_model_that_says_something_else_is_found(
+    recipe: FakeRecipe, artefact: Artefact, says: list[float]
+) -> None:
     recipe.says = [0.5005, -0.25]
     assert "fingerprint same" in verify(ENTRY)[1]
     recipe.says = says
@@ -209,15 +208,14 @@ def test_a_model_that_says_something_else_is_found(recipe: FakeRecipe, says: lis
         verify(ENTRY)
 
 
-def test_without_torch_only_digests_are_verified(monkeypatch: pytest.MonkeyPatch) -> None:
-    make_untrained(ENTRY)
-    export(ENTRY, "fp32")
+def test_without_torch_only_digests_are_verified(
+    artefact: Artefact, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(manifests, "find_spec", lambda name: None)
     assert "fingerprint not computed" in verify(ENTRY)[1]
 
 
-def test_a_record_that_cannot_be_read() -> None:
-    make_untrained(ENTRY)
+def test_a_record_that_cannot_be_read(untrained: Checkpoint) -> None:
     (checkpoint_dir(ENTRY.name) / "untrained.json").write_text("{}")
     with pytest.raises(ConfigError, match=r"untrained\.json: entry: is missing; remove"):
         load_checkpoint(ENTRY.name)
