@@ -21,6 +21,23 @@ from editjudge_services.front.values import TokenAuthentication
 CLAIMS = {"issuer": "editjudge", "audience": "judges"}
 
 
+@pytest.fixture
+def keys(tmp_path: Path) -> TeamKeys:
+    return TeamKeys(tmp_path)
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    """One with a certificate of its server."""
+    authority = Authority(tmp_path)
+    authority.renew_certificate(("localhost",))
+    return authority
+
+
+def issue(keys: TeamKeys, team: str = "vision", days: float = 1) -> str:
+    return keys.issue_token(team, days, "batch", **CLAIMS)
+
+
 def read(keys: TeamKeys, token: str) -> dict[str, Any]:
     """What a token says, if one of the public keys has signed it."""
     public = jwt.PyJWKSet.from_json(keys.public.read_text())
@@ -28,27 +45,24 @@ def read(keys: TeamKeys, token: str) -> dict[str, Any]:
     return dict(jwt.decode(token, key, [ALGORITHM], **CLAIMS))
 
 
-def test_a_token_names_its_team_and_class_and_ends(tmp_path: Path) -> None:
-    keys = TeamKeys(tmp_path)
-    said = read(keys, keys.issue_token("vision", 30, "batch", **CLAIMS))
+def test_a_token_names_its_team_and_class_and_ends(keys: TeamKeys) -> None:
+    said = read(keys, issue(keys, days=30))
     assert (said["team"], said["class"], said["sub"]) == ("vision", "batch", "vision")
     ends = datetime.fromtimestamp(said["exp"], UTC) - datetime.now(UTC)
     assert timedelta(days=29) < ends <= timedelta(days=30)
 
 
-def test_a_new_key_ends_no_token_and_a_revocation_all_of_the_team(tmp_path: Path) -> None:
-    keys = TeamKeys(tmp_path)
-    other = keys.issue_token("audio", 1, "batch", **CLAIMS)
-    first = keys.issue_token("vision", 1, "batch", **CLAIMS)
+def test_a_new_key_ends_no_token_and_a_revocation_all_of_the_team(keys: TeamKeys) -> None:
+    other, first = issue(keys, "audio"), issue(keys)
     keys.rotate("vision")
-    second = keys.issue_token("vision", 1, "batch", **CLAIMS)
+    second = issue(keys)
     assert read(keys, first)["team"] == read(keys, second)["team"] == "vision"
     assert keys.revoke("vision") == 2
     for ended in (first, second):
         with pytest.raises(KeyError):
             read(keys, ended)
     assert read(keys, other)["team"] == "audio"
-    third = keys.issue_token("vision", 1, "batch", **CLAIMS)
+    third = issue(keys)
     assert read(keys, third)["team"] == "vision"
     named = [jwt.get_unverified_header(token)["kid"] for token in (first, second, third)]
     assert len(set(named)) == 3
@@ -59,7 +73,7 @@ def test_keys_that_change_at_the_same_time_are_published_as_they_are(tmp_path: P
         TeamKeys(tmp_path).revoke("vision")
 
     def made(team: str) -> str:
-        return TeamKeys(tmp_path).issue_token(team, 1, "batch", **CLAIMS)
+        return issue(TeamKeys(tmp_path), team)
 
     keys = TeamKeys(tmp_path)
     for number in range(30):
@@ -75,12 +89,13 @@ def test_keys_that_change_at_the_same_time_are_published_as_they_are(tmp_path: P
     assert not [*tmp_path.rglob("*.partial")]
 
 
-def test_the_file_of_public_keys_has_no_private_one_and_is_never_empty(tmp_path: Path) -> None:
-    keys = TeamKeys(tmp_path)
+def test_the_file_of_public_keys_has_no_private_one_and_is_never_empty(
+    keys: TeamKeys, tmp_path: Path
+) -> None:
     keys.publish()
     (nobody,) = json.loads(keys.public.read_text())["keys"]
     assert nobody["kid"] == "nobody"
-    keys.issue_token("vision", 1, "batch", **CLAIMS)
+    issue(keys)
     (public,) = json.loads(keys.public.read_text())["keys"]
     assert "d" not in public
     assert public["kid"] == "vision@1"
@@ -89,20 +104,19 @@ def test_the_file_of_public_keys_has_no_private_one_and_is_never_empty(tmp_path:
 
 
 @pytest.mark.parametrize("team", ["", "a b", "-a", "a/../b", "a*", "ü", "a" * 64, "a@1", "a\nb"])
-def test_a_team_is_called_so_that_it_can_stand_in_a_header(tmp_path: Path, team: str) -> None:
+def test_a_team_is_called_so_that_it_can_stand_in_a_header(keys: TeamKeys, team: str) -> None:
     with pytest.raises(ConfigError, match="no team can be called"):
-        TeamKeys(tmp_path).issue_token(team, 1, "batch", **CLAIMS)
+        issue(keys, team)
 
 
 @pytest.mark.parametrize("days", [0, -1, 401, float("nan"), float("inf")])
-def test_a_token_ends_within_a_year_or_so(tmp_path: Path, days: float) -> None:
+def test_a_token_ends_within_a_year_or_so(keys: TeamKeys, days: float) -> None:
     with pytest.raises(ConfigError, match="days"):
-        TeamKeys(tmp_path).issue_token("vision", days, "batch", **CLAIMS)
+        issue(keys, days=days)
 
 
-def test_who_has_no_key_is_told_who_has(tmp_path: Path) -> None:
-    keys = TeamKeys(tmp_path)
-    keys.issue_token("vision", 1, "batch", **CLAIMS)
+def test_who_has_no_key_is_told_who_has(keys: TeamKeys) -> None:
+    issue(keys)
     for act in (keys.rotate, keys.revoke):
         with pytest.raises(ConfigError, match="teams that have: vision"):
             act("visoin")
@@ -138,9 +152,7 @@ def test_a_door_starts_with_a_certificate_for_a_year_at_least(
         assert (authority.server.read_bytes() != before) == is_new
 
 
-def test_a_certificate_of_another_authority_is_made_anew(tmp_path: Path) -> None:
-    authority = Authority(tmp_path)
-    authority.renew_certificate(("localhost",))
+def test_a_certificate_of_another_authority_is_made_anew(authority: Authority) -> None:
     first = authority.server.read_bytes()
     authority.certificate.unlink()
     authority.renew_certificate(("localhost",))
@@ -148,9 +160,9 @@ def test_a_certificate_of_another_authority_is_made_anew(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("damaged", ["garbage", "no names", "another key", "no key"])
-def test_a_certificate_that_is_damaged_is_made_anew(tmp_path: Path, damaged: str) -> None:
-    authority = Authority(tmp_path)
-    authority.renew_certificate(("localhost",))
+def test_a_certificate_that_is_damaged_is_made_anew(
+    authority: Authority, tmp_path: Path, damaged: str
+) -> None:
     nameless, other = authority.issue_client_certificate("vision", 90, tmp_path)
     if damaged == "garbage":
         authority.server.write_text("junk")
@@ -166,16 +178,15 @@ def test_a_certificate_that_is_damaged_is_made_anew(tmp_path: Path, damaged: str
     assert served.extensions.get_extension_for_class(x509.SubjectAlternativeName)
 
 
-def test_a_file_that_is_no_key_is_named(tmp_path: Path) -> None:
-    keys = TeamKeys(tmp_path)
-    keys.issue_token("vision", 1, "batch", **CLAIMS)
+def test_a_file_that_is_no_key_is_named(
+    keys: TeamKeys, authority: Authority, tmp_path: Path
+) -> None:
+    issue(keys)
     (tmp_path / "teams" / "a@x.pem").write_text("junk")  # no key of ours is called so
-    keys.issue_token("audio", 1, "batch", **CLAIMS)
+    issue(keys, "audio")
     (tmp_path / "teams" / "b@1.pem").write_text("junk")
     with pytest.raises(ConfigError, match="b@1.pem: this is no key of ours"):
         keys.publish()
-    authority = Authority(tmp_path)
-    authority.renew_certificate(("localhost",))
     authority.certificate.write_text("junk")
     with pytest.raises(ConfigError, match="ca.pem: this is not a certificate"):
         authority.renew_certificate(("localhost",))

@@ -46,6 +46,9 @@ WHOLE: Mapping[str, Any] = {
 }
 
 
+A, CLIP = {"addresses": ["a:1"]}, {"models": ["clip"]}
+
+
 def whole(**more: Any) -> FrontValues:
     return FrontValues.model_validate({**WHOLE, **more})
 
@@ -71,22 +74,11 @@ def routes(config: Mapping[str, Any]) -> list[Any]:
         ({"lisen": "a:1"}, "lisen: no such field; did you mean listen?"),
         ({"limits": {"request_bytes": 0}}, "limits.request_bytes"),
         ({"rates": {"no team!": {}}}, "rates"),
-        ({"triton": {"a": {"addresses": ["a:1"], "models": ["b c"]}}}, "triton.a.models.0"),
-        ({"judges": {"a/b": {"addresses": ["a:1"]}}}, "judges"),
+        ({"triton": {"a": A | {"models": ["b c"]}}}, "triton.a.models.0"),
+        ({"judges": {"a/b": A}}, "judges"),
         ({"triton": {"a": {"addresses": []}}}, "triton.a.addresses"),
-        (
-            {"triton": {"a": {"addresses": ["a:1"]}, "b": {"addresses": ["b:1"]}}},
-            "only one of a, b can serve what no others do",
-        ),
-        (
-            {
-                "triton": {
-                    "a": {"addresses": ["a:1"], "models": ["clip"]},
-                    "b": {"addresses": ["b:1"], "models": ["clip"]},
-                }
-            },
-            "clip: served by two groups",
-        ),
+        ({"triton": {"a": A, "b": A}}, "only one of a, b can serve what no others do"),
+        ({"triton": {"a": A | CLIP, "b": A | CLIP}}, "clip: served by two groups"),
         ({"triton": {}, "judges": {}, "gateway": None}, "nothing to stand in front of"),
         ({"gateway": None, "token_limits": {"service": "a:1"}}, "`gateway` is missing"),
         ({"limits": {"heap_bytes": 1}}, "limits.heap_bytes"),
@@ -106,12 +98,7 @@ def test_what_cannot_be_used_is_named(changed: Mapping[str, Any], told: str) -> 
 
 @pytest.mark.parametrize(
     ("text", "told"),
-    [
-        ("[1]", "no values"),
-        ("a: [", "not YAML"),
-        ("", "no values"),
-        ("[" * 100_000, "not YAML"),
-    ],
+    [("[1]", "no values"), ("a: [", "not YAML"), ("", "no values"), ("[" * 100_000, "not YAML")],
 )
 def test_a_file_of_values_is_yaml(tmp_path: Path, text: str, told: str) -> None:
     file = tmp_path / "values.yaml"
@@ -125,15 +112,8 @@ def test_a_file_of_values_is_yaml(tmp_path: Path, text: str, told: str) -> None:
 def test_every_group_of_servers_has_a_cluster_for_each_class(tmp_path: Path) -> None:
     config = filled(tmp_path, limits={"interactive": 100, "batch": 7})
     clusters = {c["name"]: c for c in config["static_resources"]["clusters"]}
-    groups = (
-        "triton.small",
-        "triton.segmentation",
-        "judge.judge",
-        "judge.second",
-        "gateway",
-    )
     most = {"interactive": 100, "batch": 7}
-    for group in groups:
+    for group in ("triton.small", "triton.segmentation", "judge.judge", "judge.second", "gateway"):
         for of in CALL_CLASSES:
             (threshold,) = clusters[f"{group}.{of}"]["circuit_breakers"]["thresholds"]
             assert threshold["max_requests"] == most[of]
@@ -246,13 +226,8 @@ def test_a_stream_ends_though_nobody_ends_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("host", ["::1", "::", "0.0.0.0", "yes", "1e3", "null"])  # noqa: S104
 def test_whatever_a_host_is_called_the_file_is_yaml(tmp_path: Path, host: str) -> None:
     at = f"[{host}]:8443" if ":" in host else f"{host}:8443"
-    values = whole(
-        listen=at,
-        metrics=at,
-        otlp=at,
-        tokens={"keys": f"https://{at}/k"},
-        gateway={"addresses": [at]},
-    )
+    behind = {"tokens": {"keys": f"https://{at}/k"}, "gateway": {"addresses": [at]}}
+    values = whole(listen=at, metrics=at, otlp=at, **behind)
     render(values, tmp_path)
     config = yaml.safe_load(render(values, tmp_path).read_text())["static_resources"]
     assert {each["address"]["socket_address"]["address"] for each in config["listeners"]} == {host}

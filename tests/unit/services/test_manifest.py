@@ -22,26 +22,14 @@ from editjudge_services.zoo.manifest import (
     profile_entries,
 )
 
-NAMES = {
-    "dinov2-small",
-    "dinov3-vitb16",
-    "clip-vit-base-patch32",
-    "lpips-vgg",
-    "lpips-alex",
-    "grounded-sam",
-    "grounded-sam-huge",
-    "grounding-dino-tiny",
-    "sam-vit-base",
-    "sam-vit-huge",
-    "sa2va-qwen3-vl-4b",
-    "got-ocr2",
-    "q-insight",
-    "artimuse",
-}
+VISION = ("dinov2-small", "dinov3-vitb16", "clip-vit-base-patch32", "lpips-vgg", "lpips-alex")
+GROUNDED = ("grounded-sam", "grounded-sam-huge", "grounding-dino-tiny")
+SAM = ("sam-vit-base", "sam-vit-huge", "sa2va-qwen3-vl-4b")
 
 
 def test_every_model_is_there() -> None:
-    assert set(load_manifest()) == NAMES
+    others = ("got-ocr2", "q-insight", "artimuse")
+    assert set(load_manifest()) == {*VISION, *GROUNDED, *SAM, *others}
 
 
 def test_no_revision_is_invented() -> None:
@@ -50,11 +38,9 @@ def test_no_revision_is_invented() -> None:
 
 
 def test_gated_and_restricted_models_are_marked() -> None:
-    assert [e.name for e in load_manifest().values() if e.gated] == ["dinov3-vitb16"]
-    assert [e.name for e in load_manifest().values() if e.restricted] == [
-        "dinov3-vitb16",
-        "artimuse",
-    ]
+    entries = load_manifest().values()
+    assert [e.name for e in entries if e.gated] == ["dinov3-vitb16"]
+    assert [e.name for e in entries if e.restricted] == ["dinov3-vitb16", "artimuse"]
 
 
 def test_no_model_of_the_lite_profile_needs_a_licence_or_an_account() -> None:
