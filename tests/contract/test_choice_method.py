@@ -10,10 +10,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from aiohttp import web
-from PIL import Image as Pil
 
 import editjudge
 from editjudge import RunSpec, RunView
@@ -25,6 +23,7 @@ from editjudge.storage.store import RunStore
 from ..fakes.openai import Fault, ScriptedOpenAi, problem, reply
 from ..patience import until
 from ..replies import count_replies
+from ..unit.benchmarks.kris.made import picture, released
 
 IN_WORDS = "kris.visual_consistency"
 EDITS = 3
@@ -66,22 +65,11 @@ class Probed(ScriptedOpenAi):
 
 @pytest.fixture
 def spec(tmp_path: Path) -> RunSpec:
-    rng = np.random.default_rng(5)
-    folders = tmp_path / "kris" / "count_change", tmp_path / "ours" / "count_change"
-    for folder in folders:
-        folder.mkdir(parents=True)
-        for number in range(1, EDITS + 1):
-            pixels = rng.integers(0, 256, (8, 8, 3), dtype=np.uint8)
-            Pil.fromarray(pixels).save(folder / f"{number}.png")
-    fields = {"gt_img": "", "ins_en": "make it red", "explain_en": ""}
-    records = {str(n): {"ori_img": f"{n}.png", **fields} for n in range(1, EDITS + 1)}
-    (folders[0] / "annotation.json").write_text(json.dumps(records))
-    return RunSpec(
-        benchmark="kris",
-        data=tmp_path / "kris",
-        outputs={"ours": tmp_path / "ours"},
-        dimensions=(IN_WORDS,),
-    )
+    data, folder = released(tmp_path / "kris", count_change=EDITS), tmp_path / "ours/count_change"
+    for number in range(1, EDITS + 1):
+        picture(folder / f"{number}.png", number)
+    outputs = {"ours": tmp_path / "ours"}
+    return RunSpec(benchmark="kris", data=data, outputs=outputs, dimensions=(IN_WORDS,))
 
 
 class Session:
@@ -91,13 +79,9 @@ class Session:
         self, spec: RunSpec, out: Path, url: str, *, concurrency: int = 32, **judge: Any
     ) -> None:
         self.events: list[RunEvent] = []
-        settings = Settings(
-            judges={"judge": JudgeEndpoint(url=url, **judge)},
-            concurrency=concurrency,
-            attempts=2,
-            retry_wait=0.001,
-            patience=0,
-        )
+        judges = {"judge": JudgeEndpoint(url=url, **judge)}
+        patient = {"attempts": 2, "retry_wait": 0.001, "patience": 0}
+        settings = Settings(judges=judges, concurrency=concurrency, **patient)
         self.task = asyncio.ensure_future(
             editjudge.run_async(spec, out=out, settings=settings, progress=self.events.append)
         )
@@ -133,10 +117,7 @@ def replies(out: Path) -> int:
 def verdicts(out: Path) -> Mapping[str, tuple[float | None, str]]:
     with RunView(out) as view:
         return {
-            one.item: (
-                one.verdict.value if isinstance(one.verdict, Score) else None,
-                one.signature,
-            )
+            one.item: (one.verdict.value if isinstance(one.verdict, Score) else None, one.signature)
             for one in view.verdicts()
         }
 
@@ -199,14 +180,11 @@ async def test_what_a_judge_says_only_later_is_in_the_run_too(
 ) -> None:
     """All that it judged counts: its first question failed, and the next was answered."""
     data = tmp_path / "items.jsonl"
-    line = {"instruction": "make it red", "source": "kris/count_change/1.png"}
+    line = {"instruction": "make it red", "source": "kris/count_change/1.jpg"}
     data.write_text("\n".join(json.dumps(line | {"id": f"{n}"}) for n in range(1, EDITS + 1)))
-    asked = RunSpec(
-        benchmark="core",
-        data=data,
-        outputs={"ours": tmp_path / "ours" / "count_change"},
-        dimensions=("core.instruction_following",),
-    )
+    outputs = {"ours": tmp_path / "ours" / "count_change"}
+    named = ("core.instruction_following",)
+    asked = RunSpec(benchmark="core", data=data, outputs=outputs, dimensions=named)
     server = FailsFirst()
     server.script = [None]
     session = await at_once(asked, tmp_path / "run", server)

@@ -26,67 +26,57 @@ from ..fakes.triton import ScriptedTriton, score
 KEY = "authorization"
 
 
-class LockedTriton(ScriptedTriton):
-    """Judges for those alone who send a header."""
+class GuardedTriton(ScriptedTriton):
+    """Judges for those alone who send a header; others get a status, if there is one."""
+
+    def __init__(self, refusal: grpc.StatusCode | None) -> None:
+        super().__init__(models=("quality_piqe",))
+        self.refusal = refusal
 
     async def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
-        if KEY not in dict(context.invocation_metadata()):
-            await context.abort(grpc.StatusCode.UNAUTHENTICATED, "no token")
+        if self.refusal is not None and KEY not in dict(context.invocation_metadata()):
+            await context.abort(self.refusal, "not for you")
         return await super().ModelInfer(request, context)
 
 
-class BusyTriton(ScriptedTriton):
-    """Has room for those alone who send a header."""
+class GuardedOpenAi(ScriptedOpenAi):
+    """Answers those alone who send a key; others get a status, in chats or wherever they ask."""
 
-    async def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
-        if KEY not in dict(context.invocation_metadata()):
-            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "no room")
-        return await super().ModelInfer(request, context)
-
-
-class LockedOpenAi(ScriptedOpenAi):
-    """Answers those alone who send a key."""
+    def __init__(self, refusal: int = 0, *, lists: bool = False) -> None:
+        super().__init__(reply("Yes"))
+        self.refusal, self.lists = refusal, lists
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
-        if KEY not in request.headers:
-            return failed_as(problem(401, "no key"))
+        if self.refusal and KEY not in request.headers:
+            return failed_as(problem(self.refusal, "no key"))
         return await super()._chat(request)
 
-
-class ClosedOpenAi(ScriptedOpenAi):
-    """Tells those alone who send a key what it serves."""
-
-    status = 401
-
     async def _models(self, request: web.Request) -> web.Response:
-        if KEY not in request.headers:
-            return failed_as(problem(self.status, "no key"))
+        if self.refusal and not self.lists and KEY not in request.headers:
+            return failed_as(problem(self.refusal, "no key"))
         return await super()._models(request)
 
 
-class BusyOpenAi(ClosedOpenAi):
-    """Has room for those alone who send a key."""
-
-    status = 503
-
-
 @pytest.mark.parametrize(
-    ("server", "headers", "access"),
+    ("refusal", "headers", "access"),
     [
-        (ScriptedTriton, {}, ""),
-        (ScriptedTriton, {KEY: "Bearer anything"}, KEY_NOT_REQUIRED),
-        (LockedTriton, {KEY: "Bearer right"}, KEY_REQUIRED),
-        (BusyTriton, {KEY: "Bearer right"}, "could not be tried: quality.piqe at grpc"),
+        (None, {}, ""),
+        (None, {KEY: "Bearer anything"}, KEY_NOT_REQUIRED),
+        (grpc.StatusCode.UNAUTHENTICATED, {KEY: "Bearer right"}, KEY_REQUIRED),
+        (
+            grpc.StatusCode.RESOURCE_EXHAUSTED,
+            {KEY: "Bearer right"},
+            "could not be tried: quality.piqe at grpc",
+        ),
     ],
 )
 async def test_what_is_not_known_and_what_lets_anybody_in_is_said(
-    server: type[ScriptedTriton], headers: dict[str, str], access: str
+    refusal: grpc.StatusCode | None, headers: dict[str, str], access: str
 ) -> None:
-    async with server(score(0.5), models=("quality_piqe",)).serving() as url:
+    async with GuardedTriton(refusal).serving() as url:
         endpoint = Endpoint(url=url, services=("quality.piqe",), headers=headers)
         (finding,) = await check_services(Settings(endpoints={"a": endpoint}))
-    assert not finding.problem
-    assert finding.answer == NO_KNOWN_ANSWER
+    assert (finding.problem, finding.answer) == ("", NO_KNOWN_ANSWER)
     assert access in finding.access
     assert bool(finding.access) == bool(access)
 
@@ -94,21 +84,18 @@ async def test_what_is_not_known_and_what_lets_anybody_in_is_said(
 @pytest.mark.parametrize(
     ("server", "key", "access"),
     [
-        (ScriptedOpenAi, False, ""),
-        (ScriptedOpenAi, True, KEY_NOT_REQUIRED),
-        (LockedOpenAi, True, KEY_REQUIRED),
-        (ClosedOpenAi, True, KEY_REQUIRED),
-        (BusyOpenAi, True, "could not be tried: generalist.judge at http"),
+        (GuardedOpenAi(), False, ""),
+        (GuardedOpenAi(), True, KEY_NOT_REQUIRED),
+        (GuardedOpenAi(401, lists=True), True, KEY_REQUIRED),
+        (GuardedOpenAi(401), True, KEY_REQUIRED),
+        (GuardedOpenAi(503), True, "could not be tried: generalist.judge at http"),
     ],
 )
 async def test_the_key_of_a_judge_is_checked_too(
-    server: type[ScriptedOpenAi],
-    key: bool,
-    access: str,
-    monkeypatch: pytest.MonkeyPatch,
+    server: ScriptedOpenAi, key: bool, access: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOME_KEY", "anything")
-    async with server(reply("Yes")).serving() as url:
+    async with server.serving() as url:
         secret = Secret(env="SOME_KEY") if key else None
         judge = JudgeEndpoint(url=url, api_key=secret, logprobs="never")
         (finding,) = await check_services(Settings(judges={"judge": judge}))
@@ -149,9 +136,8 @@ async def doctor_of(folder: Path, expected: object, *kinds: str) -> tuple[int, A
             f'[judges.judge]\nurl = "{url}"\nlogprobs = "never"\n'
         )
         flags = ["--config", str(config), "--expect", str(file), "--json"]
-        ran = await asyncio.to_thread(
-            CliRunner().invoke, root, ["doctor", *flags], standalone_mode=False
-        )
+        invoke = CliRunner().invoke
+        ran = await asyncio.to_thread(invoke, root, ["doctor", *flags], standalone_mode=False)
     assert ran.return_value is not None, ran.exception
     return ran.return_value, json.loads(ran.stdout)
 
@@ -197,15 +183,10 @@ async def test_a_service_that_nobody_expects_is_a_problem(tmp_path: Path) -> Non
 @pytest.fixture
 def lame(monkeypatch: pytest.MonkeyPatch) -> StackState:
     """A local stack that runs without one of its models; nothing answers there."""
-    state = StackState(
-        pid=1,
-        grpc="grpc://127.0.0.1:9",
-        http="http://127.0.0.1:9",
-        metrics="",
-        log=Path("triton.log"),
-        started=time.time(),
-        unloaded={"ocr_ppocr": "RuntimeError: weights are absent"},
-    )
+    at = {"grpc": "grpc://127.0.0.1:9", "http": "http://127.0.0.1:9", "metrics": ""}
+    unloaded = {"ocr_ppocr": "RuntimeError: weights are absent"}
+    log = Path("triton.log")
+    state = StackState(pid=1, log=log, started=time.time(), unloaded=unloaded, **at)
     monkeypatch.setattr(services, "running_stack", lambda: state)
     monkeypatch.setattr("editjudge.app.client.running_stack", lambda: state)
     return state

@@ -279,6 +279,9 @@ async def test_closing_ends_calls_in_flight(transport: str) -> None:
         await side.client.close()
         with pytest.raises((asyncio.CancelledError, ServiceError)):
             await task
+        if transport == "http":
+            with pytest.raises(Unreachable, match="closed"):
+                await side.ask()
     assert len(side.server.requests) == 1
 
 

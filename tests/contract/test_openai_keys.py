@@ -30,7 +30,6 @@ from editjudge.panel.prompt import Prompt, Text
 from editjudge.panel.transport import Completion, Sampling
 
 from ..fakes.openai import POLICY, RESET, Fault, ScriptedOpenAi, asking, problem, reply
-from ..patience import until
 
 ASKED = Prompt("", (Text("Good?"),))
 KEY = "sk-5ecretKey+/="
@@ -113,19 +112,6 @@ async def test_a_failed_look_up_is_made_again() -> None:
         server.models_answer = None
         await ask(transport)
     assert server.listed == 2
-
-
-async def test_closing_ends_calls_in_flight_and_later_ones() -> None:
-    server = ScriptedOpenAi(30.0)
-    async with asking(server) as transport:
-        task = asyncio.create_task(ask(transport))
-        await until(lambda: server.requests)
-        await transport.close()
-        with pytest.raises(Unreachable):
-            await task
-        with pytest.raises(Unreachable, match="closed"):
-            await ask(transport)
-    assert len(server.requests) == 1
 
 
 # Keys

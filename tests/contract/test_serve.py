@@ -249,11 +249,21 @@ async def test_what_there_is_never_room_for_is_refused_at_once(waits: bool) -> N
 # Ends
 
 
-async def test_a_caller_s_deadline_ends_the_calls_that_it_made() -> None:
+@pytest.mark.parametrize("how", ["by its deadline", "over gRPC", "over JSON"])
+async def test_who_goes_away_keeps_no_place_and_makes_no_further_calls(how: str) -> None:
     scripted = ScriptedOpenAi(60.0)
     async with scripted.serving() as url, serving(judged_by(url), drain=0.1) as served:
-        told = await refusal(served.stub.Score(asking(ASKED), timeout=2))
-        assert told.code is Code.DEADLINE_EXCEEDED
+        if how == "over JSON":
+            asked = asyncio.ensure_future(served.post(asking_json(ASKED)))
+        else:
+            timeout = 2 if how == "by its deadline" else None
+            call = served.stub.Score(asking(ASKED), timeout=timeout)
+            asked = asyncio.ensure_future(outcome_of(call))
+        await until(lambda: scripted.requests)
+        assert served.service.in_flight
+        if how == "by its deadline":
+            assert (await asked).code() is Code.DEADLINE_EXCEEDED
+        asked.cancel()
         await until(lambda: not served.service.in_flight and scripted.cancelled)
 
 
@@ -265,16 +275,6 @@ async def test_a_deadline_that_is_over_is_said(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(service, "score", slow)
         with pytest.raises(Ended, match="DEADLINE_EXCEEDED"):
             await JudgeServicer(service).Score(asking(), Context(0.01))
-
-
-async def test_who_goes_away_keeps_no_place() -> None:
-    scripted = ScriptedOpenAi(60.0)
-    async with scripted.serving() as url, serving(judged_by(url), drain=0.1) as served:
-        call = asyncio.ensure_future(served.post(asking_json(ASKED)))
-        await until(lambda: scripted.requests)
-        assert served.service.in_flight
-        call.cancel()
-        await until(lambda: not served.service.in_flight)
 
 
 @pytest.mark.parametrize("is_finished", [True, False])

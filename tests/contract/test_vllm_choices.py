@@ -12,19 +12,17 @@ from grpc import StatusCode
 
 from editjudge.base.errors import BadReply, LogprobsUnavailable, Rejection
 from editjudge.panel.calls import Usage
+from editjudge.panel.transport import Choice
 
+from ..fakes import vllm_grpc as fakes
 from ..fakes.grpc_server import Failure
-from ..fakes.vllm_grpc import (
-    LEVELS,
-    LOGITS,
-    PICTURE,
-    PROMPT,
-    SPLIT,
-    WORDS,
-    ScriptedVllmGrpc,
-    changed,
-    judge,
-)
+from ..fakes.vllm_grpc import LEVELS, LOGITS, PROMPT, ScriptedVllmGrpc, judge
+from .panels import YES_NO
+
+
+async def choose(server: ScriptedVllmGrpc, choices: tuple[str, ...] = YES_NO) -> Choice:
+    async with judge(server) as transport:
+        return await transport.choose(PROMPT, choices)
 
 
 def outside(server: ScriptedVllmGrpc, ids: list[int]) -> float:
@@ -32,13 +30,12 @@ def outside(server: ScriptedVllmGrpc, ids: list[int]) -> float:
     return float(1 - weights[ids].sum() / weights.sum())
 
 
-@pytest.mark.parametrize("words", [WORDS, SPLIT], ids=["whole", "split"])
+@pytest.mark.parametrize("words", [fakes.WORDS, fakes.SPLIT], ids=["whole", "split"])
 async def test_the_distribution_is_the_softmax_of_the_labels(words: tuple[str, ...]) -> None:
     server = ScriptedVllmGrpc(
         words=words, logits={k: v for k, v in LOGITS.items() if k in words}, floor=-2.0
     )
-    async with judge(server) as transport:
-        choice = await transport.choose(PROMPT, LEVELS)
+    choice = await choose(server, LEVELS)
     request = server.requests[-1]
     ids = list(request.sampling_params.logit_bias)
     by_choice: dict[str, list[float]] = {level: [] for level in LEVELS}
@@ -63,26 +60,21 @@ async def test_all_of_the_mass_outside_where_the_list_is_long_enough() -> None:
     server.logits[:] = np.linspace(-40, -20, server.size)
     for text, value in LOGITS.items():
         server.logits[server.tokenizer.token_to_id(text)] = value
-    async with judge(server) as transport:
-        found = (await transport.choose(PROMPT, ("Yes", "No"))).distribution
+    found = (await choose(server)).distribution
     ids = list(server.requests[-1].sampling_params.logit_bias)
     assert found.outside == pytest.approx(outside(server, ids), abs=1e-5)
     assert found.outside == pytest.approx(0.903, abs=0.001)
 
 
-EXTREMES = {
-    "labels that are hopeless": (-60.0, 30.0, 1.0),
-    "labels that are certain": (60.0, -20.0, 0.0),
-}
-
-
-@pytest.mark.parametrize("case", EXTREMES)
-async def test_extreme_masses(case: str) -> None:
-    inside, other, expected = EXTREMES[case]
+@pytest.mark.parametrize(
+    ("inside", "other", "expected"),
+    [(-60.0, 30.0, 1.0), (60.0, -20.0, 0.0)],
+    ids=["labels that are hopeless", "labels that are certain"],
+)
+async def test_extreme_masses(inside: float, other: float, expected: float) -> None:
     logits = {"Yes": inside, "No": inside - 1.0, "good": other, "a": -9.0, "b": -9.0}
     server = ScriptedVllmGrpc(logits=logits, floor=-80.0)
-    async with judge(server) as transport:
-        found = (await transport.choose(PROMPT, ("Yes", "No"))).distribution
+    found = (await choose(server)).distribution
     assert found.probabilities["Yes"] > 0.7
     assert found.outside == pytest.approx(expected, abs=1e-5)
 
@@ -105,15 +97,14 @@ async def test_a_sampled_token_that_is_no_label_takes_the_last_place_of_the_list
 
 async def test_what_a_choice_is_asked_with() -> None:
     server = ScriptedVllmGrpc(logits=LOGITS)
-    async with judge(server) as transport:
-        choice = await transport.choose(PROMPT, LEVELS)
+    choice = await choose(server, LEVELS)
     first, _, request = server.requests
     params = request.sampling_params
     assert (params.temperature, params.top_p, params.top_k, params.max_tokens) == (1, 1, 0, 1)
     assert (params.repetition_penalty, params.n, params.logprobs) == (1, 1, 128)
     assert set(params.logit_bias.values()) == {100}
     assert not request.stream
-    assert [item.url for item in request.media_refs.items] == [PICTURE.url]
+    assert [item.url for item in request.media_refs.items] == [fakes.PICTURE.url]
     assert server.shown(request) == (
         "<|im_start|>system\nYou judge.<|im_end|>\n<|im_start|>user\n"
         "Before:<|vision_start|><|image_pad|><|vision_end|>Good? x<|im_end|>\n"
@@ -129,7 +120,7 @@ async def test_what_a_choice_is_asked_with() -> None:
 async def test_the_mode_is_probed_once() -> None:
     server = ScriptedVllmGrpc(logits=LOGITS)
     async with judge(server) as transport:
-        await asyncio.gather(*(transport.choose(PROMPT, ("Yes", "No")) for _ in range(4)))
+        await asyncio.gather(*(transport.choose(PROMPT, YES_NO) for _ in range(4)))
     assert len(server.requests) == 2 + 4
 
 
@@ -140,7 +131,7 @@ async def test_servers_whose_probabilities_leave_out_the_bias(mode: str, certain
     async with judge(server) as transport:
         for _ in range(2):
             with pytest.raises(LogprobsUnavailable, match="--logprobs-mode processed_logprobs"):
-                await transport.choose(PROMPT, ("Yes", "No"))
+                await transport.choose(PROMPT, YES_NO)
     assert len(server.requests) == 2
 
 
@@ -148,38 +139,34 @@ async def test_a_probe_that_fails_is_made_again() -> None:
     refusal = Failure(StatusCode.INVALID_ARGUMENT, "not today")
     async with judge(ScriptedVllmGrpc(refusal, None)) as transport:
         with pytest.raises(Rejection):
-            await transport.choose(PROMPT, ("Yes", "No"))
-        await transport.choose(PROMPT, ("Yes", "No"))
+            await transport.choose(PROMPT, YES_NO)
+        await transport.choose(PROMPT, YES_NO)
 
 
 async def test_a_server_that_takes_no_bias() -> None:
     words = "min_p and logit_bias sampling parameters are not yet supported with speculative"
-    server = ScriptedVllmGrpc(Failure(StatusCode.INVALID_ARGUMENT, words))
-    async with judge(server) as transport:
-        with pytest.raises(LogprobsUnavailable, match="speculative"):
-            await transport.choose(PROMPT, ("Yes", "No"))
+    with pytest.raises(LogprobsUnavailable, match="speculative"):
+        await choose(ScriptedVllmGrpc(Failure(StatusCode.INVALID_ARGUMENT, words)))
 
 
 async def test_a_server_that_lists_fewer_tokens() -> None:
     server = ScriptedVllmGrpc(logits=LOGITS, most=20)
     async with judge(server) as transport:
-        await transport.choose(PROMPT, ("Yes", "No"))
-        await transport.choose(PROMPT, ("Yes", "No"))
+        await transport.choose(PROMPT, YES_NO)
+        await transport.choose(PROMPT, YES_NO)
     assert [r.sampling_params.logprobs for r in server.requests] == [128, 20, 20, 20, 20]
 
 
 @pytest.mark.parametrize("most", [0, 2, 5])
 async def test_a_server_that_lists_too_few_tokens(most: int) -> None:
     server = ScriptedVllmGrpc(logits=LOGITS, most=most)
-    async with judge(server) as transport:
-        with pytest.raises(LogprobsUnavailable, match=f"lists {most} tokens.*--max-logprobs 128"):
-            await transport.choose(PROMPT, LEVELS)
+    with pytest.raises(LogprobsUnavailable, match=f"lists {most} tokens.*--max-logprobs 128"):
+        await choose(server, LEVELS)
 
 
 async def test_a_choice_that_no_token_speaks_for() -> None:
-    async with judge(ScriptedVllmGrpc()) as transport:
-        with pytest.raises(LogprobsUnavailable, match="begins '10' only"):
-            await transport.choose(PROMPT, ("10", "11"))
+    with pytest.raises(LogprobsUnavailable, match="begins '10' only"):
+        await choose(ScriptedVllmGrpc(), ("10", "11"))
 
 
 NAN = float("nan")
@@ -206,7 +193,6 @@ async def test_replies_of_a_wrong_shape(case: str) -> None:
     def two(complete: Any) -> None:
         complete.output_ids.append(1)
 
-    change = two if "token_ids_" in fields else changed(**fields)
-    async with judge(ScriptedVllmGrpc(None, None, change, logits=LOGITS)) as transport:
-        with pytest.raises(BadReply, match=text):
-            await transport.choose(PROMPT, ("Yes", "No"))
+    change = two if "token_ids_" in fields else fakes.changed(**fields)
+    with pytest.raises(BadReply, match=text):
+        await choose(ScriptedVllmGrpc(None, None, change, logits=LOGITS))

@@ -14,7 +14,7 @@ from transformers import CLIPImageProcessorPil
 from editjudge.base.config import Endpoint, Settings
 from editjudge.base.images import load_image, load_mask
 from editjudge.base.item import Edit, Item
-from editjudge.base.verdict import NoScore, Score
+from editjudge.base.verdict import Score
 from editjudge.benchmarks.registry import load_benchmark
 from editjudge.engine.judge import judge
 from editjudge.panel import Panel
@@ -111,18 +111,3 @@ async def test_served_numbers_are_torchs(stack: TritonServer, protocol: str) -> 
                     assert abs(expected - due.distance(region, normalize=False)) > 1e-3
                 seen = "whole" if official and region == "background" else region
                 assert clip.value == pytest.approx(due.similarity(seen), abs=1e-5)
-
-
-async def test_empty_and_full_masks(stack: TritonServer) -> None:
-    dimensions = [
-        at_side(d) for d in load_benchmark("omni_iie").dimensions if d.id.endswith("ground")
-    ]
-    async with Panel(Settings(endpoints={"local": Endpoint(url=stack.url)})) as panel:
-        for full in (False, True):
-            usual = edits()[0]
-            mask = load_mask(np.full((90, 120), full))
-            item = Item("a", "x", usual.item.sources, mask=mask, target=usual.item.target)
-            outcomes = (await judge(Edit(item, "m", usual.image), dimensions, {}, panel)).outcomes
-            empty = "background" if full else "foreground"
-            for name, outcome in outcomes.items():
-                assert isinstance(outcome, NoScore if name.endswith(empty) else Score), outcome
