@@ -16,7 +16,7 @@ from editjudge.answers.scores import ScoreField, Scores
 from editjudge.base.errors import Abstention
 from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.item import Edit
-from editjudge.base.verdict import NoScore, Score
+from editjudge.base.verdict import Score
 from editjudge.benchmarks.registry import load_benchmark, load_dimensions
 from editjudge.engine.judge import judge as judge_edit
 from editjudge.panel.context import CallContext, CallLog
@@ -24,20 +24,15 @@ from editjudge.panel.prompt import Prompt
 from editjudge.prompts import Template
 from editjudge.prompts.custom_templates import load_custom_templates
 from editjudge.scorers import judge_scorer as module
+from editjudge.scorers import vqa
 from editjudge.scorers.judge_scorer import JudgeScorer
 from editjudge.scorers.rubric import Rubric
-from editjudge.scorers.vqa import (
-    FactCheck,
-    FiveLevel,
-    MultipleChoice,
-    QuestionList,
-    UnnormalisedYesNo,
-    YesNo,
-)
 
 from ...fakes.transport import PanelStandIn, ScriptedTransport, scripted_judge, seen
+from ...verdicts import abstains, why_not
 
 JUDGE = "generalist.judge"
+YES_NO, EQUATION_4 = vqa.YesNo(JUDGE, "t/yes"), vqa.UnnormalisedYesNo(JUDGE, "t/yes")
 QUESTIONS = [f"Is part {i} right?" for i in range(5)]
 
 
@@ -57,24 +52,22 @@ class Panel(PanelStandIn):
         return {JUDGE: self.scripted.identity}
 
 
+def template(name: str, user: str, *choices: str, contract: Any = None) -> Template:
+    return Template(f"t/{name}", "?", "s", "", user, choices, contract)
+
+
+RATED = (ScoreField("consistency", 1, 5), ScoreField("quality", 1, 5))
 TEMPLATES = {
     one.name: one
     for one in (
-        Template(
-            "t/rubric",
-            "?",
-            "s",
-            "",
-            "{edited}Rate.",
-            contract=Scores(fields=(ScoreField("consistency", 1, 5), ScoreField("quality", 1, 5))),
-        ),
-        Template("t/option", "?", "s", "", "{edited}{question} {options}", choices=("a", "b")),
-        Template("t/fact", "?", "s", "", "{edited}{question} {answer}", ("True", "False")),
-        Template("t/list", "?", "s", "", "{edited}", contract=Questions(1, 2)),
-        Template("t/two", "?", "s", "", "{edited}", contract=QuestionAnswers(count_high=2)),
-        Template("t/pairs", "?", "s", "", "{instruction}", contract=QuestionAnswers()),
-        Template("t/other", "?", "s", "", "{edited}Other?", ("Yes", "No")),
-        Template("t/yes", "?", "s", "", "{sources}{edited}{instruction}?", ("Yes", "No")),
+        template("rubric", "{edited}Rate.", contract=Scores(RATED)),
+        template("option", "{edited}{question} {options}", "a", "b"),
+        template("fact", "{edited}{question} {answer}", "True", "False"),
+        template("list", "{edited}", contract=Questions(1, 2)),
+        template("two", "{edited}", contract=QuestionAnswers(count_high=2)),
+        template("pairs", "{instruction}", contract=QuestionAnswers()),
+        template("other", "{edited}Other?", "Yes", "No"),
+        template("yes", "{sources}{edited}{instruction}?", "Yes", "No"),
     )
 }
 
@@ -82,9 +75,7 @@ TEMPLATES = {
 @pytest.fixture(autouse=True)
 def _templates(monkeypatch: pytest.MonkeyPatch) -> None:
     real = module.get_template
-    monkeypatch.setattr(
-        module, "get_template", lambda name: TEMPLATES[name] if name in TEMPLATES else real(name)
-    )
+    monkeypatch.setattr(module, "get_template", lambda name: TEMPLATES.get(name) or real(name))
 
 
 @pytest.fixture
@@ -92,27 +83,31 @@ def edit(photo: np.ndarray) -> Edit:
     return Edit.load(source=photo, edited=255 - photo, instruction="make it red")
 
 
-def with_questions(photo: np.ndarray, *questions: Mapping[str, Any]) -> Edit:
-    made = Edit.load(source=photo, edited=255 - photo, instruction="make it red")
-    return replace(made, item=replace(made.item, questions=questions))
+def with_questions(edit: Edit, *questions: Mapping[str, Any]) -> Edit:
+    return replace(edit, item=replace(edit.item, questions=questions))
 
 
-async def score(scorer: Any, edit: Edit, panel: Panel) -> Mapping[str, Any]:
-    return await scorer.score(edit, panel, frozenset({"score"}))  # type: ignore[no-any-return]
+async def score(scorer: Any, edit: Edit, panel: Panel, field: str = "score") -> Mapping[str, Any]:
+    return await scorer.score(edit, panel, frozenset({field}))
+
+
+async def number(scorer: Any, edit: Edit, panel: Panel, field: str = "score") -> Any:
+    """The verdict that a scorer gives for one field."""
+    return (await score(scorer, edit, panel, field))[field]
 
 
 async def test_five_levels_weigh_their_probabilities(edit: Edit) -> None:
     spread = {"excellent": 0.4, "good": 0.3, "fair": 0.2, "poor": 0.05, "bad": 0.05}
     panel = Panel(spread)
-    got = await score(FiveLevel(JUDGE, "core/instruction_following"), edit, panel)
-    assert got["score"].value == pytest.approx(0.4 + 0.75 * 0.3 + 0.5 * 0.2 + 0.25 * 0.05)
-    assert len(got["score"].calls) == 1
+    got = await number(vqa.FiveLevel(JUDGE, "core/instruction_following"), edit, panel)
+    assert got.value == pytest.approx(0.4 + 0.75 * 0.3 + 0.5 * 0.2 + 0.25 * 0.05)
+    assert len(got.calls) == 1
     text = seen(panel.transport.asked[0])
     assert text.index("Source image") < text.index("Edited image") < text.index("make it red")
 
 
 async def test_a_task_may_have_a_prompt_of_its_own(edit: Edit) -> None:
-    scorer = YesNo(JUDGE, "t/yes", by_task=(("count", "t/other"), ("size", "t/other")))
+    scorer = vqa.YesNo(JUDGE, "t/yes", by_task=(("count", "t/other"), ("size", "t/other")))
     for task, expected in (("count", "Other?"), ("size", "Other?"), ("", "make it red?")):
         panel = Panel({"Yes": 1.0})
         asked = replace(edit, item=replace(edit.item, task=task))
@@ -122,12 +117,12 @@ async def test_a_task_may_have_a_prompt_of_its_own(edit: Edit) -> None:
         assert question.template.name == ("t/yes" if not task else "t/other")
     spec = scorer.spec()
     assert str(spec["by_task"]).startswith("count+size:t/other(own,sha256:")
-    assert "by_task" not in YesNo(JUDGE, "t/yes").spec()
+    assert "by_task" not in vqa.YesNo(JUDGE, "t/yes").spec()
 
 
 async def test_yes_no_is_the_share_of_yes(edit: Edit) -> None:
-    got = await score(YesNo(JUDGE, "t/yes"), edit, Panel({"Yes": 0.6, "No": 0.2}))
-    assert got["score"].value == pytest.approx(0.75)
+    got = await number(YES_NO, edit, Panel({"Yes": 0.6, "No": 0.2}))
+    assert got.value == pytest.approx(0.75)
 
 
 @pytest.mark.parametrize("yes", [0.0, 0.1, 0.45, 0.5])
@@ -137,27 +132,26 @@ async def test_equation_4_is_the_probability_of_yes_itself(
 ) -> None:
     """What fell outside lowers P(Yes); over Yes and No alone it does not count."""
     spread = {"Yes": yes, "No": no}
-    settings = {"max_outside": 1.0}
-    raw = await score(UnnormalisedYesNo(JUDGE, "t/yes"), edit, Panel(spread, **settings))
-    normalised = await score(YesNo(JUDGE, "t/yes"), edit, Panel(spread, **settings))
-    assert raw["score"].value == pytest.approx(yes)
-    assert normalised["score"].value == pytest.approx(yes / (yes + no))
-    assert raw["score"].value <= normalised["score"].value + 1e-12
-    assert raw["score"].calls == normalised["score"].calls, "the same reply, read in two ways"
-    assert UnnormalisedYesNo.name != YesNo.name, "two signatures"
+    raw = await number(EQUATION_4, edit, Panel(spread, max_outside=1.0))
+    normalised = await number(YES_NO, edit, Panel(spread, max_outside=1.0))
+    assert raw.value == pytest.approx(yes)
+    assert normalised.value == pytest.approx(yes / (yes + no))
+    assert raw.value <= normalised.value + 1e-12
+    assert raw.calls == normalised.calls, "the same reply, read in two ways"
+    assert vqa.UnnormalisedYesNo.name != vqa.YesNo.name, "two signatures"
 
 
 async def test_too_much_outside_leaves_no_score_unnormalised_either(edit: Edit) -> None:
     with pytest.raises(Abstention, match="60% of the probability"):
-        await score(UnnormalisedYesNo(JUDGE, "t/yes"), edit, Panel({"Yes": 0.3, "No": 0.1}))
+        await score(EQUATION_4, edit, Panel({"Yes": 0.3, "No": 0.1}))
 
 
 async def test_a_sampled_share_is_of_all_replies(edit: Edit) -> None:
     """A reply that is neither leaves no score, so nothing is outside of what has one."""
     settings = {"logprobs": "never", "samples": 4, "temperature": 1.0}
-    for scorer in (YesNo(JUDGE, "t/yes"), UnnormalisedYesNo(JUDGE, "t/yes")):
+    for scorer in (YES_NO, EQUATION_4):
         panel = Panel("Yes", "No", "No", "Yes", **settings)
-        assert (await score(scorer, edit, panel))["score"].value == 0.5
+        assert (await number(scorer, edit, panel)).value == 0.5
         with pytest.raises(Abstention):
             await score(scorer, edit, Panel("Yes", "Perhaps", **settings))
 
@@ -179,16 +173,16 @@ def by_question(answers: Mapping[str, float], generated: str) -> Any:
     return reply
 
 
-QUESTION_LIST = QuestionList(JUDGE, "core/physical_plausibility_questions", "core/question")
+QUESTION_LIST = vqa.QuestionList(JUDGE, "core/physical_plausibility_questions", "core/question")
 
 
 async def test_the_share_of_questions_answered_yes(edit: Edit) -> None:
     answers = dict(zip(QUESTIONS, (0.9, 0.51, 0.5, 0.2, 0.99), strict=True))
     panel = Panel(by_question(answers, listed(QUESTIONS)))
-    got = await score(QUESTION_LIST, edit, panel)
-    assert got["score"].value == pytest.approx(3 / 5)
-    assert [one["question"] for one in got["score"].evidence["questions"]] == QUESTIONS
-    assert len(got["score"].calls) == 6
+    got = await number(QUESTION_LIST, edit, panel)
+    assert got.value == pytest.approx(3 / 5)
+    assert [one["question"] for one in got.evidence["questions"]] == QUESTIONS
+    assert len(got.calls) == 6
 
 
 async def test_generated_questions_are_shared_by_all_models(edit: Edit, photo: Any) -> None:
@@ -203,9 +197,8 @@ async def test_generated_questions_are_shared_by_all_models(edit: Edit, photo: A
 
 async def test_too_few_questions_are_no_score(edit: Edit) -> None:
     panel = Panel(by_question({}, listed(QUESTIONS[:4])))
-    with pytest.raises(Abstention) as caught:
+    with abstains("unparsable"):
         await score(QUESTION_LIST, edit, panel)
-    assert caught.value.kind == "unparsable"
     assert len(panel.transport.asked) == 2, "one retry"
 
 
@@ -235,34 +228,30 @@ COLOUR = {"question": "What colour?", "options": ["Red", "Blue"], "answer": "Red
     ("reply", "exact", "value"),
     [("Red", False, 1), ("red.", False, 1), ('"Blue"', False, 0), ("Red", True, 1)],
 )
-async def test_multiple_choice(photo: Any, reply: str, exact: bool, value: float) -> None:
-    scorer = MultipleChoice(JUDGE, "t/option", exact)
-    got = await score(scorer, with_questions(photo, COLOUR), Panel(reply))
-    assert got["correct"].value == value
-    assert got["correct"].evidence["answers"][0]["due"] == "Red"
+async def test_multiple_choice(edit: Edit, reply: str, exact: bool, value: float) -> None:
+    scorer = vqa.MultipleChoice(JUDGE, "t/option", exact)
+    got = await number(scorer, with_questions(edit, COLOUR), Panel(reply), "correct")
+    assert (got.value, got.evidence["answers"][0]["due"]) == (value, "Red")
 
 
-async def test_a_reply_that_is_no_option(photo: Any) -> None:
-    edit = with_questions(photo, COLOUR)
-    with pytest.raises(Abstention) as caught:
-        await score(MultipleChoice(JUDGE, "t/option"), edit, Panel("Green"))
-    assert caught.value.kind == "unparsable"
+async def test_a_reply_that_is_no_option(edit: Edit) -> None:
+    with abstains("unparsable"):
+        scorer = vqa.MultipleChoice(JUDGE, "t/option")
+        await score(scorer, with_questions(edit, COLOUR), Panel("Green"))
 
 
+FACT_CHECK = vqa.FactCheck(JUDGE, "t/fact", "t/pairs")
 FACTS = [{"question": f"Fact {i}?", "answer": "yes"} for i in range(3)]
 
 
 @pytest.mark.parametrize(("true", "value"), [((0.9, 0.8, 0.7), 1.0), ((0.9, 0.4, 0.9), 0.0)])
-async def test_one_strike(photo: Any, true: tuple[float, ...], value: float) -> None:
+async def test_one_strike(edit: Edit, true: tuple[float, ...], value: float) -> None:
     def reply(prompt: Prompt) -> Any:
         index = next(i for i in range(3) if f"Fact {i}?" in seen(prompt))
         return {"True": true[index], "False": 1 - true[index]}
 
-    got = await score(
-        FactCheck(JUDGE, "t/fact", "t/pairs"), with_questions(photo, *FACTS), Panel(reply)
-    )
-    assert got["correct"].value == value
-    assert got["correct"].evidence["generated"] is False
+    got = await number(FACT_CHECK, with_questions(edit, *FACTS), Panel(reply), "correct")
+    assert (got.value, got.evidence["generated"]) == (value, False)
 
 
 async def test_facts_are_generated_where_the_item_has_none(edit: Edit) -> None:
@@ -271,9 +260,8 @@ async def test_facts_are_generated_where_the_item_has_none(edit: Edit) -> None:
     def reply(prompt: Prompt) -> Any:
         return {"True": 0.9, "False": 0.1} if "Is it red?" in seen(prompt) else pairs
 
-    got = await score(FactCheck(JUDGE, "t/fact", "t/pairs"), edit, Panel(reply))
-    assert got["correct"].value == 1
-    assert got["correct"].evidence["generated"] is True
+    got = await number(FACT_CHECK, edit, Panel(reply), "correct")
+    assert (got.value, got.evidence["generated"]) == (1, True)
 
 
 def sampling(prompt: Prompt) -> Any:
@@ -296,10 +284,10 @@ def sampling(prompt: Prompt) -> Any:
 @pytest.mark.parametrize(
     ("scorer", "value", "calls"),
     [
-        (FiveLevel(JUDGE, "core/instruction_following"), 0.75, {1: 1, 2: 2}),
-        (YesNo(JUDGE, "t/yes"), 0.0, {1: 1, 2: 2}),
+        (vqa.FiveLevel(JUDGE, "core/instruction_following"), 0.75, {1: 1, 2: 2}),
+        (YES_NO, 0.0, {1: 1, 2: 2}),
         (QUESTION_LIST, 1.0, {1: 6, 2: 11}),
-        (FactCheck(JUDGE, "t/fact", "t/pairs"), 1.0, {1: 2, 2: 3}),
+        (FACT_CHECK, 1.0, {1: 2, 2: 3}),
         (Rubric(JUDGE, "t/rubric"), 4.0, {1: 1, 2: 2}),
     ],
 )
@@ -311,23 +299,27 @@ async def test_a_judge_without_probabilities(
     notes = CallLog()
     panel.context = CallContext(logs=(notes,))
     got = await score(scorer, edit, panel)
-    taken = notes.usage
     verdict = got.get("score") or got.get("correct") or got["consistency"]
     assert verdict.value == value
     made = len(panel.transport.asked)
     greedy = isinstance(scorer, Rubric) and "temperature" not in settings
     assert made == calls[1 if greedy else settings.get("samples", 1)]
-    assert (taken["calls"], taken["prompt_tokens"]) == (made, 100 * made)
+    assert (notes.usage["calls"], notes.usage["prompt_tokens"]) == (made, 100 * made)
     assert len(set(verdict.calls)) == len(verdict.calls) == made
     # Seven questions or three pairs at most, where five and one were written.
-    unwritten = {QuestionList: 2, FactCheck: 2}.get(type(scorer), 0) * settings.get("samples", 1)
+    unwritten = {vqa.QuestionList: 2, vqa.FactCheck: 2}.get(type(scorer), 0) * settings.get(
+        "samples", 1
+    )
     endpoint = panel.scripted.endpoint
     foreseen = sum(question.max_calls(endpoint) for question in scorer.questions(edit.item))
     assert foreseen == made + unwritten
 
 
 def test_counts_of_questions_come_from_the_contract(edit: Edit) -> None:
-    for scorer in (QuestionList(JUDGE, "t/list", "t/yes"), FactCheck(JUDGE, "t/fact", "t/two")):
+    for scorer in (
+        vqa.QuestionList(JUDGE, "t/list", "t/yes"),
+        vqa.FactCheck(JUDGE, "t/fact", "t/two"),
+    ):
         assert [question.count for question in scorer.questions(edit.item)] == [1, 2]
         assert scorer.calls(edit.item, frozenset()) == {JUDGE: 3}
 
@@ -335,8 +327,8 @@ def test_counts_of_questions_come_from_the_contract(edit: Edit) -> None:
 @pytest.mark.parametrize(
     ("scorer", "kind"),
     [
-        (QuestionList(JUDGE, "t/pairs", "t/yes"), "t/pairs does not ask for questions"),
-        (FactCheck(JUDGE, "t/fact", "t/rubric"), "t/rubric does not ask for question_answers"),
+        (vqa.QuestionList(JUDGE, "t/pairs", "t/yes"), "t/pairs does not ask for questions"),
+        (vqa.FactCheck(JUDGE, "t/fact", "t/rubric"), "t/rubric does not ask for question_answers"),
         (Rubric(JUDGE, "t/yes"), "t/yes does not ask for scores"),
     ],
 )
@@ -359,10 +351,9 @@ def test_whose_words_covers_every_question(edit: Edit, name: str) -> None:
 
 
 def test_a_prompt_that_needs_what_the_item_lacks(edit: Edit) -> None:
+    prepare = Panel("x").scripted.prepare_picture
     with pytest.raises(ValueError, match="needs hint"):
-        module.make_prompt(
-            Template("a/b", "?", "s", "", "{hint}"), edit, Panel("x").scripted.prepare_picture
-        )
+        module.make_prompt(template("b", "{hint}"), edit, prepare)
 
 
 def test_specs_name_the_prompts_with_their_digests() -> None:
@@ -385,7 +376,7 @@ async def test_generic_dimensions_of_one_edit(edit: Edit) -> None:
     known = load_dimensions()
     asked = [d for d in load_benchmark("core").dimensions if d.roles == (JUDGE,) and not d.needs]
     assert len(asked) == 6
-    judged = await judge_edit(edit, asked, known, panel)  # type: ignore[arg-type]
+    judged = await judge_edit(edit, asked, known, panel)
     values = {name: one.value for name, one in judged.outcomes.items() if isinstance(one, Score)}
     assert len(values) == 6, judged.outcomes
     assert values["core.physical_plausibility"] == 1
@@ -422,7 +413,7 @@ async def test_questions_that_come_with_an_item(
 
     asked = [d for d in load_benchmark("core").dimensions if "questions" in d.needs]
     one = replace(edit, item=replace(edit.item, questions=questions))
-    judged = await judge_edit(one, asked, load_dimensions(), Panel(reply))  # type: ignore[arg-type]
+    judged = await judge_edit(one, asked, load_dimensions(), Panel(reply))
     scored = {name: v.value for name, v in judged.outcomes.items() if isinstance(v, Score)}
     assert scored == values
     others = {v.reason for v in judged.outcomes.values() if not isinstance(v, Score)}
@@ -436,10 +427,9 @@ async def test_an_unreadable_judge_costs_only_what_reads_it(edit: Edit) -> None:
     panel = Panel(reply)
     known = load_dimensions()
     asked = [known["core.physical_plausibility"], known["core.editing_artifacts"]]
-    judged = await judge_edit(edit, asked, known, panel)  # type: ignore[arg-type]
+    judged = await judge_edit(edit, asked, known, panel)
     lost = judged.outcomes["core.physical_plausibility"]
-    assert isinstance(lost, NoScore)
-    assert lost.kind == "unparsable"
+    why_not(lost, "unparsable")
     assert len(lost.calls) == 2
     assert judged.usage["calls"] == 3
     assert isinstance(judged.outcomes["core.editing_artifacts"], Score)
@@ -458,8 +448,7 @@ async def test_ones_own_words_are_asked_and_read_on_their_own_scale(edit: Edit) 
     usual = Rubric(JUDGE, "kris/quality")
     scorer = usual.with_templates(custom)
     panel = Panel('{"quality_score": 5}')
-    got = (await scorer.score(edit, panel, frozenset({"quality_score"})))["quality_score"]  # type: ignore[arg-type]
-    assert isinstance(got, Score)
+    got = await number(scorer, edit, panel, "quality_score")
     assert got.value == 3  # the middle of 0 to 10 is the middle of 1 to 5
     assert got.evidence["on_the_prompts_scale"] == 5
     assert "How good, of ten?" in seen(panel.transport.asked[0])
@@ -467,9 +456,8 @@ async def test_ones_own_words_are_asked_and_read_on_their_own_scale(edit: Edit) 
     assert str(scorer.spec()["prompt"]).startswith("kris/quality(custom,sha256:")
     assert scorer.spec() != usual.spec()
     # What does not ask them is what it was, and still one scorer with its equals.
-    assert Rubric(JUDGE, "kris/consistency").with_templates(custom) == Rubric(
-        JUDGE, "kris/consistency"
-    )
+    other = Rubric(JUDGE, "kris/consistency")
+    assert other.with_templates(custom) == other
     assert usual.with_templates(custom) == scorer
     assert hash(usual.with_templates(custom)) == hash(scorer)
 
@@ -479,10 +467,8 @@ async def test_choices_of_ones_own_count_as_they_say(edit: Edit) -> None:
     panel = Panel({"A": 0.5, "B": 0.5})
     for worth, value in (("", 0.75), ("worth = [1, 0.2, 0]", 0.6)):
         custom = own_words("core/instruction_following", text + worth)
-        scorer = FiveLevel(JUDGE, "core/instruction_following").with_templates(custom)
-        got = (await scorer.score(edit, panel, frozenset({"score"})))["score"]  # type: ignore[arg-type]
-        assert isinstance(got, Score)
-        assert got.value == pytest.approx(value)
+        scorer = vqa.FiveLevel(JUDGE, "core/instruction_following").with_templates(custom)
+        assert (await number(scorer, edit, panel)).value == pytest.approx(value)
 
 
 async def test_the_first_of_two_choices_speaks_for_the_edit(edit: Edit) -> None:
@@ -498,7 +484,5 @@ async def test_the_first_of_two_choices_speaks_for_the_edit(edit: Edit) -> None:
         return {"Right": 0.2, "Wrong": 0.8} if "part 0" in seen(prompt) else {"Right": 1.0}
 
     scorer = QUESTION_LIST.with_templates(custom)
-    got = (await scorer.score(edit, Panel(reply), frozenset({"score"})))["score"]  # type: ignore[arg-type]
-    assert isinstance(got, Score)
-    assert got.value == pytest.approx(0.8)
+    assert (await number(scorer, edit, Panel(reply))).value == pytest.approx(0.8)
     assert scorer.prompt_origins == {"own", "custom"}

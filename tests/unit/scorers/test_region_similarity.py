@@ -18,7 +18,7 @@ from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.images import Image, decode, load_image
 from editjudge.base.item import Edit, Item
 from editjudge.base.prompt_releases import PromptRelease
-from editjudge.base.verdict import NoScore, NotApplicable, Score
+from editjudge.base.verdict import NotApplicable
 from editjudge.benchmarks.dimension import Dimension, Reading
 from editjudge.engine.judge import judge as judge_edit
 from editjudge.prompts import Labels
@@ -27,6 +27,7 @@ from editjudge.scorers.region_similarity import RegionSimilarity
 
 from ...encoded import encode
 from ...fakes.transport import PanelStandIn, ScriptedTransport, scripted_judge, seen
+from ...verdicts import why_not
 
 JUDGE, SEGMENTER, FEATURES = "generalist.judge", "segmenter.sa2va", "features.dinov3"
 SUBJECTS = RegionSimilarity(JUDGE, "i2i/unchanged_subjects")
@@ -117,8 +118,14 @@ def several() -> Edit:
     return Edit(Item("1", "a beside b", sources), "m", picture("out", 20, 15, 2))
 
 
+def halves(edit: Edit, *phrases: str) -> dict[tuple[str, str], Any]:
+    """Masks by which each phrase is the left half of the source and of the edited image."""
+    images = {"a": edit.item.sources[0], "out": edit.output}
+    return {(one, name): box(image, 0, 0.5) for one in phrases for name, image in images.items()}
+
+
 async def score(scorer: RegionSimilarity, edit: Edit, panel: Panel) -> Any:
-    got = await scorer.score(edit, panel.knows(edit), SCORE)  # type: ignore[arg-type]
+    got = await scorer.score(edit, panel.knows(edit), SCORE)
     assert set(got) >= {"score"}
     return got["score"]
 
@@ -133,25 +140,22 @@ async def test_subjects_are_found_in_each_image(edit: Edit) -> None:
     }
     panel = Panel(["Please segment the face", "the sky"], masks, a=[1, 0], out=[0.6, 0.8])
     got = await score(SUBJECTS, edit, panel)
-    assert isinstance(got, Score)
     assert got.value == pytest.approx(0.6, abs=1e-7)
     for name, region in panel.regions:
         shares = {"a": (0.25, 0.5), "out": (0.25, 0.5)}[name]
         assert region.mean() in shares
-    face, sky = got.evidence["regions"]  # type: ignore[misc]
-    assert face["command"] == "the face"  # type: ignore[index,call-overload]
-    assert face["source"]["share"] == 0.25  # type: ignore[index,call-overload]
-    assert face["edited"]["score"] == 0.75  # type: ignore[index,call-overload]
-    assert face["cosine"] == sky["cosine"] == got.value  # type: ignore[index,call-overload]
+    face, sky = got.evidence["regions"]
+    assert face["command"] == "the face"
+    assert face["source"]["share"] == 0.25
+    assert face["edited"]["score"] == 0.75
+    assert face["cosine"] == sky["cosine"] == got.value
     text = seen(panel.transport.asked[0])
     assert "Source image" in text
     assert "Edited image" not in text, "what depends on the item alone is shared by all models"
 
 
 async def test_the_mean_over_commands(edit: Edit) -> None:
-    source, out = edit.item.sources[0], edit.output
-    masks = {(p, "a"): box(source, 0, 0.5) for p in "xy"}
-    masks |= {("x", "out"): box(out, 0, 0.5), ("y", "out"): box(out, 0, 0.25)}
+    masks = halves(edit, "x", "y") | {("y", "out"): box(edit.output, 0, 0.25)}
 
     def vector(region: np.ndarray) -> list[float]:
         return [1, 0] if region.mean() == 0.5 else [0, 1]
@@ -187,29 +191,21 @@ async def test_source_index_says_which_source(several: Edit) -> None:
         ("the cat", "a"): box(a, 0.5, 1),
         ("the cat", "out"): box(several.output, 0.5, 1),
     }
-    said = [
-        {"source_index": 1, "phrase": "the dog"},
-        {"source_index": 0, "phrase": "the cat"},
-    ]
+    said = [{"source_index": n, "phrase": one} for n, one in ((1, "the dog"), (0, "the cat"))]
     panel = Panel(said, masks, a=[1, 0], b=[0, 1], out=[0, 2])
     got = await score(ELEMENTS, several, panel)
     assert got.value == 0.5, "1 for b and 0 for a"
     assert ("segmenter.sa2va", "a", "the dog") not in panel.asked
-    inverted = await score(
-        replace(ELEMENTS, inverted=True),
-        several,
-        Panel(said, masks, a=[1, 0], b=[0, 1], out=[0, 2]),
-    )
+    again = Panel(said, masks, a=[1, 0], b=[0, 1], out=[0, 2])
+    inverted = await score(replace(ELEMENTS, inverted=True), several, again)
     assert inverted.evidence["compared"] == "outside"
 
 
 async def test_an_index_without_a_source_is_asked_again(several: Edit) -> None:
     panel = Panel([{"source_index": 2, "phrase": "x"}], {})
-    got = await judged(several, panel)
+    reason = why_not(await judged(several, panel), "unparsable")
+    assert '"source_index" is 2, there is 0 to 1' in reason
     assert len(panel.transport.asked) == 2
-    assert isinstance(got, NoScore)
-    assert got.kind == "unparsable"
-    assert '"source_index" is 2, there is 0 to 1' in got.reason
 
 
 async def judged(
@@ -217,7 +213,7 @@ async def judged(
 ) -> Any:
     """Through the judge, which makes verdicts of what is raised."""
     one = Dimension("t.x", "?", "s", Reading(scorer, read), (-1, 1))
-    done = await judge_edit(edit, [one], {}, panel.knows(edit))  # type: ignore[arg-type]
+    done = await judge_edit(edit, [one], {}, panel.knows(edit))
     return done.outcomes["t.x"]
 
 
@@ -231,11 +227,10 @@ async def test_an_empty_list_does_not_apply(several: Edit) -> None:
 
 
 async def test_an_empty_list_where_one_is_due_is_no_answer(edit: Edit) -> None:
-    got = await judged(edit, Panel([], {}), SUBJECTS)
-    assert isinstance(got, NoScore)
-    assert got.kind == "unparsable"
+    why_not(await judged(edit, Panel([], {}), SUBJECTS), "unparsable")
 
 
+NOTHING = Abstention("degenerate", "nothing there")
 LOST = "'x' was found in the source image 1 and not in the edited image"
 DEGENERATE: list[tuple[RegionSimilarity, dict[str, Any], str]] = [
     (SUBJECTS, {"a": b"", "out": (0, 1 / 2)}, "'x' was not found in the source image 1"),
@@ -249,11 +244,7 @@ DEGENERATE: list[tuple[RegionSimilarity, dict[str, Any], str]] = [
     (OUTSIDE, {"out": b""}, "'x' was not found in the edited image"),
     (OUTSIDE, {"out": (0, 0)}, "'x' was not found in the edited image"),
     (OUTSIDE, {"out": (0, 1)}, "'x' fills the source image 1; 'x' fills the edited image"),
-    (
-        SUBJECTS,
-        {"a": (0, 1 / 2), "out": Abstention("degenerate", "nothing there")},
-        "'x': nothing there",
-    ),
+    (SUBJECTS, {"a": (0, 1 / 2), "out": NOTHING}, "'x': nothing there"),
 ]
 
 
@@ -268,29 +259,23 @@ async def test_masks_without_a_region(
     }
     panel = Panel(["x"], masks, a=[1, 0], out=[1, 0])
     got = await judged(edit, panel, scorer, "found_only")
-    assert isinstance(got, NoScore)
-    assert got.kind == "degenerate"
-    assert reason in got.reason
-    (region,) = got.evidence["regions"]  # type: ignore[misc]
-    assert region["command"] == "x"  # type: ignore[index,call-overload]
-    assert ("lost" in region) == (LOST in got.reason)  # type: ignore[operator]
+    assert reason in why_not(got, "degenerate")
+    (region,) = got.evidence["regions"]
+    assert region["command"] == "x"
+    assert ("lost" in region) == (LOST in got.reason)
     assert panel.regions == [], "nothing is compared"
 
 
 async def test_a_lost_subject_can_count_as_0(edit: Edit) -> None:
-    source, out = edit.item.sources[0], edit.output
-    masks: dict[tuple[str, str], Any] = {(p, "a"): box(source, 0, 0.5) for p in "xy"}
-    masks |= {("x", "out"): box(out, 0, 0.5), ("y", "out"): b""}
+    masks = halves(edit, "x", "y") | {("y", "out"): b""}
     got = await judged(edit, Panel(["x", "y"], masks, a=[1, 0], out=[0.6, 0.8]), SUBJECTS)
-    assert isinstance(got, Score)
-    assert got.value == pytest.approx((0.6 + 0) / 2, abs=1e-7)
-    assert got.imputed
-    kept, lost = got.evidence["regions"]  # type: ignore[misc]
-    assert kept["cosine"] == pytest.approx(0.6)  # type: ignore[index,call-overload,arg-type]
-    assert "lost" not in kept  # type: ignore[operator]
-    assert lost["lost"] is True  # type: ignore[index,call-overload]
-    assert "cosine" not in lost, "it was not measured"  # type: ignore[operator]
-    masks["y", "out"] = box(out, 0, 0.25)
+    assert (got.value, got.imputed) == (pytest.approx((0.6 + 0) / 2, abs=1e-7), True)
+    kept, lost = got.evidence["regions"]
+    assert kept["cosine"] == pytest.approx(0.6)
+    assert "lost" not in kept
+    assert lost["lost"] is True
+    assert "cosine" not in lost, "it was not measured"
+    masks["y", "out"] = box(edit.output, 0, 0.25)
     found = await judged(edit, Panel(["x", "y"], masks, a=[1, 0], out=[0.6, 0.8]), SUBJECTS)
     assert not found.imputed
     nothing = replace(SUBJECTS, prompt="i2i/edited_region", found="edited")
@@ -304,24 +289,17 @@ async def test_what_no_source_shows_was_not_lost(edit: Edit, source: Any) -> Non
     for read in ("score", "lost"):
         panel = Panel(["x"], {("x", "a"): there, ("x", "out"): b""})
         got = await judged(edit, panel, SUBJECTS, read)
-        assert isinstance(got, NoScore)
-        assert got.kind == "degenerate"
-        assert "source image 1" in got.reason
+        assert "source image 1" in why_not(got, "degenerate")
 
 
 async def test_the_share_that_is_lost(edit: Edit) -> None:
     """It is told beside both of the others, which share its calls."""
-    source, out = edit.item.sources[0], edit.output
-    masks: dict[tuple[str, str], Any] = {(p, "a"): box(source, 0, 0.5) for p in "xyz"}
-    masks |= {("x", "out"): box(out, 0, 0.5), ("y", "out"): b"", ("z", "out"): box(out, 0, 0.5)}
+    masks = halves(edit, "x", "y", "z") | {("y", "out"): b""}
     panel = Panel(["x", "y", "z"], masks, a=[1, 0], out=[1, 0])
-    got = await SUBJECTS.score(edit, panel.knows(edit), SCORE)  # type: ignore[arg-type]
+    got = await SUBJECTS.score(edit, panel.knows(edit), SCORE)
     score, found_only, lost = (got[name] for name in ("score", "found_only", "lost"))
-    assert isinstance(lost, Score)
     assert (lost.value, lost.imputed) == (pytest.approx(1 / 3), False)
-    assert isinstance(score, Score)
     assert (score.value, score.imputed) == (pytest.approx(2 / 3), True)
-    assert isinstance(found_only, NoScore)
     said = "'y' was found in the source image 1 and not in the edited image"
     assert (found_only.reason, lost.evidence) == (said, {"lost": [said]})
 
@@ -332,30 +310,24 @@ async def test_a_mask_that_vanishes_on_a_smaller_source() -> None:
     thin = np.zeros((100, 100), bool)
     thin[:, 0] = True
     got = await judged(edit, Panel(["x"], {("x", "out"): thin}, a=[1], out=[1]), OUTSIDE)
-    assert isinstance(got, NoScore)
-    assert got.kind == "degenerate"
-    assert got.reason == "'x' vanishes at the size of the source image 1"
+    assert why_not(got, "degenerate") == "'x' vanishes at the size of the source image 1"
 
 
 async def test_a_zero_vector_and_one_bad_command_of_two(edit: Edit) -> None:
-    source, out = edit.item.sources[0], edit.output
-    masks = {(p, "a"): box(source, 0, 0.5) for p in "xy"} | {("x", "out"): box(out, 0, 0.5)}
-    masks["y", "out"] = b""  # type: ignore[assignment]
-    panel = Panel(["x", "y"], masks, a=[1, 0], out=[1, 0])
+    masks = halves(edit, "x", "y")
+    panel = Panel(["x", "y"], masks | {("y", "out"): b""}, a=[1, 0], out=[1, 0])
     got = await judged(edit, panel, SUBJECTS, "found_only")
-    assert isinstance(got, NoScore), "a mean over the rest would hide that y is gone"
+    # A mean over the rest would hide that y is gone.
     assert got.reason == "'y' was found in the source image 1 and not in the edited image"
-    masks["y", "out"] = box(out, 0, 0.5)
     got = await judged(edit, Panel(["x", "y"], masks, a=[0, 0], out=[1, 0]), SUBJECTS)
-    assert isinstance(got, NoScore)
-    assert "'x': a feature vector is zero" in got.reason
+    assert "'x': a feature vector is zero" in why_not(got, "degenerate")
 
 
 @pytest.mark.parametrize(
     ("data", "said"), [(b"no picture", "not an image"), (png(np.ones((7, 90), bool)), "90x7")]
 )
 async def test_a_mask_that_is_none_is_a_bad_reply(edit: Edit, data: bytes, said: str) -> None:
-    masks = {("x", "a"): data, ("x", "out"): box(edit.output, 0, 0.5)}
+    masks = halves(edit, "x") | {("x", "a"): data}
     with pytest.raises(BadReply, match=said):
         await score(SUBJECTS, edit, Panel(["x"], masks, a=[1], out=[1]))
 
@@ -380,7 +352,6 @@ async def test_outside_several_edited_regions_none_of_them_counts(edit: Edit) ->
     # One that is not found would be taken for a part that was not edited.
     masks["the hat", "out"] = np.zeros_like(kept)
     lacking = await judged(edit, Panel(["the coat", "the hat"], masks), OUTSIDE)
-    assert isinstance(lacking, NoScore)
     assert lacking.reason == "'the coat, the hat' was not found in the edited image"
 
 
@@ -403,22 +374,11 @@ async def test_official_prompts_reach_it(edit: Edit, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(PromptRelease, "text", lambda _, name: texts[name])
     release = {"bench": PromptRelease("bench", "example.org", {})}
     monkeypatch.setattr(official_texts, "prompt_releases", lambda: release)
-    official = OfficialPrompt(
-        "bench/commands",
-        "bench",
-        "commands.txt",
-        "?",
-        "s",
-        ("sources",),
-        Labels(source="Image {n}:"),
-        Commands(high=4),
-        (("told", "instruction"),),
-    )
+    about = "bench/commands", "bench", "commands.txt", "?", "s", ("sources",)
+    form = Labels(source="Image {n}:"), Commands(high=4), (("told", "instruction"),)
+    official = OfficialPrompt(*about, *form)
     scorer = RegionSimilarity(JUDGE, official.name, official=(official,))
-    masks = {
-        ("x", n): box(i, 0, 0.5) for n, i in (("a", edit.item.sources[0]), ("out", edit.output))
-    }
-    panel = Panel(["x"], masks, a=[1, 0], out=[1, 0])
+    panel = Panel(["x"], halves(edit, "x"), a=[1, 0], out=[1, 0])
     assert (await score(scorer, edit, panel)).value == 1
     (prompt,) = panel.transport.asked
     assert "Name every subject of make the coat red." in seen(prompt)
@@ -432,24 +392,18 @@ async def test_evidence_is_small() -> None:
     edit = Edit(item, "m", picture("out", 640, 480, 2))
     rng = np.random.default_rng(0)
     names = [f"thing {i}" for i in range(6)]
-    masks = {
-        (name, image): np.add.outer(rng.random(480).cumsum(), rng.random(640).cumsum()) > 280
-        for name in names
-        for image in ("a", "out")
-    }
+    slopes = (np.add.outer(*(rng.random(side).cumsum() for side in (480, 640))) for _ in range(12))
+    masks = {(name, image): next(slopes) > 280 for name in names for image in ("a", "out")}
     got = await score(SUBJECTS, edit, Panel(names, masks, a=[1, 0], out=[1, 0]))
     assert len(json.dumps(got.evidence)) < 8192
 
 
 async def test_models_share_what_depends_on_the_item(edit: Edit) -> None:
     other = replace(edit, model="n", image=picture("out", 20, 15, 9))
-    masks = {
-        ("x", n): box(i, 0, 0.5) for n, i in (("a", edit.item.sources[0]), ("out", edit.output))
-    }
-    panel = Panel(["x"], masks, a=[1, 0], out=[1, 0])
-    await score(SUBJECTS, edit, panel)
-    await score(SUBJECTS, other, panel)
+    panel = Panel(["x"], halves(edit, "x"), a=[1, 0], out=[1, 0])
+    for one in (edit, other):
+        await score(SUBJECTS, one, panel)
     assert len(panel.transport.asked) == 1
-    await score(OUTSIDE, edit, panel)
-    await score(OUTSIDE, other, panel)
+    for one in (edit, other):
+        await score(OUTSIDE, one, panel)
     assert len(panel.transport.asked) == 3, "what was edited depends on the edit"

@@ -20,15 +20,23 @@ class Recording:
         self.reply = reply
         self.asked: list[tuple[dict[str, bytes], dict[str, str]]] = []
 
-    async def call(self, service: str, inputs: Any, parameters: Any) -> dict[str, Any]:
+    async def call(self, service: str, inputs: Any, parameters: Any = None) -> dict[str, Any]:
         self.asked.append((inputs, parameters))
         return self.reply
 
 
+WHOLE, INSIDE = frozenset({"whole"}), frozenset({"inside"})
+LPIPS, FEATURES = Lpips("lpips.vgg", "source"), FeatureSimilarity("features.dinov2", "source")
+
+
+def edit_of(source: np.ndarray, edited: np.ndarray, mask: Any = None) -> Edit:
+    return Edit.load(source=source, edited=edited, instruction="x", mask=mask)
+
+
 async def test_an_edit_of_the_same_size_travels_as_it_is(photo: np.ndarray) -> None:
     panel = Recording(DISTANCE=np.array([0.25], np.float32))
-    edit = Edit.load(source=photo, edited=photo, instruction="x")
-    got = await Lpips("lpips.vgg", "source").score(edit, panel, frozenset({"whole"}))  # type: ignore[arg-type]
+    edit = edit_of(photo, photo)
+    got = await LPIPS.score(edit, panel, WHOLE)
     assert got == {"whole": Score(value=0.25)}
     ((inputs, parameters),) = panel.asked
     assert inputs["IMAGE_B"] is edit.output.encoded_bytes
@@ -38,9 +46,8 @@ async def test_an_edit_of_the_same_size_travels_as_it_is(photo: np.ndarray) -> N
 
 async def test_an_edit_of_another_size_is_resized_and_noted(photo: np.ndarray) -> None:
     panel = Recording(DISTANCE=np.array([0.25], np.float32))
-    edit = Edit.load(source=photo, edited=photo[::2, ::2].copy(), instruction="x")
-    got = await Lpips("lpips.vgg", "source").score(edit, panel, frozenset({"whole"}))  # type: ignore[arg-type]
-    assert got["whole"].evidence == {"resized": "64x48 to 128x96 (Lanczos)"}  # type: ignore[union-attr]
+    got = await LPIPS.score(edit_of(photo, photo[::2, ::2].copy()), panel, WHOLE)
+    assert got["whole"].evidence == {"resized": "64x48 to 128x96 (Lanczos)"}
     assert decode(panel.asked[0][0]["IMAGE_B"])[0].shape == photo.shape
 
 
@@ -48,10 +55,8 @@ async def test_each_image_gets_the_mask_at_its_own_size(photo: np.ndarray) -> No
     panel = Recording(EMBEDDING=np.array([0.6, 0.8], np.float32))
     mask = np.zeros(photo.shape[:2], bool)
     mask[:48] = True
-    edit = Edit.load(source=photo, edited=photo[::2, ::2].copy(), instruction="x", mask=mask)
-    scorer = FeatureSimilarity("features.dinov2", "source")
-    got = await scorer.score(edit, panel, frozenset({"inside"}))  # type: ignore[arg-type]
-    assert got["inside"].value == pytest.approx(1)  # type: ignore[union-attr]
+    got = await FEATURES.score(edit_of(photo, photo[::2, ::2].copy(), mask), panel, INSIDE)
+    assert got["inside"].value == pytest.approx(1)
     for inputs, parameters in panel.asked:
         assert decode(inputs["MASK"])[0].shape == decode(inputs["IMAGE"])[0].shape
         assert parameters == {"region": "pool"}
@@ -60,8 +65,6 @@ async def test_each_image_gets_the_mask_at_its_own_size(photo: np.ndarray) -> No
 async def test_an_empty_region_is_not_asked(photo: np.ndarray) -> None:
     panel = Recording(EMBEDDING=np.array([1.0], np.float32))
     mask = np.zeros(photo.shape[:2], bool)
-    edit = Edit.load(source=photo, edited=photo, instruction="x", mask=mask)
-    scorer = FeatureSimilarity("features.dinov2", "source")
-    got = await scorer.score(edit, panel, frozenset({"inside"}))  # type: ignore[arg-type]
+    got = await FEATURES.score(edit_of(photo, photo, mask), panel, INSIDE)
     assert isinstance(got["inside"], NoScore)
     assert panel.asked == []
