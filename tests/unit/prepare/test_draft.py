@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image as Pil
 
 from editjudge.base.errors import ConfigError, InputError
 from editjudge.benchmarks.registry import load_benchmarks
@@ -17,8 +15,9 @@ from editjudge.prepare.items import DraftData, Entry
 from editjudge.prepare.review import apply_decisions
 
 from ...encoded import encode
+from .folders import decide, lines, save, write_items
 
-USUAL = {"instruction": "change it", "source": "s.png", "extra": {"mine": [1, 2.5, None]}}
+USUAL = {"instruction": "change it", "extra": {"mine": [1, 2.5, None]}}
 LINES: dict[str, list[dict[str, Any]]] = {
     "core": [{"task": "Color Change", "target_text": "SALE"}],
     "i2i": [
@@ -41,18 +40,12 @@ def png(columns: int) -> bytes:
 
 
 def data(folder: Path, lines: list[dict[str, Any]]) -> DraftData:
-    folder.mkdir()
-    Pil.fromarray(np.zeros((8, 8, 3), np.uint8)).save(folder / "s.png")
     given = [{"id": f"set/{n}"} | USUAL | one for n, one in enumerate(lines)]
-    (folder / "items.jsonl").write_text("".join(json.dumps(one) + "\n" for one in given))
-    return DraftData(folder / "items.jsonl")
+    return DraftData(write_items(folder, given))
 
 
 def masked(
-    folder: Path,
-    drafts: DraftData,
-    shows: Literal["edited", "kept"] = "kept",
-    phrases: tuple[str, ...] = (),
+    folder: Path, drafts: DraftData, shows: Any = "kept", phrases: tuple[str, ...] = ()
 ) -> tuple[Folder, list[str]]:
     """A preparation that made masks of the left quarter, and the ids."""
     out = Folder(folder)
@@ -79,23 +72,9 @@ def test_a_folder_with_work_of_ones_own_is_not_taken(tmp_path: Path, name: str) 
     assert mine.read_bytes() == b"mine"
 
 
-def lines(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(one) for one in file.read_text().splitlines()]
-
-
-def decided(out: Folder, decision: str, ids: list[str]) -> Path:
-    record = out.record()
-    assert record is not None
-    seen = {ref.id: out.review_digest(ref.data) for ref in DraftData(out.items).items()}
-    told = {
-        "review": "editjudge.prepare.1",
-        "what": record.what,
-        "data_digest": record.data_digest,
-        "decisions": [{"id": one, "seen": seen[one], "decision": decision} for one in ids],
-    }
-    file = out.path / "review.json"
-    file.write_text(json.dumps(told))
-    return file
+def apply(out: Folder, decision: str, ids: list[str]) -> None:
+    decided = decide(out, DraftData(out.items), **dict.fromkeys(ids, decision))
+    apply_decisions(out, save(out, decided))
 
 
 @pytest.mark.parametrize("name", LINES)
@@ -108,18 +87,17 @@ def test_what_a_line_holds_is_kept_and_its_benchmark_reads_it(tmp_path: Path, na
         for one in given
     ]
     assert lines(out.items) == due
-    apply_decisions(out, decided(out, "accept", ids))
+    apply(out, "accept", ids)
     assert lines(out.path / ACCEPT_FILE) == due
     reads = load_benchmarks()[name].data(out.path / ACCEPT_FILE)
     refs = list(reads.check_items())
     assert [ref.id for ref in refs] == ids
     for ref in refs:
         mask = reads.load(ref).mask
-        assert mask is not None
         assert not mask.region[:, :2].any(), "the left quarter is what is kept"
         assert mask.region[:, 2:].all()
 
-    apply_decisions(out, decided(out, "reject", ids))
+    apply(out, "reject", ids)
     sent_back = lines(out.path / REJECT_FILE)
     plain = [{k: v for k, v in one.items() if k != "mask_shows"} for one in given]
     assert sent_back == [one | {"source": "pictures/s.png"} for one in plain]
@@ -127,12 +105,12 @@ def test_what_a_line_holds_is_kept_and_its_benchmark_reads_it(tmp_path: Path, na
 
 def test_the_subject_is_the_object_and_not_what_is_around_it(tmp_path: Path) -> None:
     drafts = data(tmp_path / "data", LINES["co_edit"])
-    for shows, due in (("kept", [None, "outside", "outside", None]),
-                       ("edited", [None, "outside", "inside", None])):  # fmt: skip
-        out, _ = masked(tmp_path / shows, drafts, shows)  # type: ignore[arg-type]
+    for shows, region in (("kept", "outside"), ("edited", "inside")):
+        out, _ = masked(tmp_path / shows, drafts, shows)
         reads = load_benchmarks()["co_edit"].data(out.items)
         items = [reads.load(ref) for ref in reads.check_items()]
-        assert [one.extra.get("subject_region") for one in items] == due
+        found = [one.extra.get("subject_region") for one in items]
+        assert found == [None, "outside", region, None]
 
 
 @pytest.mark.parametrize(
@@ -150,10 +128,10 @@ def test_what_one_mask_was_found_by_is_the_name_of_its_subject(
     drafts = data(tmp_path / "data", LINES["co_edit"])
     out, ids = masked(tmp_path / "out", drafts, shows, phrases)
     assert [one.get("subject_name") for one in lines(out.items)] == due
-    apply_decisions(out, decided(out, "accept", ids))
+    apply(out, "accept", ids)
     reads = load_benchmarks()["co_edit"].data(out.path / ACCEPT_FILE)
     assert [reads.load(ref).extra.get("subject_name") for ref in reads.check_items()] == due
-    apply_decisions(out, decided(out, "reject", ids))
+    apply(out, "reject", ids)
     assert not any("subject_name" in one for one in lines(out.path / REJECT_FILE))
 
 
@@ -161,18 +139,19 @@ def test_a_name_that_was_given_stays(tmp_path: Path) -> None:
     line = {"type": "subject_customization", "subject_name": "Rex"}
     drafts = data(tmp_path / "data", [line])
     out, ids = masked(tmp_path / "out", drafts, phrases=("the dog",))
-    apply_decisions(out, decided(out, "reject", ids))
+    apply(out, "reject", ids)
     for file in (out.items, out.path / REJECT_FILE):
         assert [one["subject_name"] for one in lines(file)] == ["Rex"]
 
 
 def test_a_mask_that_is_read_the_other_way_must_be_seen_again(tmp_path: Path) -> None:
     drafts = data(tmp_path / "data", LINES["core"])
-    digests = set()
-    for shows in ("kept", "edited"):
-        out, _ = masked(tmp_path / shows, drafts, shows)  # type: ignore[arg-type]
-        (ref,) = DraftData(out.items).items()
-        digests.add(out.review_digest(ref.data))
+    kept, edited = (masked(tmp_path / shows, drafts, shows)[0] for shows in ("kept", "edited"))
+    digests = {
+        out.review_digest(ref.data)
+        for out in (kept, edited)
+        for ref in DraftData(out.items).items()
+    }
     assert len(digests) == 2
 
 
@@ -188,7 +167,7 @@ def test_what_a_mask_shows_is_taken_away_with_it_alone(tmp_path: Path) -> None:
         statuses = {name: one.status for name, one in entries.items()}
         out.write_record(record.model_copy(update={"statuses": statuses}))
         out.write_items(drafts, entries)
-    apply_decisions(out, decided(out, "reject", [made, lost]))
+    apply(out, "reject", [made, lost])
     shows = {one["id"]: one.get("mask_shows") for one in lines(out.path / REJECT_FILE)}
     assert shows == {made: None, lost: "kept"}
 

@@ -9,29 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from editjudge.answers.questions import (
-    ChoiceQuestion,
-    MultipleChoiceQuestion,
-    QuestionAnswer,
-    QuestionAnswers,
-)
+from editjudge.answers.questions import MultipleChoiceQuestion, QuestionAnswer, QuestionAnswers
 from editjudge.answers.texts import Option
 from editjudge.base.errors import BadReply
-from editjudge.base.identity import ServiceName
 from editjudge.base.images import load_image, load_mask
 from editjudge.base.item import Item
 from editjudge.benchmarks.co_edit.taxonomy import GLOBAL, TYPES
 from editjudge.benchmarks.items import Line
 from editjudge.benchmarks.registry import load_dimensions
 from editjudge.prepare.items import Draft, Entry
-from editjudge.prepare.makers import (
-    FACTS,
-    TASKS,
-    choose_template,
-    instructions,
-    masks,
-    questions,
-)
+from editjudge.prepare.makers import FACTS, TASKS, choose_template, instructions, masks, questions
 from editjudge.prompts import get_template
 from editjudge.prompts.custom_templates import load_custom_templates
 from editjudge.scorers.vqa import FactCheck
@@ -50,31 +37,48 @@ def png(mask: np.ndarray) -> bytes:
 
 
 class Panel(PanelStandIn):
-    """A judge that says one thing, and a segmenter that knows some phrases."""
+    """A judge that says one thing, and a segmenter that knows some phrases in each picture.
 
-    def __init__(self, said: Any, **masks: np.ndarray) -> None:
-        self.transport = ScriptedTransport(said if isinstance(said, str) else json.dumps(said))
+    Args:
+        after: What it says where the target is shown too.
+        there: Masks of the target, at the size of the source.
+    """
+
+    def __init__(self, said: Any, *, after: Any = None, there: Any = None, **masks: Any) -> None:
+        both = {"commands": after}
+        self.transport = ScriptedTransport(
+            lambda prompt: json.dumps(both if "Target image" in seen(prompt) else said)
+        )
         self.scripted = scripted_judge(self.transport)
-        self.masks = masks
+        self.masks = {"source": masks, "target": there or {}}
+        self.asked: list[tuple[str, str, str]] = []
 
     def judge(self, service: str) -> Any:
         assert service == "generalist.judge"
         return self.scripted.with_context(self.context)
 
     async def call(self, service: str, inputs: Any, parameters: Any) -> dict[str, Any]:
-        assert (service, parameters) == ("segmenter.sa2va", {"select": "best"})
-        assert inputs["IMAGE"] == SOURCE.encoded_bytes
-        mask = self.masks.get(inputs["PROMPT"].decode())
-        found = b"" if mask is None else png(mask)
-        return {"MASK": found, "SCORE": np.zeros(1, np.float32)}
+        assert service == "segmenter.sa2va"
+        side = "source" if inputs["IMAGE"] == SOURCE.encoded_bytes else "target"
+        phrase = inputs["PROMPT"].decode()
+        self.asked.append((side, phrase, parameters["select"]))
+        mask = self.masks[side].get(phrase)
+        if mask is not None and side == "target":
+            mask = mask.repeat(2, 0).repeat(2, 1)
+        return {"MASK": b"" if mask is None else png(mask), "SCORE": np.zeros(1, np.float32)}
 
 
 def item(task: str = "", name: str = "1") -> Item:
     return Item(name, "make it red", (SOURCE,), task=task)
 
 
-async def masked(panel: Panel) -> Any:
-    return await masks("segmenter.sa2va", "best").make(item(), panel)  # type: ignore[arg-type]
+async def draw(panel: Panel, target: Any = None, select: Any = None) -> Any:
+    one = Item("1", "swap the cup for a lamp", (SOURCE,), target=target)
+    return await masks("segmenter.sa2va", select).make(one, panel)
+
+
+def region(made: Entry) -> np.ndarray:
+    return load_mask(made.mask or b"").region
 
 
 @pytest.mark.parametrize(
@@ -88,12 +92,11 @@ async def masked(panel: Panel) -> Any:
 )
 async def test_the_mask_is_what_may_change(scope: str, phrases: list[str], due: Any) -> None:
     panel = Panel({"scope": scope, "phrases": phrases}, left=LEFT, top=TOP)
-    made = await masked(panel)
+    made = await draw(panel)
     assert made.status == "made"
-    assert made.mask is not None
     line = Line(id="1", instruction="x", source="a", mask="m", mask_shows=made.mask_shows)
     assert line.mask_shows == ("kept" if scope == "surroundings" else "edited")
-    shown = load_mask(made.mask).region
+    shown = region(made)
     assert np.array_equal(shown if line.mask_shows == "edited" else ~shown, due)
     if phrases:
         assert shown[:, :3].all(), "white is what was named"
@@ -113,46 +116,12 @@ async def test_the_mask_is_what_may_change(scope: str, phrases: list[str], due: 
     ],
 )
 async def test_where_nothing_is_found_there_is_no_mask(said: Any, reason: str) -> None:
-    made = await masked(Panel(said, all=np.ones_like(LEFT), black=np.zeros_like(LEFT)))
+    made = await draw(Panel(said, all=np.ones_like(LEFT), black=np.zeros_like(LEFT)))
     assert (made.status, made.reason, made.mask) == ("not_found", reason, None)
 
 
 TARGET = load_image(np.full((HEIGHT * 2, WIDTH * 2, 3), 140, np.uint8))
 RIGHT = np.arange(WIDTH)[None].repeat(HEIGHT, 0) >= 8
-
-
-class BothPanel(PanelStandIn):
-    """A judge that says one thing of the source and one of both, and a segmenter for each."""
-
-    def __init__(self, named: Any, after: list[str], **masks: dict[str, np.ndarray]) -> None:
-        self.transport = ScriptedTransport(
-            lambda prompt: json.dumps(
-                {"commands": after} if "Target image" in seen(prompt) else named
-            )
-        )
-        self.scripted = scripted_judge(self.transport)
-        self.masks = masks
-        self.asked: list[tuple[str, str, str]] = []
-
-    def judge(self, service: str) -> Any:
-        return self.scripted.with_context(self.context)
-
-    async def call(self, service: str, inputs: Any, parameters: Any) -> dict[str, Any]:
-        side = "source" if inputs["IMAGE"] == SOURCE.encoded_bytes else "target"
-        phrase = inputs["PROMPT"].decode()
-        self.asked.append((side, phrase, parameters["select"]))
-        mask = self.masks[side].get(phrase)
-        if mask is not None and side == "target":
-            mask = mask.repeat(2, 0).repeat(2, 1)
-        return {
-            "MASK": b"" if mask is None else png(mask),
-            "SCORE": np.zeros(1, np.float32),
-        }
-
-
-async def drawn_on_both(panel: BothPanel, target: Any = TARGET) -> Entry:
-    asked = Item("1", "swap the cup for a lamp", (SOURCE,), target=target)
-    return await masks("segmenter.sa2va").make(asked, panel)  # type: ignore[arg-type]
 
 
 CUP = {"scope": "objects", "phrases": ["cup"]}
@@ -170,14 +139,11 @@ CUP = {"scope": "objects", "phrases": ["cup"]}
 async def test_where_there_is_a_target_both_are_united(
     after: list[str], there: dict[str, np.ndarray], due: np.ndarray
 ) -> None:
-    panel = BothPanel(CUP, after, source={"cup": LEFT}, target=there)
-    made = await drawn_on_both(panel)
-    assert made.mask is not None
-    assert np.array_equal(load_mask(made.mask).region, due)
-    assert panel.asked == [
-        ("source", "cup", "all"),
-        *(("target", phrase, "all") for phrase in after),
-    ]
+    panel = Panel(CUP, after=after, there=there, cup=LEFT)
+    made = await draw(panel, TARGET)
+    assert np.array_equal(region(made), due)
+    in_target = [("target", phrase, "all") for phrase in after]
+    assert panel.asked == [("source", "cup", "all"), *in_target]
     notes = dict(made.notes)
     assert notes["named in the source"] == "cup"
     assert notes.get("named in the target", "") == ", ".join(after)
@@ -188,84 +154,70 @@ async def test_where_there_is_a_target_both_are_united(
 async def test_what_is_kept_is_kept_in_both() -> None:
     kept = {"scope": "surroundings", "phrases": ["cup"]}
     wide = np.arange(WIDTH)[None].repeat(HEIGHT, 0) < 5
-    panel = BothPanel(kept, ["nobody asks"], source={"cup": wide}, target={"cup": LEFT | RIGHT})
-    made = await drawn_on_both(panel)
-    assert made.mask is not None
+    panel = Panel(kept, after=["nobody asks"], there={"cup": LEFT | RIGHT}, cup=wide)
+    made = await draw(panel, TARGET)
     assert made.mask_shows == "kept"
-    assert np.array_equal(load_mask(made.mask).region, LEFT)
+    assert np.array_equal(region(made), LEFT)
     assert len(panel.transport.asked) == 1
 
 
 async def test_what_is_only_in_the_target_is_enough() -> None:
-    panel = BothPanel(CUP, ["lamp"], source={}, target={"lamp": RIGHT})
-    made = await drawn_on_both(panel)
+    made = await draw(Panel(CUP, after=["lamp"], there={"lamp": RIGHT}), TARGET)
     assert made.status == "made"
-    assert np.array_equal(load_mask(made.mask or b"").region, RIGHT)
-    nowhere = await drawn_on_both(BothPanel(CUP, ["lamp"], source={}, target={}))
+    assert np.array_equal(region(made), RIGHT)
+    nowhere = await draw(Panel(CUP, after=["lamp"]), TARGET)
     assert (nowhere.status, nowhere.reason) == ("not_found", "nothing was found of: cup, lamp")
 
 
 async def test_of_a_change_of_the_whole_nothing_is_looked_for() -> None:
-    panel = BothPanel({"scope": "whole", "phrases": []}, [], source={}, target={})
-    made = await drawn_on_both(panel)
-    assert load_mask(made.mask or b"").region.all()
+    panel = Panel({"scope": "whole", "phrases": []}, after=[])
+    assert region(await draw(panel, TARGET)).all()
     assert len(panel.transport.asked) == 1
 
 
 async def test_no_mask_fits_two_pictures_of_other_shapes() -> None:
-    panel = BothPanel(CUP, ["lamp"], source={"cup": LEFT}, target={"lamp": RIGHT})
-    made = await drawn_on_both(panel, load_image(np.zeros((HEIGHT * 2, WIDTH, 3), np.uint8)))
-    assert made.status == "unsuited"
-    assert made.reason == "no mask fits both its source and its target (12x8 and 12x16)"
+    panel = Panel(CUP, after=["lamp"], there={"lamp": RIGHT}, cup=LEFT)
+    made = await draw(panel, load_image(np.zeros((HEIGHT * 2, WIDTH, 3), np.uint8)))
+    reason = "no mask fits both its source and its target (12x8 and 12x16)"
+    assert (made.status, made.reason) == ("unsuited", reason)
     assert not panel.transport.asked
 
 
-@pytest.mark.parametrize(
-    ("asked", "target", "due"),
-    [
-        (None, None, "best"),
-        (None, TARGET, "all"),
-        ("all", None, "all"),
-        ("best", TARGET, "best"),
-    ],
-)
-async def test_which_finds_are_taken_where_nobody_says(asked: Any, target: Any, due: str) -> None:
+SELECTED = [(None, None, "best"), (None, TARGET, "all"), ("all", None, "all")]
+
+
+@pytest.mark.parametrize(("select", "target", "due"), [*SELECTED, ("best", TARGET, "best")])
+async def test_which_finds_are_taken_where_nobody_says(select: Any, target: Any, due: str) -> None:
     """The best of GIE-Bench, section 3.3; all of Omni IIE Bench's released masks."""
-    panel = BothPanel(CUP, ["lamp"], source={"cup": LEFT}, target={"lamp": RIGHT})
-    one = Item("1", "swap", (SOURCE,), target=target)
-    await masks("segmenter.sa2va", asked).make(one, panel)  # type: ignore[arg-type]
+    panel = Panel(CUP, after=["lamp"], there={"lamp": RIGHT}, cup=LEFT)
+    await draw(panel, target, select)
     assert {select for _, _, select in panel.asked} == {due}
 
 
 async def test_a_mask_of_another_picture_is_a_bad_reply() -> None:
     with pytest.raises(BadReply, match="8x8"):
-        await masked(Panel({"scope": "objects", "phrases": ["x"]}, x=np.ones((8, 8), bool)))
+        await draw(Panel({"scope": "objects", "phrases": ["x"]}, x=np.ones((8, 8), bool)))
 
 
 def test_some_items_need_no_mask() -> None:
     finder = masks("segmenter.sa2va")
-    given = {"id": "1", "instruction": "x"}
-    had = finder.find_entry_without_work(Line.model_validate(given | {"source": "a", "mask": "m"}))
-    several = finder.find_entry_without_work(Line.model_validate(given | {"sources": ["a", "b"]}))
-    assert had is not None
-    assert several is not None
-    assert (had.status, several.status) == ("had", "unsuited")
-    assert finder.find_entry_without_work(Line.model_validate(given | {"sources": ["a"]})) is None
+    assert find(finder, source="a", mask="m").status == "had"
+    assert find(finder, sources=["a", "b"]).status == "unsuited"
+    assert find(finder, sources=["a"]) is None
+
+
+def find(maker: Any, instruction: str = "x", **line: Any) -> Any:
+    """What an item gets without work, if it does."""
+    made = Draft.model_validate({"id": "1", "instruction": instruction} | line)
+    return maker.find_entry_without_work(made)
 
 
 @pytest.mark.parametrize("kind", TYPES)
 def test_an_edit_of_the_whole_image_needs_no_mask(kind: str) -> None:
-    line = Draft.model_validate({"id": "1", "instruction": "x", "source": "a", "type": kind})
-    found = masks("segmenter.sa2va").find_entry_without_work(line)
-    if kind in GLOBAL:
-        assert found == Entry("unsuited", f"{kind} is of the whole image, so it needs no mask")
-    else:
-        assert found is None
-
-
-def test_a_type_that_is_no_text_is_not_looked_at() -> None:
-    line = Draft.model_validate({"id": "1", "instruction": "x", "source": "a", "type": ["x"]})
-    assert masks(ServiceName("segmenter", "sa2va")).find_entry_without_work(line) is None
+    due = Entry("unsuited", f"{kind} is of the whole image, so it needs no mask")
+    finder = masks("segmenter.sa2va")
+    assert find(finder, source="a", type=kind) == (due if kind in GLOBAL else None)
+    assert find(finder, source="a", type=[kind]) is None, "what is no text is not looked at"
 
 
 CHOICE = {"question": "Which?", "answer": "red", "wrong": ["blue", "green", "grey"]}
@@ -276,10 +228,8 @@ async def test_right_answers_stand_in_all_places_and_always_in_the_same() -> Non
     places: Counter[int] = Counter()
     for number in range(60):
         asked = item(name=str(number))
-        first = await writer.make(asked, Panel(CHOICE))  # type: ignore[arg-type]
-        again = await writer.make(asked, Panel(CHOICE))  # type: ignore[arg-type]
+        first, again = [await writer.make(asked, Panel(CHOICE)) for _ in range(2)]
         (question,) = first.questions
-        assert isinstance(question, ChoiceQuestion)
         assert again.questions == (question,)
         assert Option(question.options).parse(question.answer) == "red"
         assert question.options[-1] == MultipleChoiceQuestion().cannot_tell
@@ -316,7 +266,7 @@ def test_every_edit_type_has_its_template() -> None:
 )
 async def test_the_task_chooses_how_it_is_asked_for(task: str, words: str) -> None:
     panel = Panel(CHOICE)
-    await questions("choice").make(item(task), panel)  # type: ignore[arg-type]
+    await questions("choice").make(item(task), panel)
     (prompt,) = panel.transport.asked
     assert words in seen(prompt)
     assert "make it red" in seen(prompt)
@@ -333,7 +283,7 @@ def test_pairs_are_written_by_the_prompts_of_a_run() -> None:
 
 async def test_facts_are_written_from_the_instruction_alone() -> None:
     panel = Panel({"pairs": [{"question": "Is it red?", "answer": "yes"}]})
-    made = await questions("facts").make(item("Add Object"), panel)  # type: ignore[arg-type]
+    made = await questions("facts").make(item("Add Object"), panel)
     assert made.questions == (QuestionAnswer("Is it red?", "yes"),)
     (prompt,) = panel.transport.asked
     assert prompt.pictures == ()
@@ -343,7 +293,7 @@ async def test_ones_own_words_are_asked() -> None:
     text = 'user = "{sources}{instruction} Mine?"'
     custom = load_custom_templates({"prepare/choice.toml": text, "prepare/targets.toml": text})
     panel = Panel({"scope": "whole", "phrases": []})
-    await masks("segmenter.sa2va", "best", custom).make(item(), panel)  # type: ignore[arg-type]
+    await masks("segmenter.sa2va", "best", custom).make(item(), panel)
     assert "Mine?" in seen(panel.transport.asked[0])
     assert questions("choice", custom) != questions("choice")
     assert get_template("prepare/choice", custom).origin == "custom"
@@ -362,7 +312,7 @@ async def test_ones_own_words_are_asked() -> None:
 async def test_instructions_are_written_from_the_picture_alone(task: str, words: str) -> None:
     panel = Panel({"instruction": " Take away \n the red cup. "})
     blank_one = Item("1", "", (SOURCE,), task=task)
-    made = await instructions().make(blank_one, panel)  # type: ignore[arg-type]
+    made = await instructions().make(blank_one, panel)
     assert (made.status, made.instruction) == ("made", "Take away the red cup.")
     (prompt,) = panel.transport.asked
     assert words in seen(prompt)
@@ -370,23 +320,15 @@ async def test_instructions_are_written_from_the_picture_alone(task: str, words:
 
 
 def test_an_instruction_that_is_there_is_kept() -> None:
-    writer, given = instructions(), {"id": "1", "source": "a"}
-    had = writer.find_entry_without_work(Line.model_validate(given | {"instruction": "x"}))
-    assert had == Entry("had")
-    assert writer.find_entry_without_work(Line.model_validate(given | {"instruction": " "})) is None
-    several = Line.model_validate({"id": "1", "instruction": "", "sources": ["a", "b"]})
-    found = writer.find_entry_without_work(several)
-    assert found is not None
-    assert found.status == "unsuited"
+    assert find(instructions(), source="a") == Entry("had")
+    assert find(instructions(), " ", source="a") is None
+    assert find(instructions(), "", sources=["a", "b"]).status == "unsuited"
 
 
 async def test_a_question_says_whether_it_compares() -> None:
     compares = CHOICE | {"question": "Was the cup removed?"}
     for said, due in ((CHOICE, False), (compares, True)):
-        made = await questions("choice").make(item(), Panel(said))  # type: ignore[arg-type]
-        (question,) = made.questions
-        assert isinstance(question, ChoiceQuestion)
-        assert question.compares is due
-        assert dict(made.notes) == {
-            "the edited image is shown": "with its source" if due else "alone"
-        }
+        made = await questions("choice").make(item(), Panel(said))
+        assert made.questions[0].compares is due
+        shown = "with its source" if due else "alone"
+        assert dict(made.notes) == {"the edited image is shown": shown}

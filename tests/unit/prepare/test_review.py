@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from PIL import Image as Pil
 
 from editjudge.answers.questions import ChoiceQuestion
 from editjudge.base.errors import ConfigError, InputError, StoreError
@@ -18,26 +15,22 @@ from editjudge.prepare.folder import ACCEPT_FILE, REJECT_FILE, Folder
 from editjudge.prepare.items import Entry
 from editjudge.prepare.review import apply_decisions, write_page
 
+from .folders import decide, lines, save, write_items
+
 QUESTION = ChoiceQuestion("Which?", ("a", "b"), "a")
 PNG = b"any bytes"
 
 
 def written(folder: Path, lines: list[dict[str, Any]]) -> ItemsFile:
-    folder.mkdir()
-    Pil.fromarray(np.zeros((8, 8, 3), np.uint8)).save(folder / "s.png")
-    file = folder / "items.jsonl"
-    file.write_text("".join(json.dumps({"source": "s.png"} | one) + "\n" for one in lines))
-    return ItemsFile(file)
+    return ItemsFile(write_items(folder, lines))
 
 
 @pytest.fixture
 def prepared(tmp_path: Path) -> Folder:
     """Four items that were asked about, and one that had its question."""
-    data = written(
-        tmp_path / "data",
-        [{"id": name, "instruction": f"do {name}"} for name in "abcd"]
-        + [{"id": "e", "instruction": "do e", "questions": [QUESTION._asdict()]}],
-    )
+    items: list[dict[str, Any]] = [{"id": name, "instruction": f"do {name}"} for name in "abcde"]
+    items[4]["questions"] = [QUESTION._asdict()]
+    data = written(tmp_path / "data", items)
     folder = Folder(tmp_path / "out")
     entries = {name: Entry("made", questions=(QUESTION,)) for name in "abc"}
     entries |= {"d": Entry("failed", "refused: no"), "e": Entry("had")}
@@ -45,7 +38,6 @@ def prepared(tmp_path: Path) -> Folder:
         folder.begin(data, "choice")
         folder.write_items(data, entries)
         record = folder.record()
-        assert record is not None
         statuses = {name: entry.status for name, entry in entries.items()}
         folder.write_record(record.model_copy(update={"statuses": statuses}))
         write_page(folder, record, entries)
@@ -53,35 +45,18 @@ def prepared(tmp_path: Path) -> Folder:
 
 
 def decisions(folder: Folder, **by_id: str) -> dict[str, Any]:
-    record = folder.record()
-    assert record is not None
-    seen = {ref.id: folder.review_digest(ref.data) for ref in ItemsFile(folder.items).items()}
-    return {
-        "review": "editjudge.prepare.1",
-        "what": "choice",
-        "data_digest": record.data_digest,
-        "decisions": [
-            {"id": name, "seen": seen.get(name, ""), "decision": one, "note": ""}
-            for name, one in by_id.items()
-        ],
-    }
-
-
-def saved(folder: Folder, content: Any) -> Path:
-    file = folder.path.parent / "review.json"
-    file.write_text(content if isinstance(content, str) else json.dumps(content))
-    return file
+    return decide(folder, ItemsFile(folder.items), **by_id)
 
 
 def ids(file: Path) -> list[str]:
-    return [json.loads(line)["id"] for line in file.read_text().splitlines()]
+    return [one["id"] for one in lines(file)]
 
 
 def test_decisions_part_the_items(prepared: Folder) -> None:
     given = decisions(prepared, a="accept", c="reject")
     given["decisions"][1]["note"] = "two answers"
     before = prepared.items.read_bytes()
-    applied = apply_decisions(prepared, saved(prepared, given))
+    applied = apply_decisions(prepared, save(prepared, given))
     assert (applied.accepted, applied.untouched) == (1, 1)
     assert applied.rejected == {"c": "two answers"}
     assert applied.undecided == ("b", "d")
@@ -90,9 +65,17 @@ def test_decisions_part_the_items(prepared: Folder) -> None:
     (ref,) = ItemsFile(prepared.path / REJECT_FILE).check_items()
     assert not ref.data.questions
     assert prepared.items.read_bytes() == before
-    changed = apply_decisions(prepared, saved(prepared, decisions(prepared, a="reject")))
+    changed = apply_decisions(prepared, save(prepared, decisions(prepared, a="reject")))
     assert ids(prepared.path / ACCEPT_FILE) == ["e"]
     assert changed.accepted == 0
+
+
+def twice(decided: dict[str, Any]) -> dict[str, Any]:
+    return decided | {"decisions": decided["decisions"] * 2}
+
+
+def changed(decided: dict[str, Any]) -> dict[str, Any]:
+    return decided | {"decisions": [decided["decisions"][0] | {"seen": "sha256:0"}]}
 
 
 BAD: list[tuple[str, Callable[[Folder], Any], str]] = [
@@ -105,19 +88,8 @@ BAD: list[tuple[str, Callable[[Folder], Any], str]] = [
     ("no such item", lambda f: decisions(f, z="accept"), "nothing to review: z"),
     ("failed", lambda f: decisions(f, d="accept"), "nothing to review: d"),
     ("had it", lambda f: decisions(f, e="reject"), "nothing to review: e"),
-    (
-        "twice",
-        lambda f: (one := decisions(f, a="accept")) | {"decisions": one["decisions"] * 2},
-        "several decisions about a",
-    ),
-    (
-        "changed since they were reviewed",
-        lambda f: (
-            decisions(f)
-            | {"decisions": [{"id": "b", "seen": "sha256:0", "decision": "accept", "note": ""}]}
-        ),
-        "since they were reviewed: b",
-    ),
+    ("twice", lambda f: twice(decisions(f, a="accept")), "several decisions about a"),
+    ("changed", lambda f: changed(decisions(f, b="accept")), "since they were reviewed: b"),
 ]
 
 
@@ -126,7 +98,7 @@ def test_decisions_about_something_else_are_refused(
     prepared: Folder, make: Callable[[Folder], Any], said: str
 ) -> None:
     with pytest.raises(InputError, match=r"review\.json") as caught:
-        apply_decisions(prepared, saved(prepared, make(prepared)))
+        apply_decisions(prepared, save(prepared, make(prepared)))
     assert said in str(caught.value)
     assert not (prepared.path / ACCEPT_FILE).exists()
 
@@ -184,11 +156,6 @@ def test_what_cannot_be_written_or_read_says_where(tmp_path: Path) -> None:
     (tmp_path / "out" / "prepared.json").write_text("{}")
     with pytest.raises(InputError, match=r"prepared\.json"):
         folder.record()
-    with pytest.raises(ConfigError, match="no preparation"):
-        apply_decisions(Folder(tmp_path / "none"), tmp_path / "review.json")
-
-
-def test_a_folder_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="holds no preparation"):
-        apply_decisions(Folder(tmp_path / "nowhere"), tmp_path / "review.json")
-    assert not (tmp_path / "nowhere").exists()
+        apply_decisions(Folder(tmp_path / "none"), tmp_path / "review.json")
+    assert not (tmp_path / "none").exists(), "it is not made"
