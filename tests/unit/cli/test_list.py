@@ -16,9 +16,12 @@ from editjudge.cli import root
 command = root.commands["list"]
 
 
+def shown(*arguments: str) -> str:
+    return CliRunner().invoke(command, arguments, catch_exceptions=False).output
+
+
 def told(*arguments: str) -> Any:
-    done = CliRunner().invoke(command, [*arguments, "--json"], catch_exceptions=False)
-    return json.loads(done.output)
+    return json.loads(shown(*arguments, "--json"))
 
 
 def test_every_benchmark_is_listed_with_its_protocols() -> None:
@@ -44,22 +47,18 @@ def test_every_switch_is_listed_with_where_it_is_on(name: str) -> None:
         assert one["source"]
         on = set(filter(None, one["on_in"].split(", ")))
         assert on <= set(load_benchmarks()[name].protocols)
-    shown = CliRunner().invoke(command, ["switches", name]).output
-    assert all(one["switch"] in shown for one in switches)
+    text = shown("switches", name)
+    assert all(one["switch"] in text for one in switches)
 
 
 def test_without_a_benchmark_the_switches_of_all_are_listed() -> None:
-    switches = told("switches")
-    declared = {
-        name: [each.name for each in load_benchmarks()[name].switches.list_switches()]
-        for name in load_benchmarks()
-    }
-    listed: dict[str, list[str]] = {name: [] for name in load_benchmarks()}
-    for each in switches:
-        listed[each["benchmark"]].append(each["switch"])
-    assert listed == declared
-    shown = CliRunner().invoke(command, ["switches"]).output
-    assert "kris:\n" in shown
+    assert [(each["benchmark"], each["switch"]) for each in told("switches")] == [
+        (name, each.name)
+        for name, benchmark in load_benchmarks().items()
+        for each in benchmark.switches.list_switches()
+    ]
+    text = shown("switches")
+    assert "kris:\n" in text
 
 
 def test_services_stand_as_they_are_called_those_of_parts_too() -> None:
@@ -67,15 +66,15 @@ def test_services_stand_as_they_are_called_those_of_parts_too() -> None:
     services = ["clip.vit_b_32", "features.dinov2", "generalist.judge", "lpips.vgg"]
     assert one["services"] == services
     assert told("dimensions", "core.psnr.source.outside")[0]["services"] == []
-    shown = CliRunner().invoke(command, ["dimensions", "co_edit.overall"]).output
-    assert f"needs {', '.join(services)}" in shown
-    masked = CliRunner().invoke(command, ["dimensions", "core.text_content_accuracy"]).output
+    text = shown("dimensions", "co_edit.overall")
+    assert f"needs {', '.join(services)}" in text
+    masked = shown("dimensions", "core.text_content_accuracy")
     assert "needs target text, ocr.ppocr" in masked
 
 
 def test_a_benchmark_that_is_not_there() -> None:
     with pytest.raises(ConfigError, match="no benchmark is called 'chess'; there are core"):
-        CliRunner().invoke(command, ["switches", "chess"], catch_exceptions=False)
+        shown("switches", "chess")
 
 
 def test_dimensions_in_ones_own_words(tmp_path: Path) -> None:
@@ -87,8 +86,8 @@ def test_dimensions_in_ones_own_words(tmp_path: Path) -> None:
     found = {one["id"]: one["prompts"] for one in told(*asked, "--prompts", str(tmp_path))}
     assert found == {"core.physical_plausibility": "custom+own", "core.editing_artifacts": "own"}
     assert told("dimensions", "core.psnr.source.whole")[0]["prompts"] is None
-    shown = CliRunner().invoke(command, [*asked, "--prompts", str(tmp_path)]).output
-    assert shown.count("prompts in custom+own words") == 1
+    text = shown(*asked, "--prompts", str(tmp_path))
+    assert text.count("prompts in custom+own words") == 1
 
 
 def test_prompts_by_their_names() -> None:
@@ -101,8 +100,8 @@ def test_prompts_by_their_names() -> None:
     assert [one["name"] for one in two["own"]] == ["core/editing_artifacts", "i2i/text_style"]
     assert two["originals"] == []
     assert [one["prompts"] for one in told("prompts", "gie")["originals"]] == ["gie"]
-    shown = CliRunner().invoke(command, ["prompts", "i2i/text_style"]).output
-    assert "i2i/text_style" in shown
-    assert "kris/" not in shown
+    text = shown("prompts", "i2i/text_style")
+    assert "i2i/text_style" in text
+    assert "kris/" not in text
     with pytest.raises(ConfigError, match=r"no prompt matches i2i/txt.*choose from .*kris"):
-        CliRunner().invoke(command, ["prompts", "i2i/txt"], catch_exceptions=False)
+        shown("prompts", "i2i/txt")

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 from click.testing import CliRunner
-from PIL import Image as Pil
 
-from editjudge.app.spec import ResolvedSpec, RunSpec
-from editjudge.base.config import Settings
+from editjudge.app.spec import ResolvedSpec
 from editjudge.base.errors import ConfigError
-from editjudge.base.file_states import FileState
 from editjudge.base.verdict import NoScore, Score
 from editjudge.cli import root
-from editjudge.engine.content_keys import JudgedEdit
-from editjudge.storage.store import RunStore
+
+from ...small_data import make_spec, save_picture, stored_run, write_items
 
 command = root.commands["plot"]
 
@@ -28,33 +23,24 @@ def run(tmp_path: Path) -> Path:
     return stored(tmp_path)
 
 
-def stored(tmp_path: Path, *away: str) -> Path:
+def stored(folder: Path, *away: str) -> Path:
     """The same, where dimensions that begin with one of `away` have no number."""
-    Pil.fromarray(np.zeros((8, 8, 3), np.uint8)).save(tmp_path / "s.png")
-    line = {"instruction": "make it red", "source": "s.png", "task": "local_editing"}
-    lines = [json.dumps(line | {"id": f"{number}"}) for number in range(4)]
-    (tmp_path / "items.jsonl").write_text("\n".join(lines))
-    spec = RunSpec(
-        benchmark="i2i",
-        data=tmp_path / "items.jsonl",
-        outputs={model: tmp_path / model for model in ("ours", "theirs")},
-        dimensions=("i2i.se.*",),
-    )
-    resolved = ResolvedSpec(spec)
-    signatures = resolved.signatures({})
+    save_picture(folder / "s.png")
+    write_items(folder, [{"task": "local_editing"}] * 4)
+    spec = make_spec(folder, ("ours", "theirs"), ("i2i.se.*",), benchmark="i2i")
     refused = NoScore(kind="refused", reason="no")
-    with RunStore.open(tmp_path / "run", resolved.header(Settings())) as store:
+    with stored_run(folder / "run", spec) as keep:
         for number in range(4):
-            for place, model in enumerate(("ours", "theirs")):
-                seen = FileState(bytes(8), f"sha256:{'0' * 64}")
-                verdicts: dict[str, Score | NoScore] = {
-                    name: refused if name.startswith(away) else Score(value=(number + place) / 5)
-                    for name in signatures
-                }
-                if (number, model) == (0, "ours"):
-                    verdicts["i2i.se.image_quality"] = refused
-                store.save_edit_now(JudgedEdit(f"{number}", model, seen), verdicts, signatures)
-    return tmp_path / "run"
+            for place, model in enumerate(spec.outputs):
+                lost = (*away, "i2i.se.image_quality") if (number, place) == (0, 0) else away
+                value = Score(value=(number + place) / 5)
+                names = ResolvedSpec(spec).signatures({})
+                keep(
+                    str(number),
+                    model,
+                    {name: refused if name.startswith(lost) else value for name in names},
+                )
+    return folder / "run"
 
 
 def told(*arguments: object) -> str:
@@ -142,8 +128,8 @@ def test_a_folder_that_cannot_be_written(run: Path, tmp_path: Path) -> None:
 
 def test_only_a_former_figure_is_written_over(run: Path, tmp_path: Path) -> None:
     for form in ("svg", "pdf", "png"):
-        told(run, "--figure", "radar", "--format", form)
-        told(run, "--figure", "radar", "--format", form)
+        for _ in range(2):
+            told(run, "--figure", "means", "-d", "subject_identity", "--format", form)
     (mine := tmp_path / "i2i-1-radar.svg").write_text("<svg/>")
     with pytest.raises(ConfigError, match="is no former figure of editjudge"):
         told(run, "--figure", "radar", "--out", tmp_path)

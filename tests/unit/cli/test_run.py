@@ -6,22 +6,23 @@ import json
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
 from editjudge.cli import main
+
+from ...small_data import save_picture, write_items
 
 
 @pytest.fixture
 def asked(tmp_path: Path) -> list[str]:
     """Arguments for five items, all of which have an output."""
-    (tmp_path / "ours").mkdir()
-    Image.new("RGB", (8, 8)).save(tmp_path / "source.png")
-    lines = []
-    for index in range(5):
-        Image.new("RGB", (8, 8)).save(tmp_path / "ours" / f"{index}.png")
-        lines.append({"id": str(index), "instruction": "x", "source": "source.png"})
-    (tmp_path / "items.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    data = ["--data", str(tmp_path / "items.jsonl"), "--outputs", f"ours={tmp_path / 'ours'}"]
+    for name in ("s.png", *(f"ours/{index}.png" for index in range(5))):
+        save_picture(tmp_path / name)
+    data = [
+        "--data",
+        str(write_items(tmp_path, [{}] * 5)),
+        "--outputs",
+        f"ours={tmp_path / 'ours'}",
+    ]
     return ["run", "core", *data, "--out", str(tmp_path / "run"), "--dimension=core.psnr.*"]
 
 

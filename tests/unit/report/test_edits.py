@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,6 @@ import pytest
 
 from editjudge.app.view import RunView
 from editjudge.base.errors import MissingExtra
-from editjudge.base.verdict import Score
 from editjudge.benchmarks.figures import Figure
 from editjudge.report import page as module
 from editjudge.report.edits import CHUNK, Edits, PageRun
@@ -25,14 +25,11 @@ class Page:
     def __init__(self, *runs: Path) -> None:
         self.chunks: dict[str, dict[str, Any]] = {}
         self.index = Edits(PictureNames(), self.chunks.__setitem__)
-        views = [RunView(run) for run in runs]
-        try:
+        with ExitStack() as opened:
+            views = [opened.enter_context(RunView(run)) for run in runs]
             self.shown = PageRun.from_views(views)
             for each in self.shown:
                 each.read(self.index, with_published=False)
-        finally:
-            for view in views:
-                view.close()
         self.index.flush()
         self.edits = self.index.build_index()
         self.report = build_report(self.shown, self.index, PageOptions())
@@ -59,13 +56,12 @@ def test_the_index_says_what_the_run_says(page: Page, run: Path) -> None:
         rows = list(view.rows())
     assert [(row.item.id, row.model) for row in rows] == list(zip(ids, names, strict=True))
     for dimension, number in page.index.dimensions.items():
-        values = page.edits["values"][number]
-        for edit, row in enumerate(rows):
-            outcome = row.outcomes[dimension]
-            if isinstance(outcome, Score):
-                assert values[edit] == pytest.approx(outcome.value, rel=1e-5)
-            else:
-                assert values[edit] is None
+        said = [row.outcomes[dimension].value for row in rows]
+        shown = page.edits["values"][number]
+        assert [one is None for one in shown] == [one is None for one in said]
+        assert [one or 0.0 for one in shown] == pytest.approx(
+            [one or 0.0 for one in said], rel=1e-5
+        )
     letters = {"S", "U", "F", "M", "N"}
     assert letters == set("".join(page.edits["status"])), "each has its letter"
     assert page.edits["missing"][-1].endswith("item 5.png")
@@ -110,11 +106,9 @@ def test_the_leaderboard_is_the_summary(page: Page, run: Path) -> None:
     for row, model in zip(table["rows"], results.models, strict=True):
         for cell, column in zip(row["cells"], table["columns"], strict=True):
             of = results.models[model][column["id"]]
-            assert (cell["value"], cell["scored"], cell["asked"]) == (
-                of.value,
-                of.scored,
-                of.asked,
-            )
+            assert [cell[name] for name in ("value", "scored", "asked")] == [
+                *(of.value, of.scored, of.asked)
+            ]
     for place in range(len(table["columns"])):
         leads = sorted(row["cells"][place]["lead"] for row in table["rows"])
         assert leads in (["", "best"], ["", ""]), "so few edits make nothing sure"
@@ -157,10 +151,8 @@ def test_what_changed_since_is_shown_and_does_not_count(tmp_path: Path) -> None:
     assert page.edits["status"] == ["SPS", "SPS"]
     shown = page.chunks["detail-0"]["edits"]
     assert [bool(shown[edit]["verdicts"]) for edit in range(3)] == [True, False, True]
-    assert any(
-        "changed" in line or "others" in line or "another" in line
-        for line in page.report["warnings"]
-    )
+    words = ("changed", "others", "another")
+    assert any(word in line for line in page.report["warnings"] for word in words)
 
 
 def test_without_matplotlib_there_are_no_figures(

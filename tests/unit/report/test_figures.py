@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image as Pil
 
-from editjudge.benchmarks.figures import Figure, FigurePanel, Kind, load_figures, make_means_figure
+from editjudge.benchmarks.figures import FigurePanel, Kind, load_figures, make_means_figure
 from editjudge.benchmarks.published_tables import load_published_tables
 from editjudge.benchmarks.registry import load_benchmark, load_benchmarks
 from editjudge.report.figures import (
@@ -66,50 +66,37 @@ def test_the_papers_numbers_are_drawn(name: str) -> None:
     assert kinds & {"radar", "tasks"}
 
 
-def test_omni_by_turn() -> None:
-    (turns,) = (f for f in load_figures("omni_iie") if f.kind == "turns")
-    columns = load_benchmark("omni_iie").rules().columns
-    overall = turns.panels[0].select_columns(columns)
-    assert [c.group for c in overall[:3]] == [f"Multi turn, round {n}" for n in (1, 2, 3)]
-    rows = {
-        model: {c.id: start - n / 20 for n, c in enumerate(overall[:6])}
-        for model, start in (("a", 0.9), ("b", 0.7))
-    }
-    assert len(drawable_panels(turns, columns, rows)) == 1
-    assert b">turn<" in draw_figure(turns, columns, rows, "svg")
-
-
 def test_turns_keep_their_numbers() -> None:
     (turns,) = (f for f in load_figures("omni_iie") if f.kind == "turns")
     columns = load_benchmark("omni_iie").rules().columns
     overall = turns.panels[0].select_columns(columns)
+    assert [c.group for c in overall[:3]] == [f"Multi turn, round {n}" for n in (1, 2, 3)]
     rows = {"a": {c.id: 0.5 for c in overall[1:4]}}  # rounds 2, 3 and 4
+    assert len(drawable_panels(turns, columns, rows)) == 1
     picture = draw_figure(turns, columns, rows, "svg").decode()
+    assert ">turn<" in picture
     ticks = re.findall(r'id="xtick_\d+".*?>([^<]+)</text>', picture, re.DOTALL)
     assert ticks == ["1", "2", "3", "4"]
 
 
 RADAR, BARS = load_figures("gie")[1], load_figures("gie")[0]
 COLUMNS = load_benchmark("gie").rules().columns
-
-
-def marks_of(rows: Numbers, figure: Figure) -> int:
-    """Lines, bars and points of the picture: fewer where there are gaps."""
-    return len(re.findall(rb"<use |<path ", draw_figure(figure, COLUMNS, rows, "svg")))
+IDS = [c.id for c in RADAR.panels[0].select_columns(COLUMNS)]
+BAR_IDS = [c.id for c in BARS.panels[0].select_columns(COLUMNS)]
 
 
 def test_a_gap_is_no_zero() -> None:
-    ids = [c.id for c in RADAR.panels[0].select_columns(COLUMNS)]
-    full: dict[str, float | None] = dict.fromkeys(ids, 1.0)
-    other: dict[str, float | None] = dict.fromkeys(ids, 2.0)
-    with_gap, with_zero = full | {ids[1]: None}, full | {ids[1]: 0.0}
-    assert marks_of({"a": with_gap, "b": other}, RADAR) < marks_of(
-        {"a": with_zero, "b": other}, RADAR
-    )
+    def marks(second: float | None) -> int:
+        """Lines, bars and points of the picture: fewer where there are gaps."""
+        first = dict.fromkeys(IDS, 1.0) | {IDS[1]: second}
+        rows = {"a": first, "b": dict.fromkeys(IDS, 2.0)}
+        return len(re.findall(rb"<use |<path ", draw_figure(RADAR, COLUMNS, rows, "svg")))
+
+    assert marks(None) < marks(0.0)
 
 
 def test_a_bar_of_zero_is_seen() -> None:
-    ids = [c.id for c in BARS.panels[0].select_columns(COLUMNS)]
+    ids = BAR_IDS
     full: dict[str, float | None] = dict.fromkeys(ids, 50.0)
 
     def blue(row: dict[str, float | None]) -> int:
@@ -124,7 +111,7 @@ def test_what_nobody_has_is_left_out() -> None:
     assert drawable_panels(RADAR, COLUMNS, {"a": {}}) == ()
     with pytest.raises(ValueError, match="nothing to draw"):
         draw_figure(RADAR, COLUMNS, {"a": {}}, "svg")
-    two = {c.id: 1.0 for c in RADAR.panels[0].select_columns(COLUMNS)[:2]}
+    two = dict.fromkeys(IDS[:2], 1.0)
     assert drawable_panels(RADAR, COLUMNS, {"a": two}) == ()  # two axes are no radar
 
 
@@ -147,8 +134,7 @@ EVIL = ["$x^2$", "_hidden", "</svg><script>alert(1)</script>"]
 
 @pytest.mark.parametrize("form", ["svg", "pdf", "png"])
 def test_names_are_text_and_a_figure_is_the_same_every_time(form: Any) -> None:
-    ids = [c.id for c in BARS.panels[0].select_columns(COLUMNS)]
-    rows = {name: dict.fromkeys(ids, 10.0 * n) for n, name in enumerate(EVIL)}
+    rows = {name: dict.fromkeys(BAR_IDS, 10.0 * n) for n, name in enumerate(EVIL)}
     picture = draw_figure(BARS, COLUMNS, rows, form, warning="UNTRAINED <weights>")
     assert picture == draw_figure(BARS, COLUMNS, rows, form, warning="UNTRAINED <weights>")
     if form == "svg":
@@ -159,9 +145,7 @@ def test_names_are_text_and_a_figure_is_the_same_every_time(form: Any) -> None:
 
 def test_twenty_models_are_all_in_the_legend() -> None:
     figure = replace(RADAR, relative=False, top=1.0)
-    rows = {
-        f"m{n}": {c.id: n / 20 for c in RADAR.panels[0].select_columns(COLUMNS)} for n in range(20)
-    }
+    rows = {f"m{n}": dict.fromkeys(IDS, n / 20) for n in range(20)}
     picture = draw_figure(figure, COLUMNS, rows, "svg").decode()
     assert all(f">m{n}<" in picture for n in range(20))
 
@@ -183,7 +167,7 @@ def test_looks_differ(seen_by: tuple[str, ...]) -> None:
 def test_a_legend_has_room_for_all_names() -> None:
     """It lies in the picture, and the plot above it is as large as without it."""
     figure = replace(RADAR, relative=False, top=1.0)
-    row = {c.id: 0.5 for c in RADAR.panels[0].select_columns(COLUMNS)}
+    row = dict.fromkeys(IDS, 0.5)
     radars = []
     for names in (
         ["a"],

@@ -1,15 +1,19 @@
-"""What stands in cells and below tables."""
+"""What stands in cells, in notes and below tables."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from editjudge.base.identity import ModelIdentity, ServiceName, untrained_services
 from editjudge.base.signature import Signature
+from editjudge.base.verdict import Failure, NoScore, NotServed, Score
 from editjudge.benchmarks.cell import Cell, Interval
 from editjudge.benchmarks.column import Column, Mean
-from editjudge.report.numbers import explain_signs, format_cell, format_half_width, format_interval
+from editjudge.report import numbers
+from editjudge.report.numbers import find_best, format_cell
 from editjudge.report.summary import drop_empty_columns, list_interval_reasons
 
 SURE = Interval(1.0, 3.0, 0.5, 9, "clustered")
@@ -32,6 +36,8 @@ def cell(value: float | None = 2.0, **further: object) -> Cell:
         (cell(interval=SURE, rounds=(1.823, 2.177)), 2, "2.00 ±1.00 sd 0.25 (3/3)"),
         (cell(interval=UNSURE), 2, "2.00 (3/3)"),
         (cell(interval=SURE, capped=2, other_items=True), 1, "2.0 ±1.0 ^2 ~ (3/3)"),
+        (Cell(0.5, {"scored": 3, "failed": 1}), None, "0.5 (3/4)"),
+        (Cell(None, {"failed": 1}, reason="nothing scored"), None, "- (nothing scored)"),
     ],
 )
 def test_a_cell(shown: Cell, decimals: int | None, text: str) -> None:
@@ -52,7 +58,7 @@ def test_a_cell(shown: Cell, decimals: int | None, text: str) -> None:
 def test_half_an_interval_is_never_printed_as_0(
     half: float, decimals: int | None, text: str
 ) -> None:
-    assert format_half_width(half, decimals) == text
+    assert numbers.format_half_width(half, decimals) == text
 
 
 @pytest.mark.parametrize(
@@ -70,12 +76,14 @@ def test_half_an_interval_is_never_printed_as_0(
 def test_the_ends_of_an_interval_are_never_printed_alike(
     low: float, high: float, text: str
 ) -> None:
-    assert format_interval(low, high) == text
+    assert numbers.format_interval(low, high) == text
 
 
 def test_signs_are_explained_where_they_are() -> None:
-    assert list(explain_signs([cell(), cell(None, interval=SURE)])) == []
-    signs = [line[0] for line in explain_signs([cell(interval=SURE, capped=1, other_items=True)])]
+    assert list(numbers.explain_signs([cell(), cell(None, interval=SURE)])) == []
+    signs = [
+        line[0] for line in numbers.explain_signs([cell(interval=SURE, capped=1, other_items=True)])
+    ]
     assert signs == ["±", "^", "~"]
 
 
@@ -101,3 +109,46 @@ def test_what_nobody_serves_or_asks_is_a_line() -> None:
         "2 numbers need models that are not served: editjudge summary 'my run' --unserved",
         "1 number asks nothing of any item",
     ]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "text"),
+    [
+        (Score(value=1, evidence={"capped": True}), "capped"),
+        (Score(value=1, evidence={"read": "SALE"}), "read 'SALE'"),
+        (NoScore(kind="degenerate", reason="flat"), "unscored (degenerate): flat"),
+        (Failure(error="gone"), "failed: gone"),
+        (NotServed(reason="no ocr"), "no ocr"),
+    ],
+)
+def test_notes(outcome: Any, text: str) -> None:
+    assert text in numbers.describe_outcome(outcome)
+
+
+def test_random_weights_are_told() -> None:
+    reader = {ServiceName("ocr", "ppocr"): ModelIdentity("untrained=yes/1")}
+    network = {ServiceName("lpips", "vgg"): ModelIdentity("lpips_vgg/1", {"untrained": "yes"})}
+    warning = "UNTRAINED weights, not a result: lpips.vgg"
+    for services, told in ((network | reader, warning), (reader, "")):  # a name is not a fact
+        assert numbers.untrained_warning(untrained_services(services)) == told
+
+
+TEXTS, VALUES = ["0.5", "0.7", "0.5", "-", "0.1"], [0.501, 0.7, 0.499, None, 0.1]
+
+
+@pytest.mark.parametrize(
+    ("texts", "values", "higher", "best"),
+    [
+        (TEXTS, VALUES, True, [1]),
+        (TEXTS, VALUES, False, [4]),
+        (TEXTS[:1] + TEXTS[2:], VALUES[:1] + VALUES[2:], True, [0, 1]),
+        # Nobody is beaten, or all are alike.
+        (["1"], [1.0], True, []),
+        (["1", "-"], [1.0, None], True, []),
+        (["1", "1"], [1.01, 1.02], True, []),
+    ],
+)
+def test_the_best_is_told_by_what_is_printed(
+    texts: list[str], values: list[float | None], higher: bool, best: list[int]
+) -> None:
+    assert find_best(texts, values, higher_is_better=higher) == best

@@ -17,13 +17,17 @@ from editjudge.report import site
 from editjudge.report.site import write_report
 from editjudge.storage.store import RunStore
 
-from ...report_runs import DIMENSIONS, make_run
+from ...report_runs import DIMENSIONS
 
 
 def blocks(page: Path) -> dict[str, str]:
     """What a page holds, by id."""
     each = re.findall(r'<script id="([^"]+)" type="[^"]+">(.*?)</script>', page.read_text())
     return dict(each)
+
+
+def report_of(page: Path) -> Any:
+    return json.loads(blocks(page)["data-report"])
 
 
 def chunk(file: Path) -> tuple[str, Any]:
@@ -91,8 +95,9 @@ def test_what_was_interrupted_goes_on(
         with pytest.raises(KeyboardInterrupt):
             write_report([run], out)
     assert (out / "index.html").read_bytes() == before
-    report = json.loads(blocks(out / "index.html")["data-report"])
-    assert (out / report["data"] / "detail-0.js").is_file(), "the old page still has its details"
+    assert (out / report_of(out / "index.html")["data"] / "detail-0.js").is_file(), (
+        "the old page still has its details"
+    )
     (out / "index.html").unlink()
     write_report([run], out)
 
@@ -126,33 +131,24 @@ def test_what_others_put_below_data_stays(run: Path, tmp_path: Path) -> None:
     assert len(ours) == 1, "the details of the page"
 
 
-def test_the_page_says_what_is_pending(tmp_path: Path) -> None:
-    run = make_run(tmp_path, 3, ("m",), dimensions=DIMENSIONS[:1], odd=False)
-    page = tmp_path / "page.html"
-    for value, told in ((None, []), (2.0, ["1 edit is pending"])):
-        if value is not None:
-            with RunStore.open(run) as store:
-                edit = store.edit("item 1", "m")
-                assert edit is not None
-                signatures = dict.fromkeys(DIMENSIONS[:1], "another")
-                store.save_edit_now(
-                    JudgedEdit(edit.item, edit.model),
-                    {DIMENSIONS[0]: Score(value=value)},
-                    signatures,
-                )
+def test_the_page_says_what_is_pending(small: Any, tmp_path: Path) -> None:
+    run, page = small(3), tmp_path / "page.html"
+    for told in ([], ["1 edit is pending"]):
         write_report([run], page)
-        warnings = json.loads(blocks(page)["data-report"])["warnings"]
-        assert [line[:17] for line in warnings if "pending" in line] == told
+        assert [line[:17] for line in report_of(page)["warnings"] if "pending" in line] == told
+        with RunStore.open(run) as store:
+            signatures, verdicts = {DIMENSIONS[0]: "another"}, {DIMENSIONS[0]: Score(value=2.0)}
+            store.save_edit_now(JudgedEdit("item 1", "m"), verdicts, signatures)
 
 
-BAD_OUT = [
-    ("file", "is a file; give a folder"),
-    ("folder.html", "is a folder; give a file"),
-    ("file/page.html", "Not a directory|File exists"),
-]
-
-
-@pytest.mark.parametrize(("out", "told"), BAD_OUT)
+@pytest.mark.parametrize(
+    ("out", "told"),
+    [
+        ("file", "is a file; give a folder"),
+        ("folder.html", "is a folder; give a file"),
+        ("file/page.html", "Not a directory|File exists"),
+    ],
+)
 def test_what_cannot_be_written_is_told(run: Path, tmp_path: Path, out: str, told: str) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "folder.html").mkdir()
@@ -171,9 +167,9 @@ def test_what_is_no_run_is_told(tmp_path: Path) -> None:
     assert not (tmp_path / "page.html").exists()
 
 
-def test_data_that_is_gone_is_told(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "a", 1, ("m",), dimensions=DIMENSIONS[:1])
-    (tmp_path / "a" / "items.jsonl").unlink()
+def test_data_that_is_gone_is_told(small: Any, tmp_path: Path) -> None:
+    run = small()
+    (tmp_path / "items.jsonl").unlink()
     with pytest.raises(InputError, match=r"items\.jsonl"):
         write_report([run], tmp_path / "page.html")
 
@@ -189,15 +185,15 @@ def test_many_edits_need_a_folder(
         write_report([run], tmp_path / "page.html")
 
 
-def test_pictures_that_cannot_be_read_are_told(tmp_path: Path) -> None:
-    run = make_run(tmp_path, 2, ("m",), dimensions=DIMENSIONS[:1], odd=False)
+def test_pictures_that_cannot_be_read_are_told(small: Any, tmp_path: Path) -> None:
+    run = small(2)
     (tmp_path / "outputs/m/item 0.png").write_bytes(b"no picture")
     (tmp_path / "mask.png").unlink()
     done = write_report([run], tmp_path / "page.html")
     (why,) = done.picture_problems
     assert "item 0.png: not an image" in why
-    report = json.loads(blocks(done.page)["data-report"])
-    assert any("1 picture cannot be shown" in line for line in report["warnings"])
+    warnings = report_of(done.page)["warnings"]
+    assert any("1 picture cannot be shown" in line for line in warnings)
     assert json.loads(blocks(done.page)["data-edits"])["items"]["mask"] == [None, None]
 
 

@@ -47,6 +47,14 @@ def results(columns: tuple[Column, ...] = (UP, DOWN), **rows: dict[str, Cell]) -
     )
 
 
+def latex(*columns: Column, **rows: dict[str, Cell]) -> str:
+    return format_results(results(columns or (UP,), **rows), "latex")
+
+
+def up(value: float | None, *more: int) -> dict[str, Cell]:
+    return {"up": cell(value, *more)}
+
+
 def three() -> Results:
     return results(
         a={"up": cell(1.0), "down": cell(5.0)},
@@ -130,23 +138,22 @@ def test_csv_is_not_rounded() -> None:
 
 def test_groups_make_columns_rows() -> None:
     grouped = tuple(replace(column, group="G & H") for column in (UP, DOWN))
-    text = format_results(
-        results(
-            grouped, a={"up": cell(1.0), "down": cell(5.0)}, b={"up": cell(2), "down": cell(6)}
-        ),
-        "latex",
-    )
-    rows = [line for line in text.splitlines() if line.endswith(r"\\")]
-    assert rows[0] == r" & metric & a & b \\"
-    assert rows[1] == r"G \& H & quality $\uparrow$ & 1.000 & \textit{2.000} \\"
-    assert rows[2] == r" & error $\downarrow$ & \textit{5.000} & 6.000 \\"
+    both = {"a": {"up": cell(1.0), "down": cell(5.0)}, "b": {"up": cell(2), "down": cell(6)}}
+    rows = [line for line in latex(*grouped, **both).splitlines() if line.endswith(r"\\")]
+    assert rows == [
+        r" & metric & a & b \\",
+        r"G \& H & quality $\uparrow$ & 1.000 & \textit{2.000} \\",
+        r" & error $\downarrow$ & \textit{5.000} & 6.000 \\",
+    ]
 
 
 def test_what_is_printed_alike_shares_its_place() -> None:
-    table = results((UP,), a={"up": cell(1.00101)}, b={"up": cell(1.00102)}, c={"up": cell(0.5)})
-    assert format_results(table, "latex").count(r"\textit{1.001}") == 2
-    alone = results((UP,), a={"up": cell(1.0)})
-    assert "textit" not in format_results(alone, "latex")
+    assert latex(a=up(1.00101), b=up(1.00102), c=up(0.5)).count(r"\textit{1.001}") == 2
+
+
+@pytest.mark.parametrize("rows", [{"a": up(1.0)}, {"a": up(1.0), "b": up(None)}])
+def test_the_only_number_of_a_column_is_not_the_best(rows: dict[str, dict[str, Cell]]) -> None:
+    assert "textit" not in latex(**rows)
 
 
 EVIL = "\\input{/etc/passwd}\n% $x$ <img src=x onerror=y> |a|*b*"
@@ -154,9 +161,7 @@ EVIL = "\\input{/etc/passwd}\n% $x$ <img src=x onerror=y> |a|*b*"
 
 @pytest.mark.parametrize("form", ["latex", "markdown", "csv"])
 def test_names_are_text(form: Any) -> None:
-    text = format_results(
-        results((UP,), **{EVIL: {"up": cell(1.0)}, "=1+1": {"up": cell(2.0)}}), form
-    )
+    text = format_results(results((UP,), **{EVIL: up(1.0), "=1+1": up(2.0)}), form)
     if form == "latex":
         assert r"\input" not in text
         assert r"\textbackslash{}input\{/etc/passwd\} \% \$x\$" in text
@@ -170,22 +175,16 @@ def test_names_are_text(form: Any) -> None:
 
 @pytest.mark.parametrize("name", ["[1]", "*star"])
 def test_a_row_of_latex_is_no_argument_of_the_one_above(name: str) -> None:
-    models = results((UP,), **{name: {"up": cell(1.0)}})
-    assert f"\n{{}}{name} & 1.000 " in format_results(models, "latex")
-    groups = results((replace(UP, group=name),), a={"up": cell(1.0)})
-    assert f"\n{{}}{name} & quality " in format_results(groups, "latex")
+    assert f"\n{{}}{name} & 1.000 " in latex(**{name: up(1.0)})
+    assert f"\n{{}}{name} & quality " in latex(replace(UP, group=name), a=up(1.0))
+
+
+GIVE = "no column nothing; give an id, a part of one, a title or a glob: quality, error"
 
 
 @pytest.mark.parametrize(
     ("columns", "models", "told"),
-    [
-        (
-            ["nothing"],
-            [],
-            "no column nothing; give an id, a part of one, a title or a glob: quality, error",
-        ),
-        ([], ["d"], "no model d; models: a, b, c"),
-    ],
+    [(["nothing"], [], GIVE), ([], ["d"], "no model d; models: a, b, c")],
 )
 def test_what_is_not_there_is_named(columns: list[str], models: list[str], told: str) -> None:
     with pytest.raises(ConfigError, match=told):
@@ -193,11 +192,9 @@ def test_what_is_not_there_is_named(columns: list[str], models: list[str], told:
 
 
 def test_many_footnotes_have_marks_of_their_own() -> None:
-    rows = {f"m{n}": {"up": cell(1.0, n, 100)} for n in range(1, 60)}
-    text = format_results(results((UP,), **rows), "latex")
-    assert r"\textsuperscript{z}" in text
-    assert r"\textsuperscript{aa}" in text
-    assert r"\textsuperscript{bg}" in text
+    text = latex(**{f"m{n}": up(1.0, n, 100) for n in range(1, 60)})
+    for mark in ("z", "aa", "bg"):
+        assert rf"\textsuperscript{{{mark}}}" in text
 
 
 def test_a_table_is_narrowed_by_words() -> None:
@@ -215,11 +212,11 @@ def test_a_table_is_narrowed_by_words() -> None:
 
 
 def test_intervals_stand_beside_numbers_and_are_explained() -> None:
-    sure = replace(cell(2.0), interval=Interval(1.5, 2.5, 0.2, 7, "clustered"))
-    table = results((UP,), a={"up": sure}, b={"up": cell(1.0)})
-    latex = format_results(table, "latex")
-    assert r"a & \textit{2.000} $\pm$0.500 \\" in latex
-    assert r"$\pm$: half of the 95 \% interval" in latex
+    of = replace(cell(2.0), interval=Interval(1.5, 2.5, 0.2, 7, "clustered"))
+    table = results((UP,), a={"up": of}, b=up(1.0))
+    text = format_results(table, "latex")
+    assert r"a & \textit{2.000} $\pm$0.500 \\" in text
+    assert r"$\pm$: half of the 95 \% interval" in text
     assert "*2.000* ±0.500" in format_results(table, "markdown")
     first = next(csv.DictReader(io.StringIO(format_results(table, "csv"))))
     told = {name: first[name] for name in ("low", "high", "error", "clusters", "method")}
@@ -243,8 +240,7 @@ def test_a_column_that_no_paper_prints_has_the_digits_that_it_carries(
     values: list[tuple[float, float]], printed: list[str]
 ) -> None:
     first, second = values
-    table = results((UP,), a={"up": sure(*first)}, b={"up": sure(*second)})
-    text = format_results(table, "latex")
+    text = latex(a={"up": sure(*first)}, b={"up": sure(*second)})
     assert all(each in text for each in printed), text
 
 
@@ -253,11 +249,6 @@ def test_a_published_table_has_the_digits_of_its_paper() -> None:
     assert "a & 0.123 " in format_results(table, "latex")
     own = (replace(UP, decimals=1),)
     assert "a & 0.1 " in format_results(replace(table, columns=own), "latex")
-
-
-def test_the_only_number_of_a_column_is_not_the_best() -> None:
-    text = format_results(results((UP,), a={"up": cell(1.0)}, b={"up": cell(None)}), "latex")
-    assert "textit" not in text
 
 
 def test_a_run_that_is_not_finished_says_so() -> None:
@@ -271,10 +262,7 @@ def test_a_run_that_is_not_finished_says_so() -> None:
 
 def test_notes_name_no_option_and_marks_come_in_order_of_reading() -> None:
     other = replace(cell(1.0, 7), other_items=True)
-    table = results(
-        a={"up": cell(1.0), "down": other}, b={"up": cell(1.0, 8), "down": cell(2.0, 7)}
-    )
-    text = format_results(table, "latex")
+    text = latex(UP, DOWN, a={**up(1.0), "down": other}, b={**up(1.0, 8), "down": cell(2.0, 7)})
     assert "--common" not in text
     assert r"a}~7 of 10 edits have a number; \textsuperscript{b}~8 of 10" in text
 
@@ -297,7 +285,7 @@ def test_what_fell_outside_is_told_below_the_table() -> None:
 def test_many_columns_become_rows() -> None:
     many = tuple(replace(UP, id=f"c{n}", title=f"c{n}") for n in range(10))
     row = {column.id: cell(1.0) for column in many}
-    text = format_results(results(many, a=row, b=row), "latex")
+    text = latex(*many, a=row, b=row)
     assert r"metric & a & b \\" in text
     assert r"c9 $\uparrow$ & " in text
 
@@ -344,5 +332,5 @@ def test_every_figure_of_a_cell_stands_below_its_name() -> None:
 
 
 def test_letters_that_pdflatex_lacks_are_told() -> None:
-    assert "xelatex" in format_results(results((UP,), 模型={"up": cell(1.0)}), "latex")
+    assert "xelatex" in latex(模型=up(1.0))
     assert "xelatex" not in format_results(three(), "latex")

@@ -20,7 +20,7 @@ from editjudge.report.page import build_security_policy
 from editjudge.report.view import LiveRuns, _host_names, serve_page
 from editjudge.storage.store import RunStore
 
-from ...report_runs import DIMENSIONS, make_run, picture
+from ...report_runs import DIMENSIONS, picture
 
 
 @pytest_asyncio.fixture
@@ -28,6 +28,10 @@ async def address(run: Path) -> AsyncIterator[str]:
     with LiveRuns([run]) as live:
         async with serve_page(live) as at:
             yield at
+
+
+async def get_json(url: str) -> Any:
+    return json.loads((await get(url))[1])
 
 
 async def get(url: str, **headers: str) -> tuple[int, bytes, Any]:
@@ -41,10 +45,8 @@ async def test_the_page_and_what_it_asks_for(address: str) -> None:
     assert b'data-mode="view"' in page
     assert headers["Content-Security-Policy"] == build_security_policy("view")
     assert headers["X-Content-Type-Options"] == "nosniff"
-    told = {
-        name: json.loads((await get(f"{address}data/{name}.json"))[1])
-        for name in ("state", "report", "edits", "detail-0")
-    }
+    names = ("state", "report", "edits", "detail-0")
+    told = {name: await get_json(f"{address}data/{name}.json") for name in names}
     assert told["state"]["version"] == told["report"]["version"]
     assert (told["state"]["judged"], told["state"]["asked"]) == (12, 12)
     assert told["report"]["mode"] == "view"
@@ -55,23 +57,23 @@ async def test_the_page_and_what_it_asks_for(address: str) -> None:
         assert (status, webp[8:12], headers["Content-Type"]) == (200, b"WEBP", "image/webp")
 
 
-REFUSED = [
-    ("", {"Host": "attacker.example"}, 421),
-    ("data/edits.json", {"Host": "attacker.example"}, 421),
-    ("", {"Sec-Fetch-Site": "cross-site"}, 403),
-    ("data/edits.json", {"Sec-Fetch-Site": "same-site"}, 403),
-    ("data/detail-99.json", {}, 404),
-    ("data/detail--1.json", {}, 404),
-    ("data/detail-٣.json", {}, 404),
-    ("data/..%2f..%2frun.sqlite.json", {}, 404),
-    ("pictures/..%2f..%2fetc%2fpasswd", {}, 404),
-    ("pictures/%2fetc%2fpasswd", {}, 404),
-    ("pictures/0000000000000000", {}, 404),
-    ("../", {}, 404),
-]
-
-
-@pytest.mark.parametrize(("path", "headers", "status"), REFUSED)
+@pytest.mark.parametrize(
+    ("path", "headers", "status"),
+    [
+        ("", {"Host": "attacker.example"}, 421),
+        ("data/edits.json", {"Host": "attacker.example"}, 421),
+        ("", {"Sec-Fetch-Site": "cross-site"}, 403),
+        ("data/edits.json", {"Sec-Fetch-Site": "same-site"}, 403),
+        ("data/detail-99.json", {}, 404),
+        ("data/detail--1.json", {}, 404),
+        ("data/detail-٣.json", {}, 404),
+        ("data/..%2f..%2frun.sqlite.json", {}, 404),
+        ("pictures/..%2f..%2fetc%2fpasswd", {}, 404),
+        ("pictures/%2fetc%2fpasswd", {}, 404),
+        ("pictures/0000000000000000", {}, 404),
+        ("../", {}, 404),
+    ],
+)
 async def test_nothing_else_is_answered(
     address: str, path: str, headers: dict[str, str], status: int
 ) -> None:
@@ -91,8 +93,8 @@ async def test_who_does_not_know_the_address_finds_nothing(address: str) -> None
         assert reply.status == 405
 
 
-async def test_a_picture_that_broke_is_told(tmp_path: Path) -> None:
-    run = make_run(tmp_path, 1, ("m",), dimensions=DIMENSIONS[:1], odd=False)
+async def test_a_picture_that_broke_is_told(small: Any, tmp_path: Path) -> None:
+    run = small()
     (tmp_path / "outputs/m/item 0.png").write_bytes(b"no picture")
     with LiveRuns([run]) as live:
         name = json.loads(live.snapshot.edits)["picture"][0]
@@ -102,8 +104,7 @@ async def test_a_picture_that_broke_is_told(tmp_path: Path) -> None:
 
 
 async def test_a_port_that_is_taken_is_told(run: Path, address: str) -> None:
-    port = urlsplit(address).port
-    assert port
+    port = urlsplit(address).port or 0
     with LiveRuns([run]) as live, pytest.raises(ConfigError, match=f"port {port}: .*--port"):
         async with serve_page(live, port):
             pass
@@ -117,10 +118,11 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("at_once")
-async def test_a_picture_that_changed_is_never_shown_by_its_old_name(tmp_path: Path) -> None:
-    run = make_run(tmp_path, 1, ("m",), dimensions=DIMENSIONS[:1], odd=False)
+async def test_a_picture_that_changed_is_never_shown_by_its_old_name(
+    small: Any, tmp_path: Path
+) -> None:
     output = tmp_path / "outputs/m/item 0.png"
-    with LiveRuns([run]) as live:
+    with LiveRuns([small()]) as live:
         async with serve_page(live) as at:
             before = json.loads(live.snapshot.edits)
             old = f"{at}pictures/{before['picture'][0]}"
@@ -139,16 +141,14 @@ async def test_a_picture_that_changed_is_never_shown_by_its_old_name(tmp_path: P
 
 
 async def test_a_picture_that_changes_while_it_is_read_is_not_served(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = make_run(tmp_path, 1, ("m",), dimensions=DIMENSIONS[:1], odd=False)
-
     def late(file: Path, _: int) -> bytes:
         picture(file, 99)
         return b"of the old one"
 
     monkeypatch.setattr("editjudge.report.view.make_thumbnail", late)
-    with LiveRuns([run]) as live:
+    with LiveRuns([small()]) as live:
         async with serve_page(live) as at:
             name = json.loads(live.snapshot.edits)["picture"][0]
             assert (await get(f"{at}pictures/{name}"))[0] == 404
@@ -183,19 +183,16 @@ async def test_what_is_no_request_is_no_trace_on_the_terminal(
 
 
 @pytest.mark.usefixtures("at_once")
-def test_a_run_is_read_while_it_is_written(tmp_path: Path) -> None:
-    run = make_run(tmp_path, 2, ("m",), dimensions=DIMENSIONS[:1], odd=False)
+def test_a_run_is_read_while_it_is_written(small: Any) -> None:
+    run = small(2)
     with LiveRuns([run]) as live:
         before = live.check_progress()
         assert not before["live"]
         assert live.check_progress() == before, "looking at it changes nothing"
         with RunStore.open(run) as store:
-            signatures = dict.fromkeys(DIMENSIONS[:1], "another")
-            edit = store.edit("item 1", "m")
-            assert edit is not None
-            store.save_edit_now(
-                store.judged_edit(edit), {DIMENSIONS[0]: Score(value=1)}, signatures
-            )
+            edit = store.judged_edit(store.edit("item 1", "m"))  # type: ignore[arg-type]
+            verdicts, signatures = {DIMENSIONS[0]: Score(value=1)}, {DIMENSIONS[0]: "another"}
+            store.save_edit_now(edit, verdicts, signatures)
             after = live.check_progress()
         assert after["version"] != before["version"]
         assert (after["live"], after["judged"], after["asked"]) == (True, 1, 2)
@@ -206,9 +203,9 @@ def test_a_run_is_read_while_it_is_written(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("at_once")
 def test_what_was_read_stays_where_a_run_goes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    small: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = make_run(tmp_path, 1, ("m",), dimensions=DIMENSIONS[:1], odd=False)
+    run = small()
     with LiveRuns([run]) as live:
         before = live.snapshot.edits
         (run / "run.sqlite").rename(run / "away.sqlite")
@@ -227,7 +224,7 @@ def test_what_is_no_run_is_told(tmp_path: Path) -> None:
 
 
 async def test_pictures_are_made_a_few_at_a_time(address: str) -> None:
-    edits = json.loads((await get(f"{address}data/edits.json"))[1])
+    edits = await get_json(f"{address}data/edits.json")
     names = [name for name in edits["picture"] if name]
     replies = await asyncio.gather(*(get(f"{address}pictures/{name}") for name in names * 2))
     assert {status for status, _, _ in replies} == {200}

@@ -33,7 +33,6 @@ def test_clusters_count_by_the_formula_of_korn_and_graubard() -> None:
     values = (rng.random(len(of)) < np.repeat(rng.random(20), np.bincount(of))).astype(float)
     clusters = Clusters.of(values.tolist(), of.tolist())
     share, n = values.mean(), len(values)
-    assert clusters.error is not None
     effective = n * share * (1 - share) / (n - 1) / clusters.error**2
     effective *= (scipy.t.ppf(0.975, n - 1) / scipy.t.ppf(0.975, clusters.freedom)) ** 2
     effective = min(n, effective)
