@@ -8,6 +8,7 @@ import json
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from typing import Any
 
 from ..e2e.test_judge import Judge
@@ -20,7 +21,7 @@ _JSON = {"content-type": "application/json"}
 _ESCAPES = "\x1b[2J\x1b[31m[/m]\x07\u202e"
 
 
-def http(
+def response(
     body: bytes,
     status: str = "200 OK",
     headers: Mapping[str, str] = _JSON,
@@ -100,7 +101,7 @@ class EvilJudge:
             await self._evil(out, honest, elsewhere)
             await out.drain()
             return False
-        out.write(http(packed(honest)))
+        out.write(response(packed(honest)))
         await out.drain()
         return True
 
@@ -142,7 +143,7 @@ def _but(change: Callable[[dict[str, Any]], Any]) -> Evil:
 
     async def evil(out: Out, honest: dict[str, Any], _: str) -> None:
         change(honest)
-        out.write(http(json.dumps(honest).encode()))
+        out.write(response(json.dumps(honest).encode()))
 
     return evil
 
@@ -175,49 +176,31 @@ def _top(change: Callable[[list[Any]], Any]) -> Evil:
 def _redirected(status: str, *, same: bool = False) -> Evil:
     async def evil(out: Out, _: dict[str, Any], elsewhere: str) -> None:
         there = "/v1/chat/completions" if same else f"{elsewhere}/chat/completions?key=x"
-        out.write(http(b"", status, {"location": there}))
+        out.write(response(b"", status, {"location": there}))
 
     return evil
 
 
 async def _dripped(out: Out, honest: dict[str, Any], _: str) -> None:
-    for byte in http(packed(honest)):
+    for byte in response(packed(honest)):
         out.write(bytes([byte]))
         await out.drain()
         await asyncio.sleep(0.1)
 
 
-async def _dripped_headers(out: Out, _: dict[str, Any], __: str) -> None:
-    out.write(b"HTTP/1.1 200 OK\r\n")
-    while True:
-        out.write(b"x-a: b\r\n")
-        await out.drain()
-        await asyncio.sleep(0.02)
+def _endless(head: bytes, more: bytes, pause: float = 0.0) -> Evil:
+    async def evil(out: Out, _: dict[str, Any], __: str) -> None:
+        out.write(head)
+        while True:
+            out.write(more)
+            await out.drain()
+            await asyncio.sleep(pause)
 
-
-async def _endless(out: Out, _: dict[str, Any], __: str) -> None:
-    out.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n")
-    while True:
-        out.write(b" " * 65536)
-        await out.drain()
-
-
-async def _endless_chunks(out: Out, _: dict[str, Any], __: str) -> None:
-    out.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
-    while True:
-        out.write(b"1\r\n \r\n" * 4096)
-        await out.drain()
-
-
-async def _continued(out: Out, _: dict[str, Any], __: str) -> None:
-    while True:
-        out.write(b"HTTP/1.1 100 Continue\r\n\r\n" * 100)
-        await out.drain()
-        await asyncio.sleep(0.01)
+    return evil
 
 
 async def _reset(out: Out, honest: dict[str, Any], _: str) -> None:
-    whole = http(packed(honest))
+    whole = response(packed(honest))
     out.write(whole[: len(whole) - 20])
     await out.drain()
     await asyncio.sleep(0.05)
@@ -227,7 +210,7 @@ async def _reset(out: Out, honest: dict[str, Any], _: str) -> None:
 async def _two(out: Out, honest: dict[str, Any], _: str) -> None:
     """A second answer, to a question that nobody asked yet."""
     forged = said_of(LIES)
-    out.write(http(packed(honest)) + http(packed(forged)) * 3)
+    out.write(response(packed(honest)) + response(packed(forged)) * 3)
     await out.drain()
     await asyncio.sleep(0.3)
 
@@ -241,13 +224,13 @@ def said_of(probabilities: Mapping[str, float]) -> dict[str, Any]:
 
 
 def _zipped(data: bytes) -> bytes:
-    return http(gzip.compress(data, 1), headers={**_JSON, "content-encoding": "gzip"})
+    return response(gzip.compress(data, 1), headers={**_JSON, "content-encoding": "gzip"})
 
 
 def _bomb() -> bytes:
     packer = zlib.compressobj(9, wbits=31)
     packed_ = b"".join(packer.compress(bytes(1 << 20)) for _ in range(1024)) + packer.flush()
-    return http(packed_, headers={**_JSON, "content-encoding": "gzip"})
+    return response(packed_, headers={**_JSON, "content-encoding": "gzip"})
 
 
 async def _gzip_bomb(out: Out, _: dict[str, Any], __: str) -> None:
@@ -256,33 +239,12 @@ async def _gzip_bomb(out: Out, _: dict[str, Any], __: str) -> None:
 
 def _failed(status: str, **headers: str) -> Evil:
     body = packed({"error": {"message": f"no {_ESCAPES}", "code": "x"}})
-    return _raw(http(body, status, {**_JSON, **headers}))
+    return _raw(response(body, status, {**_JSON, **headers}))
 
 
-_STATUSES = (
-    *("99 Odd", "204 No Content", "206 Partial", "300 Many", "304 Not Modified", "400 Bad"),
-    *(
-        "402 Pay",
-        "404 None",
-        "405 No",
-        "408 Late",
-        "409 Conflict",
-        "410 Gone",
-        "413 Large",
-        "418 Tea",
-    ),
-    *(
-        "422 Odd",
-        "425 Early",
-        "429 Many",
-        "431 Heads",
-        "451 Law",
-        "500 Broken",
-        "501 No",
-        "502 Bad",
-    ),
-    *("503 Busy", "504 Late", "507 Full", "520 ?", "529 Busy", "599 ?", "600 ?", "999 ?"),
-)
+_STATUSES = [f"{each.value} {each.phrase}" for each in HTTPStatus if each >= 202 and each != 401]
+_STATUSES += ["99 Odd", "520 ?", "529 Busy", "599 ?", "600 ?", "999 ?"]
+_CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 _BODIES = {
     "empty": b"",
     "null": b"null",
@@ -314,37 +276,28 @@ _RAW = {
     "bare LF": b"HTTP/1.1 200 OK\ncontent-length: 2\n\n{}",
     "many headers": b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 50_000 + b"\r\n{}",
     "long header": b"HTTP/1.1 200 OK\r\nx: " + b"y" * 2_000_000 + b"\r\n\r\n{}",
-    "chunk size": b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nxyz\r\n{}\r\n0\r\n\r\n",
-    "negative chunk": b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n-5\r\n{}\r\n0\r\n\r\n",
-    "huge chunk": b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nffffffffffffffff\r\n{}",
-    "no last chunk": b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n",
-    "trailers": b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
-    + b"x: y\r\n" * 50_000,
+    "chunk size": _CHUNKED + b"xyz\r\n{}\r\n0\r\n\r\n",
+    "negative chunk": _CHUNKED + b"-5\r\n{}\r\n0\r\n\r\n",
+    "huge chunk": _CHUNKED + b"ffffffffffffffff\r\n{}",
+    "no last chunk": _CHUNKED + b"2\r\n{}\r\n",
+    "trailers": _CHUNKED + b"2\r\n{}\r\n0\r\n" + b"x: y\r\n" * 50_000,
     "both lengths": b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n{}",
     "two lengths": b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 9\r\n\r\n{}",
     "switching": b"HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n",
-    "no gzip": http(b"{}", headers={**_JSON, "content-encoding": "gzip"}),
-    "unknown coding": http(b"{}", headers={**_JSON, "content-encoding": "x-evil"}),
-    "brotli": http(b"\xff\xff", headers={**_JSON, "content-encoding": "br"}),
+    "no gzip": response(b"{}", headers={**_JSON, "content-encoding": "gzip"}),
+    "unknown coding": response(b"{}", headers={**_JSON, "content-encoding": "x-evil"}),
+    "brotli": response(b"\xff\xff", headers={**_JSON, "content-encoding": "br"}),
 }
-_WAITS = (
-    "soon",
-    "-5",
-    "nan",
-    "inf",
-    "1e308",
-    "9" * 400,
-    "Wed, 01 Jan 9999999 00:00:00 GMT",
-    _ESCAPES,
-)
+_NEVER = "Wed, 01 Jan 9999999 00:00:00 GMT"
+_WAITS = ("soon", "-5", "nan", "inf", "1e308", "9" * 400, _NEVER, _ESCAPES)
 _NUMBERS = (-1, 2**63, 10**400, 1.5, "7", None, True, [], {}, float("nan"))
 _SECRET = "{key}"
 
 MODES: dict[str, Evil] = {
     **{f"status {status}": _failed(status) for status in _STATUSES},
-    **{f"status {s}, no body": _raw(http(b"", s)) for s in ("200 OK", "429 Many", "503 Busy")},
-    **{f"body {name}": _raw(http(body)) for name, body in _BODIES.items()},
-    **{f"{name} as an error": _raw(http(body, "500 Broken")) for name, body in _BODIES.items()},
+    **{f"status {s}, no body": _raw(response(b"", s)) for s in ("200 OK", "429 Many", "503 Busy")},
+    **{f"body {name}": _raw(response(body)) for name, body in _BODIES.items()},
+    **{f"{name} as an error": _raw(response(body, "500 Broken")) for name, body in _BODIES.items()},
     **{f"raw {name}": _raw(data) for name, data in _RAW.items()},
     **{f"raw {name}, held": _raw(data, hold=60) for name, data in _RAW.items()},
     **{
@@ -353,31 +306,31 @@ MODES: dict[str, Evil] = {
     },
     "moved here": _redirected("307 Moved", same=True),
     "moved nowhere": _failed("307 Moved"),
-    "HTTP/1.0": _with(lambda body: http(body, version="HTTP/1.0")),
-    "HTTP/9.9": _with(lambda body: http(body, version="HTTP/9.9")),
-    "no length": _with(lambda body: http(body, length="-")),
-    "too long a length": _with(lambda body: http(body, length=str(len(body) + 9))),
-    "too short a length": _with(lambda body: http(body, length=str(len(body) - 9))),
-    "negative length": _with(lambda body: http(body, length="-9 ")),
-    "no length at all": _with(lambda body: http(body, length="many")),
-    "another type": _with(lambda body: http(body, headers={"content-type": "image/png"})),
-    "a page's type": _with(lambda body: http(body, headers={"content-type": "text/html"})),
-    "no type": _with(lambda body: http(body, headers={})),
-    "charset": _with(lambda body: http(body, headers={"content-type": "a/b; charset=evil"})),
+    "HTTP/1.0": _with(lambda body: response(body, version="HTTP/1.0")),
+    "HTTP/9.9": _with(lambda body: response(body, version="HTTP/9.9")),
+    "no length": _with(lambda body: response(body, length="-")),
+    "too long a length": _with(lambda body: response(body, length=str(len(body) + 9))),
+    "too short a length": _with(lambda body: response(body, length=str(len(body) - 9))),
+    "negative length": _with(lambda body: response(body, length="-9 ")),
+    "no length at all": _with(lambda body: response(body, length="many")),
+    "another type": _with(lambda body: response(body, headers={"content-type": "image/png"})),
+    "a page's type": _with(lambda body: response(body, headers={"content-type": "text/html"})),
+    "no type": _with(lambda body: response(body, headers={})),
+    "charset": _with(lambda body: response(body, headers={"content-type": "a/b; charset=evil"})),
     "gzip": _with(_zipped),
     "gzip, cut": _with(lambda body: _zipped(body)[:-5]),
-    "byte order mark": _with(lambda body: http(b"\xef\xbb\xbf" + body)),
-    "twice": _with(lambda body: http(body + body)),
-    "text behind": _with(lambda body: http(body + b"\nexcellent")),
-    "cookie": _with(lambda body: http(body, headers={**_JSON, "set-cookie": "a=b; domain=x"})),
-    "closed": _with(lambda body: http(body, headers={**_JSON, "connection": "close"})),
-    "a message in two": _with(lambda body: http(body, "100 Continue")[:-1]),
+    "byte order mark": _with(lambda body: response(b"\xef\xbb\xbf" + body)),
+    "twice": _with(lambda body: response(body + body)),
+    "text behind": _with(lambda body: response(body + b"\nexcellent")),
+    "cookie": _with(lambda body: response(body, headers={**_JSON, "set-cookie": "a=b; domain=x"})),
+    "closed": _with(lambda body: response(body, headers={**_JSON, "connection": "close"})),
+    "a message in two": _with(lambda body: response(body, "100 Continue")[:-1]),
     "answers ahead": _two,
     "drips": _dripped,
-    "drips headers": _dripped_headers,
-    "endless": _endless,
-    "endless chunks": _endless_chunks,
-    "continues": _continued,
+    "drips headers": _endless(b"HTTP/1.1 200 OK\r\n", b"x-a: b\r\n", 0.02),
+    "endless": _endless(b"HTTP/1.1 200 OK\r\n\r\n", b" " * 65536),
+    "endless chunks": _endless(_CHUNKED, b"1\r\n \r\n" * 4096),
+    "continues": _endless(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 100, 0.01),
     "reset": _reset,
     "gzip bomb": _gzip_bomb,
     "hangs": _raw(b"", hold=60),
@@ -404,8 +357,8 @@ MODES: dict[str, Evil] = {
     "filtered": _choice(finish_reason="content_filter"),
     "finished oddly": _choice(finish_reason={"a": 1}),
     "error and all": _but(lambda reply: reply.update(error={"message": "x", "code": 502})),
-    "error alone": _raw(http(packed({"error": {"message": _ESCAPES, "code": 10**400}}))),
-    "error of text": _raw(http(packed({"error": _ESCAPES}))),
+    "error alone": _raw(response(packed({"error": {"message": _ESCAPES, "code": 10**400}}))),
+    "error of text": _raw(response(packed({"error": _ESCAPES}))),
     "no model": _but(lambda reply: reply.pop("model")),
     **{
         f"model {i}": _but(lambda reply, n=name: reply.update(model=n))

@@ -6,12 +6,14 @@ import asyncio
 import json
 import os
 import tempfile
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image as Pil
 
+from editjudge.app.export import long_rows
 from editjudge.app.run import RunResult, run_async
 from editjudge.app.spec import RunSpec
 from editjudge.app.view import RunView
@@ -22,9 +24,9 @@ from editjudge.base.verdict import Score
 from .evil_http import MODES, EvilJudge
 from .trials import Attack, Broken
 
-_KEY, _SECRET = "ATTACK_JUDGE_KEY", "sk-5ecretKeyOfAnEvilJudge"
+KEY, SECRET = "ATTACK_JUDGEKEY", "sk-5ecretKeyOfAnEvilJudge"
 PSNR = "core.psnr.source.whole"
-_ASKED = ("core.instruction_following", "core.physical_plausibility")
+ASKED = ("core.instruction_following", "core.physical_plausibility")
 ITEMS = 3
 Values = dict[tuple[str, str], float]
 
@@ -37,66 +39,74 @@ def modes() -> list[tuple[str, bool]]:
 def trial(_: int, number: int) -> str:
     every = modes()
     name, models = every[number % len(every)]
-    os.environ[_KEY] = _SECRET
+    return besieged(
+        f"{name}{' of the models' * models}", lambda folder: _judged(name, models, folder)
+    )
+
+
+def besieged(name: str, judged: Callable[[Path], Coroutine[Any, Any, str]]) -> str:
+    """What comes of a siege in a folder of its own, with the key at hand."""
+    os.environ[KEY] = SECRET
     with tempfile.TemporaryDirectory() as folder:
         try:
-            return asyncio.run(_judged(name, models, Path(folder)))
+            return asyncio.run(judged(Path(folder)))
         except Broken as error:
-            raise Broken(f"{name}{' of the models' * models}: {error}") from None
+            raise Broken(f"{name}: {error}") from None
+
+
+async def told_run(spec: RunSpec, folder: Path, settings: Settings) -> tuple[RunResult, list[str]]:
+    """Run by evil servers; what came of it, and all that was told meanwhile."""
+    told: list[str] = []
+    asked = run_async(
+        spec, out=folder / "run", settings=settings, progress=lambda it: told.append(str(it))
+    )
+    result = await asked
+    return result, [*told, str(result.last_event)]
 
 
 async def _judged(name: str, models: bool, folder: Path) -> str:
-    spec = made(folder, _ASKED)
+    spec = made(folder, ASKED)
     evil, elsewhere = EvilJudge(MODES[name], models=models), EvilJudge(None)
-    events: list[str] = []
-    async with elsewhere.serving() as other, evil.serving(other) as url:
-        async with asyncio.timeout(60):
-            try:
-                result = await run_async(
-                    spec,
-                    out=folder / "run",
-                    settings=_by(url),
-                    progress=lambda it: events.append(str(it)),
-                )
-            except ConfigError as error:
-                return _refused(error, models=models)
-    if any(_SECRET in key for key in elsewhere.keys):
+    async with elsewhere.serving() as other, evil.serving(other) as url, asyncio.timeout(60):
+        try:
+            result, told = await told_run(spec, folder, by(url))
+        except ConfigError as error:
+            return refused(error, due=models)
+    if any(SECRET in key for key in elsewhere.keys):
         raise Broken("the key went to another host")
     if evil.lied == 0:
         raise Broken("nobody was asked")
     first = values(folder / "run")
     async with EvilJudge(None).serving() as url:
-        whole = await _again(spec, folder / "whole", url)
+        whole = await again(spec, folder / "whole", by(url))
         _check_first(first, whole, result, models=models)
-        _check_said(folder / "run", [*events, str(result.last_event)])
-        again = await _again(spec, folder / "run", url)
-        if again != whole:
-            raise Broken(f"with an honest judge {_differing(again, whole)}")
+        check_said(folder / "run", told)
+        later = await again(spec, folder / "run", by(url))
+        if later != whole:
+            raise Broken(f"with an honest judge {_differing(later, whole)}")
     return f"{result.status}, {len(first)} of {len(whole)} scored"
 
 
-def _refused(error: ConfigError, *, models: bool) -> str:
+def refused(error: ConfigError, *, due: bool) -> str:
     """One that cannot be used from the start is told in one line, and costs nothing."""
-    if not models or _SECRET in str(error) or "\n" in str(error) or len(str(error)) > 700:
-        raise Broken(f"{str(error)[:300]!r}")
+    if not due or SECRET in str(error) or "\n" in str(error) or len(str(error)) > 700:
+        raise Broken(f"{str(error)[:300]!r}") from None
     return "refused"
 
 
-async def _again(spec: RunSpec, out: Path, url: str) -> Values:
-    await run_async(spec, out=out, settings=_by(url), retry="unscored")
+async def again(spec: RunSpec, out: Path, settings: Settings) -> Values:
+    await run_async(spec, out=out, settings=settings, retry="unscored")
     return values(out)
 
 
-def _by(url: str) -> Settings:
-    endpoint = JudgeEndpoint(url=url, model="judge", api_key=Secret(env=_KEY))
-    return Settings(
-        judges={"judge": endpoint},
-        attempts=2,
-        deadline=1.5,
-        retry_wait=0.01,
-        patience=0.5,
-        probe_timeout=2,
-    )
+def by(url: str) -> Settings:
+    return hasty(judges={"judge": JudgeEndpoint(url=url, model="judge", api_key=Secret(env=KEY))})
+
+
+def hasty(**servers: Any) -> Settings:
+    """Settings that wait for nothing long."""
+    waits = {"deadline": 1.5, "retry_wait": 0.01, "patience": 0.5, "probe_timeout": 2}
+    return Settings(**servers, attempts=2, **waits)
 
 
 def made(folder: Path, dimensions: tuple[str, ...]) -> RunSpec:
@@ -108,21 +118,11 @@ def made(folder: Path, dimensions: tuple[str, ...]) -> RunSpec:
             (folder / part).mkdir(exist_ok=True)
             pixels = rng.integers(0, 256, (24, 32, 3), dtype=np.uint8)
             Pil.fromarray(pixels).save(folder / part / f"{index}.png")
-        lines.append(
-            {
-                "id": str(index),
-                "instruction": f"edit {index}",
-                "source": f"{index}.png",
-                "target_text": "SALE",
-            }
-        )
-    (folder / "data" / "items.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    return RunSpec(
-        benchmark="core",
-        data=folder / "data",
-        outputs={"ours": folder / "ours"},
-        dimensions=(PSNR, *dimensions),
-    )
+        line = {"id": str(index), "instruction": f"edit {index}", "target_text": "SALE"}
+        lines.append(json.dumps({**line, "source": f"{index}.png"}))
+    (folder / "data" / "items.jsonl").write_text("\n".join(lines))
+    given = {"data": folder / "data", "outputs": {"ours": folder / "ours"}}
+    return RunSpec(benchmark="core", dimensions=(PSNR, *dimensions), **given)
 
 
 def values(out: Path) -> Values:
@@ -140,40 +140,22 @@ def _check_first(first: Values, whole: Values, result: RunResult, *, models: boo
         raise Broken(f"an honest judge gives {len(whole)} numbers")
     if wrong := {key: value for key, value in first.items() if whole.get(key) != value}:
         raise Broken(f"invented: {wrong}")
-    # One that is not the judge that was asked for ends the run.
-    if result.status == "done" and not models:
-        due = {key for key in whole if key[0] != "1" or key[1] == PSNR}
-        if lost := due - first.keys():
-            raise Broken(f"neighbours have no number: {sorted(lost)}")
-    if (
-        models
-        and {key for key in whole if key[1] == PSNR} - first.keys()
-        and result.status == "done"
-    ):
-        raise Broken("what needs no judge has no number")
+    # What needs no judge, and what no other was asked about. One that is not the judge that was
+    # asked for ends the run.
+    due = {key for key in whole if key[1] == PSNR or (key[0] != "1" and not models)}
+    if result.status == "done" and (lost := due - first.keys()):
+        raise Broken(f"neighbours have no number: {sorted(lost)}")
 
 
-def _check_said(out: Path, told: list[str]) -> None:
-    texts = list(told)
+def check_said(out: Path, told: list[str]) -> None:
     with RunView(out) as view:
-        texts += [each.model_dump_json() for each in _rows(view)]
+        texts = [*told, *(each.model_dump_json() for each in long_rows(view))]
+        reasons = [getattr(each.verdict, "error", "") for each in view.verdicts()]
     for text in texts:
-        if _SECRET in text:
+        if SECRET in text:
             raise Broken(f"the key is shown: {text[:200]!r}")
-    reasons = [getattr(each.verdict, "error", "") for each in _verdicts(out)]
     if any(len(reason) > 700 or "\n" in reason for reason in reasons):
         raise Broken(f"no short line: {max(reasons, key=len)[:200]!r}")
-
-
-def _rows(view: RunView) -> list[Any]:
-    from editjudge.app.export import long_rows
-
-    return list(long_rows(view))
-
-
-def _verdicts(out: Path) -> list[Any]:
-    with RunView(out) as view:
-        return list(view.verdicts())
 
 
 def _differing(values_: Values, others: Values) -> str:

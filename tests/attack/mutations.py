@@ -7,12 +7,14 @@ import re
 import struct
 import zlib
 from collections.abc import Callable, Sequence
+from typing import Literal, TypeAlias
 
 _EDGES = (0, 1, 2, 3, 4, 7, 8, 12, 15, 16, 24, 32, 127, 128, 255, 256, 257, 4095, 32767, 32768)
 _EDGES = (*_EDGES, 65535, 65536, 100_000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
 _LARGE = (0, 1, 4096, 8192, 8193, 16_384, 65_535, 65_536, 1_000_000, 0x7FFFFFFF, 0xFFFFFFFF)
 _PNG = b"\x89PNG\r\n\x1a\n"
 
+Order: TypeAlias = Literal["big", "little"]
 Damage = Callable[[random.Random, bytes], bytes]
 
 
@@ -21,7 +23,7 @@ def damaged(rng: random.Random, data: bytes, others: Sequence[bytes]) -> bytes:
     for _ in range(rng.choice((1, 1, 1, 1, 1, 2, 4))):
         kind = rng.random()
         if kind < 0.45:
-            data = rng.choice(_BLIND)(rng, data)
+            data = rng.choice(BLIND)(rng, data)
         elif kind < 0.9:
             data = _by_structure(data)(rng, data)
         else:
@@ -59,6 +61,12 @@ def _late_bits(rng: random.Random, data: bytes) -> bytes:
     return data[:half] + _bits(rng, data[half:])
 
 
+def _put(data: bytes, where: int, size: int, value: int, order: Order = "big") -> bytes:
+    """Bytes with a number at a place, as far as it fits."""
+    there = (value & ((1 << 8 * size) - 1)).to_bytes(size, order)
+    return data[:where] + there + data[where + size :]
+
+
 def _run(rng: random.Random, data: bytes) -> bytes:
     start, size = rng.randint(0, len(data)), rng.choice((1, 2, 4, 16, 200))
     fill = rng.choice((bytes(size), b"\xff" * size, rng.randbytes(size)))
@@ -67,10 +75,9 @@ def _run(rng: random.Random, data: bytes) -> bytes:
 
 def _number(rng: random.Random, data: bytes) -> bytes:
     """An edge of some integer type, somewhere."""
-    kind = rng.choice((">I", "<I", ">H", "<H", "B"))
-    value = rng.choice(_EDGES) & ((1 << 8 * struct.calcsize(kind)) - 1)
+    order: Order = rng.choice(("big", "little"))
     start = rng.randint(0, min(len(data), rng.choice((40, 400, len(data)))))
-    return data[:start] + struct.pack(kind, value) + data[start + struct.calcsize(kind) :]
+    return _put(data, start, rng.choice((4, 4, 2, 2, 1)), rng.choice(_EDGES), order)
 
 
 def _cut(rng: random.Random, data: bytes) -> bytes:
@@ -93,7 +100,7 @@ def _with_more(rng: random.Random, data: bytes) -> bytes:
     return data[:start] + rng.randbytes(rng.choice((1, 4, 60))) + data[start:]
 
 
-_BLIND: tuple[Damage, ...] = (
+BLIND: tuple[Damage, ...] = (
     *(_bits, _early_bits, _late_bits, _late_bits, _late_bits, _run, _number),
     *(_cut, _without, _twice, _with_more),
 )
@@ -119,7 +126,7 @@ def _shuffled(rng: random.Random, pieces: list[bytes]) -> list[bytes]:
         return pieces
     if kind == 3:
         return pieces[at:] + pieces[:at]
-    pieces[at] = rng.choice(_BLIND)(rng, pieces[at])
+    pieces[at] = rng.choice(BLIND)(rng, pieces[at])
     return pieces
 
 
@@ -134,12 +141,9 @@ def _png(rng: random.Random, data: bytes) -> bytes:
         at = end + 4
     kind = rng.randrange(4)
     if kind == 0 and chunks and len(chunks[0]) >= 17:
-        head = bytearray(chunks[0])
         where = rng.choice((4, 8, 12, 13, 14, 15, 16))
-        size = 4 if where < 12 else 1
-        value = rng.choice(_LARGE if size == 4 else _EDGES) & (0xFF if size == 1 else 0xFFFFFFFF)
-        head[where : where + size] = value.to_bytes(size)
-        chunks[0] = bytes(head)
+        size, values = (4, _LARGE) if where < 12 else (1, _EDGES)
+        chunks[0] = _put(chunks[0], where, size, rng.choice(values))
     elif kind == 1:
         chunks = [_repacked(rng, each) for each in chunks]
     else:
@@ -161,7 +165,7 @@ def _repacked(rng: random.Random, chunk: bytes) -> bytes:
     except zlib.error:
         return chunk
     more = bytes(rng.choice((0, 0, 1000, 5_000_000 if rng.random() < 0.05 else 9)))
-    return b"IDAT" + zlib.compress(rng.choice(_BLIND)(rng, pixels) + more, 1)
+    return b"IDAT" + zlib.compress(rng.choice(BLIND)(rng, pixels) + more, 1)
 
 
 def _jpeg(rng: random.Random, data: bytes) -> bytes:
@@ -169,21 +173,16 @@ def _jpeg(rng: random.Random, data: bytes) -> bytes:
     if rng.random() < 0.4:
         frames = [i for i, each in enumerate(pieces) if each[1:2] in {b"\xc0", b"\xc2"}]
         if frames and len(pieces[frames[0]]) > 9:
-            head = bytearray(pieces[frames[0]])
             where = rng.choice((4, 5, 7, 9, 10, 11))
-            value = rng.choice(_LARGE) if where in {5, 7} else rng.choice(_EDGES)
-            size = 2 if where in {5, 7} else 1
-            head[where : where + size] = (value & ((1 << 8 * size) - 1)).to_bytes(size)
-            pieces[frames[0]] = bytes(head)
+            size, values = (2, _LARGE) if where in {5, 7} else (1, _EDGES)
+            pieces[frames[0]] = _put(pieces[frames[0]], where, size, rng.choice(values))
             return b"".join(pieces)
     return b"".join(_shuffled(rng, pieces))
 
 
 def _gif(rng: random.Random, data: bytes) -> bytes:
     if rng.random() < 0.3:
-        where = rng.choice((6, 8))
-        value = rng.choice(_LARGE) & 0xFFFF
-        return data[:where] + struct.pack("<H", value) + data[where + 2 :]
+        return _put(data, rng.choice((6, 8)), 2, rng.choice(_LARGE), "little")
     pieces = re.split(rb"(?=\x21[\xf9\xfe\xff\x01]|\x2c\0\0)", data)
     return b"".join(pieces[:1] + _shuffled(rng, pieces[1:]))
 
@@ -195,10 +194,7 @@ def _riff(rng: random.Random, data: bytes) -> bytes:
         chunks.append(data[at : end + end % 2])
         at = end + end % 2
     if chunks and rng.random() < 0.3 and len(chunks[0]) >= 18:
-        head = bytearray(chunks[0])
-        start = rng.choice((8, 12, 15))
-        head[start : start + 3] = (rng.choice(_LARGE) & 0xFFFFFF).to_bytes(3, "little")
-        chunks[0] = bytes(head)
+        chunks[0] = _put(chunks[0], rng.choice((8, 12, 15)), 3, rng.choice(_LARGE), "little")
     else:
         chunks = _shuffled(rng, chunks)
     body = b"".join(chunks)
@@ -207,38 +203,40 @@ def _riff(rng: random.Random, data: bytes) -> bytes:
 
 def _tiff(rng: random.Random, data: bytes) -> bytes:
     """One field of a directory gets another tag, type, count or value; or the next one moves."""
-    order = "<" if data[:1] == b"I" else ">"
+    order: Order = "little" if data[:1] == b"I" else "big"
+
+    def number(at: int, size: int = 4) -> int:
+        return int.from_bytes(data[at : at + size], order)
+
     if len(data) < 8 or data[2:4] in {b"+\0", b"\0+"}:
-        return rng.choice(_BLIND)(rng, data)
-    at, directories = int(struct.unpack_from(f"{order}I", data, 4)[0]), []
+        return rng.choice(BLIND)(rng, data)
+    at, directories = number(4), list[int]()
     while 8 <= at <= len(data) - 6 and at not in directories and len(directories) < 50:
         directories.append(at)
-        end = at + 2 + 12 * struct.unpack_from(f"{order}H", data, at)[0]
+        end = at + 2 + 12 * number(at, 2)
         if end + 4 > len(data):
             break
-        at = int(struct.unpack_from(f"{order}I", data, end)[0])
+        at = number(end)
     if not directories:
-        return rng.choice(_BLIND)(rng, data)
-    there, start = bytearray(data), rng.choice(directories)
-    count = struct.unpack_from(f"{order}H", data, start)[0]
+        return rng.choice(BLIND)(rng, data)
+    start = rng.choice(directories)
+    count = number(start, 2)
     if rng.random() < 0.1:
-        size, where, value = "I", start + 2 + 12 * count, rng.choice((*directories, 8, 0xFFFFFFFF))
+        size, where, value = 4, start + 2 + 12 * count, rng.choice((*directories, 8, 0xFFFFFFFF))
     else:
         entry = start + 2 + 12 * rng.randrange(max(count, 1))
         size, where, value = rng.choice(
             (
-                ("H", entry, rng.choice(_TAGS)),
-                ("H", entry + 2, rng.randrange(20)),
-                ("I", entry + 4, rng.choice(_EDGES)),
-                ("H", entry + 8, rng.choice((*_EDGES, *_KINDS)) & 0xFFFF),
-                ("H", entry + 8, rng.choice(_KINDS)),
-                ("I", entry + 8, rng.choice(_LARGE)),
-                ("I", entry + 8, rng.randrange(len(data) + 9)),
+                (2, entry, rng.choice(_TAGS)),
+                (2, entry + 2, rng.randrange(20)),
+                (4, entry + 4, rng.choice(_EDGES)),
+                (2, entry + 8, rng.choice((*_EDGES, *_KINDS))),
+                (2, entry + 8, rng.choice(_KINDS)),
+                (4, entry + 8, rng.choice(_LARGE)),
+                (4, entry + 8, rng.randrange(len(data) + 9)),
             )
         )
-    if where + struct.calcsize(size) <= len(there):
-        struct.pack_into(order + size, there, where, value)
-    return bytes(there)
+    return _put(data, where, size, value, order)
 
 
 _TAGS = (254, 256, 257, 258, 259, 262, 266, 273, 274, 277, 278, 279, 284, 317, 320, 322, 323, 324)
@@ -247,22 +245,9 @@ _KINDS = (1, 2, 3, 4, 5, 6, 7, 8, 32773, 32946, 34712, 34925, 50000, 50001, 3467
 
 
 def _bmp(rng: random.Random, data: bytes) -> bytes:
-    where, kind = rng.choice(
-        (
-            (10, "<I"),
-            (14, "<I"),
-            (18, "<i"),
-            (22, "<i"),
-            (26, "<H"),
-            (28, "<H"),
-            (30, "<I"),
-            (46, "<I"),
-        )
-    )
+    where = rng.choice((10, 14, 18, 22, 26, 28, 30, 46))
     value = rng.choice((*_EDGES, -1, -100, *_LARGE))
-    bits = 8 * struct.calcsize(kind)
-    value &= (1 << bits) - 1
-    return data[:where] + value.to_bytes(bits // 8, "little") + data[where + bits // 8 :]
+    return _put(data, where, 2 if where in {26, 28} else 4, value, "little")
 
 
 def _ppm(rng: random.Random, data: bytes) -> bytes:
@@ -270,7 +255,7 @@ def _ppm(rng: random.Random, data: bytes) -> bytes:
     head, rest = data[:30], data[30:]
     numbers = [*re.finditer(rb"[\d.+-]+", head)]
     if not numbers:
-        return rng.choice(_BLIND)(rng, data)
+        return rng.choice(BLIND)(rng, data)
     at = rng.choice(numbers)
     value = rng.choice((*map(str, (*_LARGE, *_EDGES)), "-1", "1e9", "nan", "#" * 50, "9" * 30))
     return head[: at.start()] + value.encode() + head[at.end() :] + rest

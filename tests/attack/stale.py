@@ -18,11 +18,10 @@ from PIL import Image as Pil
 
 from editjudge.app.run import run
 from editjudge.app.spec import RunSpec
-from editjudge.app.view import RunView
 from editjudge.base.config import Settings
 from editjudge.base.errors import EditjudgeError
-from editjudge.base.verdict import Score
 
+from .judges import values
 from .trials import Attack, Broken, dice
 
 ITEMS = 4
@@ -46,13 +45,8 @@ class Data:
             for index in range(ITEMS):
                 self.draw(folder / part / f"{index}.bmp")
         self.lines: list[Line] = [
-            {
-                "id": str(i),
-                "instruction": f"edit {i}",
-                "source": f"source/{i}.bmp",
-                "mask": f"mask/{i}.bmp",
-                "target": f"target/{i}.bmp",
-            }
+            {"id": str(i), "instruction": f"edit {i}"}
+            | {part: f"{part}/{i}.bmp" for part in PARTS[1:]}
             for i in range(ITEMS)
         ]
         self.write()
@@ -74,20 +68,11 @@ class Data:
         return self.folder / part / f"{a}.bmp", self.folder / part / f"{b}.bmp"
 
     def numbers(self, out: Path) -> dict[tuple[str, str], float]:
-        spec = RunSpec(
-            benchmark="core",
-            data=self.folder,
-            outputs={"ours": self.folder / "ours"},
-            dimensions=_DIMENSIONS,
-        )
+        given = {"data": self.folder, "outputs": {"ours": self.folder / "ours"}}
+        spec = RunSpec(benchmark="core", dimensions=_DIMENSIONS, **given)
         run(spec, out=out, settings=Settings(), as_named=True)
         items = {line["id"] for line in self.lines}
-        with RunView(out) as view:
-            return {
-                (each.item, each.dimension): each.verdict.value
-                for each in view.verdicts()
-                if isinstance(each.verdict, Score) and each.item in items
-            }
+        return {key: value for key, value in values(out).items() if key[0] in items}
 
 
 # Ways to exchange a picture; each is tried with every part.
@@ -173,20 +158,14 @@ def _gone_and_back(data: Data, part: str) -> None:
 
 
 PICTURES: dict[str, Callable[[Data, str], None]] = {
-    "written": _written,
-    "written in the past": _written_in_the_past,
-    "swapped": _swapped,
-    "moved over": _moved_over,
-    "copied with its times": _copied_with_times,
-    "linked": _linked,
-    "pointed elsewhere": _pointed_elsewhere,
-    "folder exchanged": _folder_exchanged,
-    "folder pointed elsewhere": _folder_pointed_elsewhere,
-    "appended": _appended,
-    "touched": _touched,
-    "nothing": _nothing,
-    "gone and back": _gone_and_back,
+    each.__name__[1:].replace("_", " "): each
+    for each in (
+        *(_written, _written_in_the_past, _swapped, _moved_over, _copied_with_times, _linked),
+        *(_pointed_elsewhere, _folder_exchanged, _folder_pointed_elsewhere, _appended, _touched),
+        *(_nothing, _gone_and_back),
+    )
 }
+
 
 # Ways to change the items.
 

@@ -20,7 +20,8 @@ from editjudge.base.errors import EditjudgeError
 from editjudge.cli import main
 
 from .evil_http import EvilJudge
-from .judges import _ASKED, _KEY, _by, made, values
+from .judges import ASKED, KEY, by, made, values
+from .mutations import BLIND
 from .trials import Attack, Broken, dice
 
 _COMMANDS: dict[str, tuple[str, ...]] = {
@@ -37,12 +38,12 @@ def whole() -> tuple[RunSpec, Path, bytes, dict[str, str]]:
     """A run, its folder, its file, and what commands say of it; made once in a process."""
     folder = Path(tempfile.mkdtemp(prefix="attack-stores-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    os.environ |= {_KEY: "sk-of-an-honest-judge", "EDITJUDGE_STATE_DIR": str(folder / "state")}
+    os.environ |= {KEY: "sk-of-an-honest-judge", "EDITJUDGE_STATE_DIR": str(folder / "state")}
 
     async def judged() -> RunSpec:
-        spec = made(folder, _ASKED)
+        spec = made(folder, ASKED)
         async with EvilJudge(None).serving() as url:
-            await run_async(spec, out=folder / "run", settings=_by(url))
+            await run_async(spec, out=folder / "run", settings=by(url))
         return spec
 
     spec = asyncio.run(judged())
@@ -107,7 +108,7 @@ def _command(name: str, run: Path, due: str) -> str:
 def _run(spec: RunSpec, run: Path) -> str:
     async def judged() -> None:
         async with EvilJudge(None).serving() as url:
-            await run_async(spec, out=run, settings=_by(url))
+            await run_async(spec, out=run, settings=by(url))
 
     try:
         asyncio.run(judged())
@@ -133,17 +134,12 @@ def _first_difference(out: str, due: str) -> str:
 # Damage
 
 
-def _flipped(rng: random.Random, file: bytes, to: Path) -> None:
-    there = bytearray(file)
-    for _ in range(rng.choice((1, 1, 3, 50))):
-        there[rng.randrange(len(there))] ^= 1 << rng.randrange(8)
-    to.write_bytes(there)
+def _bytes(rng: random.Random, file: bytes, to: Path) -> None:
+    to.write_bytes(rng.choice(BLIND)(rng, file))
 
 
 def _head(rng: random.Random, file: bytes, to: Path) -> None:
-    there = bytearray(file)
-    there[rng.randrange(100)] = rng.randrange(256)
-    to.write_bytes(there)
+    to.write_bytes(rng.choice(BLIND)(rng, file[:100]) + file[100:])
 
 
 def _cut(rng: random.Random, file: bytes, to: Path) -> None:
@@ -154,10 +150,6 @@ def _page(rng: random.Random, file: bytes, to: Path) -> None:
     start = rng.randrange(len(file) // 4096) * 4096
     page = rng.choice((bytes(4096), b"\xff" * 4096, rng.randbytes(4096), file[:4096], file[-4096:]))
     to.write_bytes(file[:start] + page + file[start + 4096 :])
-
-
-def _longer(rng: random.Random, file: bytes, to: Path) -> None:
-    to.write_bytes(file + rng.randbytes(rng.choice((1, 4096, 100_000))))
 
 
 def _other(rng: random.Random, _: bytes, to: Path) -> None:
@@ -216,14 +208,5 @@ def _tables(db: sqlite3.Connection) -> list[str]:
     return [name for (name,) in rows if not name.startswith("sqlite_")]
 
 
-_DAMAGES = {
-    "flipped": _flipped,
-    "head": _head,
-    "cut": _cut,
-    "page": _page,
-    "longer": _longer,
-    "other": _other,
-    "rows": _rows,
-    "lost": _lost,
-}
+_DAMAGES = {each.__name__[1:]: each for each in (_bytes, _head, _cut, _page, _other, _rows, _lost)}
 STORES = Attack("stores", trial, full=400, small=10, seconds=60, mib=512)

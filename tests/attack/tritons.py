@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import struct
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,16 +12,15 @@ import grpc
 import numpy as np
 from tritonclient.grpc import service_pb2
 
-from editjudge.app.run import run_async
 from editjudge.base.config import Endpoint, Secret, Settings
 from editjudge.base.errors import ConfigError
 
 from ..fakes.grpc_server import Failure
 from ..fakes.triton import ScriptedTriton, reply, score
-from .judges import ITEMS, PSNR, Values, _check_said, made, values
+from . import judges
+from .judges import ITEMS, KEY, SECRET, Values, made, values
 from .trials import Attack, Broken
 
-_TOKEN, _SECRET = "ATTACK_JUDGE_KEY", "sk-5ecretKeyOfAnEvilJudge"
 _QUALITY, _TEXT = "core.quality.piqe", "core.text_content_accuracy"
 _ESCAPES = "\x1b[2J\x1b[31m[/m]\x07\u202e\n\n"
 Change = Callable[[Any], Any]
@@ -55,12 +52,7 @@ def _tensor(index: int = 0, **fields: Any) -> Change:
 
 
 def _with(**fields: Any) -> Change:
-    def change(good: Any) -> Any:
-        for name, value in fields.items():
-            setattr(good, name, value)
-        return good
-
-    return change
+    return _and(lambda good: [setattr(good, name, value) for name, value in fields.items()])
 
 
 def _and(more: Callable[[Any], Any]) -> Change:
@@ -72,11 +64,11 @@ def _and(more: Callable[[Any], Any]) -> Change:
 
 
 def _number(value: float) -> Change:
-    return lambda good: _tensor(len(good.outputs) - 1, raw=_filled(good, value))(good)
+    def change(good: Any) -> Any:
+        raw = struct.pack("<f", value) * (len(good.raw_output_contents[-1]) // 4)
+        return _tensor(-1, raw=raw)(good)
 
-
-def _filled(good: Any, value: float) -> bytes:
-    return struct.pack("<f", value) * (len(good.raw_output_contents[-1]) // 4)
+    return change
 
 
 def _parameters(good: Any) -> None:
@@ -146,7 +138,7 @@ REPLIES: dict[str, Change] = {
     "long version": _with(model_version="9" * 5000),
     "another id": _with(id="someone-else"),
     "no UTF-8": _tensor(raw=struct.pack("<I", 4) + b"\xff\xfe\xfd\xfc"),
-    "the key": _tensor(raw=struct.pack("<I", len(_SECRET)) + _SECRET.encode()),
+    "the key": _tensor(raw=struct.pack("<I", len(SECRET)) + SECRET.encode()),
     "escapes": _tensor(raw=struct.pack("<I", 5) + b"\x1b[31m"),
     "2 MiB of text": lambda _: read("x" * (2 << 20)),
     "40 MiB of text": lambda _: read("x" * (40 << 20)),
@@ -213,7 +205,7 @@ class EvilTriton(ScriptedTriton):
     async def ModelConfig(self, request: Any, context: Any) -> Any:  # noqa: N802
         if self.lie == "config fails":
             await context.abort(grpc.StatusCode.INTERNAL, "no")
-        texts = {"escapes": _ESCAPES, "long": "x" * 100_000, "key": _SECRET, "odd": "a=b,c(d)|e"}
+        texts = {"escapes": _ESCAPES, "long": "x" * 100_000, "key": SECRET, "odd": "a=b,c(d)|e"}
         self.implementation = texts.get(self.lie, "scripted.1")
         response = await super().ModelConfig(request, context)
         if self.lie == "bytes":
@@ -234,46 +226,31 @@ def modes() -> list[tuple[str, str]]:
 def trial(_: int, number: int) -> str:
     every = modes()
     name, lie = every[number % len(every)]
-    os.environ[_TOKEN] = _SECRET
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            return asyncio.run(_judged(REPLIES.get(name), lie, Path(folder)))
-        except Broken as error:
-            raise Broken(f"{name or lie}: {error}") from None
+    return judges.besieged(name or lie, lambda folder: _judged(REPLIES.get(name), lie, folder))
 
 
 async def _judged(change: Change | None, lie: str, folder: Path) -> str:
     spec = made(folder, (_QUALITY, _TEXT))
     picture = (folder / "ours" / "1.png").read_bytes()
     evil, honest = EvilTriton(change, picture, lie), EvilTriton(None, picture)
-    told: list[str] = []
     async with asyncio.timeout(60), evil.serving() as url:
         try:
-            result = await run_async(
-                spec,
-                out=folder / "run",
-                settings=_by(url),
-                progress=lambda it: told.append(str(it)),
-            )
+            result, told = await judges.told_run(spec, folder, _by(url))
         except ConfigError as error:
-            if not lie or _SECRET in str(error) or len(str(error)) > 700:
-                raise Broken(str(error)[:300]) from None
-            return "refused"
+            return judges.refused(error, due=bool(lie))
     first = values(folder / "run")
     if not lie:
         async with honest.serving() as url:
-            await run_async(spec, out=folder / "run", settings=_by(url), retry="unscored")
-            await run_async(spec, out=folder / "whole", settings=_by(url))
-        _check(
-            first, values(folder / "run"), values(folder / "whole"), evil.lied, ended=result.status
-        )
-    _check_said(folder / "run", [*told, str(result.last_event)])
-    if result.status == "done" and len({key for key in first if key[1] == PSNR}) != ITEMS:
+            later = await judges.again(spec, folder / "run", _by(url))
+            whole = await judges.again(spec, folder / "whole", _by(url))
+        _check(first, later, whole, evil.lied, ended=result.status)
+    judges.check_said(folder / "run", told)
+    if result.status == "done" and len({key for key in first if key[1] == judges.PSNR}) != ITEMS:
         raise Broken("what needs no service has no number")
     return f"{len(first)} scored"
 
 
-def _check(first: Values, again: Values, whole: Values, lied: int, *, ended: str) -> None:
+def _check(first: Values, later: Values, whole: Values, lied: int, *, ended: str) -> None:
     if len(whole) != 3 * ITEMS or not lied:
         raise Broken(f"an honest Triton gives {len(whole)} numbers; {lied} lies")
     wrong = {key for key, value in first.items() if whole.get(key) != value}
@@ -281,24 +258,17 @@ def _check(first: Values, again: Values, whole: Values, lied: int, *, ended: str
     if wrong - {("1", _TEXT)}:
         raise Broken(f"invented: {sorted(wrong)}")
     lost = {key for key in whole if key[0] != "1"} - first.keys()
-    if lost and ended == "done":  # a key that is refused ends a run
+    if lost and ended == "done":  # a key that is judges.refused ends a run
         raise Broken(f"neighbours have no number: {sorted(lost)}")
-    if {k: v for k, v in again.items() if k not in wrong} != {
+    if {k: v for k, v in later.items() if k not in wrong} != {
         k: v for k, v in whole.items() if k not in wrong
     }:
-        raise Broken(f"an honest Triton later gives {len(again)} of {len(whole)} numbers")
+        raise Broken(f"an honest Triton later gives {len(later)} of {len(whole)} numbers")
 
 
 def _by(url: str) -> Settings:
-    endpoint = Endpoint(url=url, headers={"authorization": Secret(env=_TOKEN)})
-    return Settings(
-        endpoints={"a": endpoint},
-        attempts=2,
-        deadline=1.5,
-        retry_wait=0.01,
-        patience=0.5,
-        probe_timeout=2,
-    )
+    key = {"authorization": Secret(env=KEY)}
+    return judges.hasty(endpoints={"a": Endpoint(url=url, headers=key)})
 
 
 TRITONS = Attack("tritons", trial, full=len(modes()), small=8, seconds=60, mib=512)

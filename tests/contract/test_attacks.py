@@ -13,7 +13,7 @@ from ..attack.trials import SEED
 from ..attack.tritons import TRITONS
 
 # One of each family; `make attack` tries all.
-JUDGED = ("status 503 Busy", "body deep", "raw chunk size", "moved 307 Moved", "answers ahead")
+JUDGED = ("status 503 Service Unavailable", "body deep", "raw chunk size", "moved 307 Moved", "answers ahead")
 JUDGED = (*JUDGED, "reset", "usage 2", "logprobs 0", "model 6")
 
 
