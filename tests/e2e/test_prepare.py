@@ -1,14 +1,12 @@
-"""`editjudge prepare` in processes of their own, against scripted services."""
+"""`editjudge prepare` against scripted services."""
 
 from __future__ import annotations
 
-import asyncio
-import io
 import json
 import math
+import shutil
 import signal
 from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +15,9 @@ import pytest
 from aiohttp import web
 from PIL import Image as Pil
 
-from editjudge.cli import main
-
 from ..fakes.openai import ScriptedOpenAi, reply
 from ..patience import until
-from .conftest import Ran
-from .test_run import process, ran
+from .conftest import Ran, beside, ended, process
 
 SIZE = (32, 24)
 HASTY = {
@@ -87,20 +82,23 @@ class Set:
 
     def write(self, count: int, **changed: dict[str, Any]) -> None:
         """`changed` has fields by position, as `_2={…}`."""
-        lines = [
-            {
-                "id": f"set/{i}",
-                "instruction": f"edit number {i}.",
-                "source": f"images/{i % 3}.png",
-                "task": TASKS[i % len(TASKS)],
-            }
-            | changed.get(f"_{i}", {})
-            for i in range(count)
-        ]
+        lines = []
+        for i in range(count):
+            line = {"id": f"set/{i}", "instruction": f"edit number {i}.", "task": TASKS[i % 5]}
+            line |= {"source": f"images/{i % 3}.png"} | changed.get(f"_{i}", {})
+            lines.append({name: value for name, value in line.items() if value is not None})
         self.file.write_text("\n".join(map(json.dumps, lines)) + "\n")
 
     def asked(self, verb: str, *more: Any, out: Path | None = None) -> list[Any]:
         return [verb, "--data", self.file, "--out", out or self.out, *more]
+
+    async def prepare(
+        self, verb: str, url: str, *more: object, code: int = 0, out: Path | None = None
+    ) -> Ran:
+        """Prepare by the judge at an address, to an exit code; what it says is JSON."""
+        done = await prepared(*self.asked(verb, "--generalist", url, "--json", *more, out=out))
+        assert done.code == code, done.err
+        return done
 
     def items(self, name: str = "items.jsonl") -> list[dict[str, Any]]:
         return [json.loads(line) for line in (self.out / name).read_text().splitlines()]
@@ -113,24 +111,10 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Set:
     return Set(tmp_path / "data")
 
 
-async def prepared(*arguments: Any, **variables: str) -> Ran:
-    """In a process of its own."""
-    return await ran("prepare", *arguments, **{**HASTY, **variables})
-
-
-def inside(*arguments: Any) -> Ran:
-    """In this process: a fraction of the time, and warnings are errors."""
-    verb = () if arguments[0] == "review" else ("prepare",)
-    out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
-        main([*verb, *map(str, arguments)])
-    assert isinstance(ended.value.code, int)
-    return Ran(ended.value.code, out.getvalue(), err.getvalue())
-
-
-async def written(*arguments: Any) -> Ran:
+async def prepared(verb: object, *arguments: object) -> Ran:
     """Beside a server in this process."""
-    return await asyncio.to_thread(inside, *arguments)
+    words = () if verb == "review" else ("prepare",)
+    return await beside(*words, verb, *arguments)
 
 
 def counts(done: Ran) -> dict[str, int]:
@@ -142,9 +126,7 @@ async def test_choice_questions_are_written_by_edit_type_and_once(data: Set) -> 
     data.write(6, _4={"questions": [mine], "extra": {"keep": 1}})
     server = Writer()
     async with server.serving() as url:
-        asked = data.asked("questions", "--generalist", url, "--json")
-        first = await written(*asked)
-        assert first.code == 0, first.err
+        first = await data.prepare("questions", url)
         assert counts(first) == {"made": 5, "had": 1}
         assert len(server.requests) == 5
         told = first.json
@@ -152,9 +134,8 @@ async def test_choice_questions_are_written_by_edit_type_and_once(data: Set) -> 
         assert told["services"].keys() == {"generalist.judge"}
         for words in ("another colour", "will be added", "matters most", "Writing in the image"):
             assert server.asked_about(words) == (2 if "colour" in words else 1), words
-        again = await written(*asked)
+        again = await data.prepare("questions", url)
         listed = server.listed
-    assert again.code == 0, again.err
     assert (len(server.requests), listed) == (5, 1), "nobody is asked for anything"
     assert counts(again) == counts(first)
 
@@ -176,10 +157,8 @@ async def test_instructions_are_written_for_pictures_without(data: Set) -> None:
     data.write(4, _0={"instruction": ""}, _2={"instruction": " \u3000", "task": "Remove Object"})
     server = Writer()
     async with server.serving() as url:
-        asked = data.asked("instructions", "--generalist", url, "--json")
-        first = await written(*asked)
-        again = await written(*asked)
-    assert first.code == again.code == 0, first.err
+        first = await data.prepare("instructions", url)
+        again = await data.prepare("instructions", url)
     assert counts(first) == counts(again) == {"made": 2, "had": 2}
     assert len(server.requests) == 2, "each is asked about once"
     told = [one["instruction"] for one in data.items()]
@@ -191,23 +170,18 @@ async def test_what_is_written_can_be_run(data: Set) -> None:
     data.write(3)
     writer = Writer()
     async with writer.serving() as url:
-        done = await written(*data.asked("facts", "--generalist", url))
+        done = await prepared(*data.asked("facts", "--generalist", url))
     assert done.code == 0, done.err
     assert "facts: 3 made" in done.out
     assert data.items()[0]["questions"] == [{"question": "Is it red?", "answer": "Yes"}]
     assert not any(b"image_url" in body for body in writer.bodies), "from the instruction alone"
-    outputs = data.folder / "images"
-    (outputs / "set").mkdir()
+    (outputs := data.folder.parent / "outputs" / "set").mkdir(parents=True)
     for index in range(3):
-        (outputs / f"{index}.png").rename(outputs / "set" / f"{index}.png")
-    data.write(3, **{f"_{i}": {"source": f"images/set/{i}.png"} for i in range(3)})
-    moved = data.folder.parent / "moved"
-    async with writer.serving() as url:
-        await written(*data.asked("questions", "--generalist", url, out=moved))
-    judged = await ran(
-        "run", "core", "--data", moved / "items.jsonl", "--outputs", f"m={outputs}",
-        "--out", data.folder / "run", "--dimension", "core.psnr.source.whole",
-    )  # fmt: skip
+        shutil.copy(data.folder / "images" / f"{index}.png", outputs)
+    judged = await beside(
+        *("run", "core", "--data", data.out / "items.jsonl", "--outputs", f"m={outputs.parent}"),
+        *("--out", data.folder / "run", "--dimension", "core.psnr.source.whole"),
+    )
     assert judged.code == 0, judged.err
     assert "(3/3)" in judged.out
 
@@ -220,9 +194,7 @@ async def test_one_refusal_and_one_unreadable_reply_cost_their_items_only(data: 
         "edit number 3.": {"question": "Which?", "answer": "Red", "wrong": ["red."]},
     }
     async with server.serving() as url:
-        asked = data.asked("questions", "--generalist", url, "--json")
-        first = await written(*asked)
-        assert first.code == 3, first.err
+        first = await data.prepare("questions", url, code=3)
         assert counts(first) == {"made": 3, "failed": 2}
         assert first.json["exit_code"] == 3
         failed = first.json["reasons"]["failed"]
@@ -234,8 +206,7 @@ async def test_one_refusal_and_one_unreadable_reply_cost_their_items_only(data: 
         assert "two of the answers are the same" in page
 
         server.says, seen = {}, len(server.requests)
-        again = await written(*asked)
-    assert again.code == 0, again.err
+        again = await data.prepare("questions", url)
     assert counts(again) == {"made": 5}
     assert len(server.requests) == seen + 2, "only what failed is asked again"
 
@@ -247,21 +218,21 @@ async def test_a_server_that_dies_midway_is_gone_on_with(data: Set) -> None:
     async with server.serving() as url:
         port = int(url.split(":")[2].partition("/")[0])
         asked = data.asked("questions", "--generalist", url)
-        dying = await written(*asked)
+        dying = await prepared(*asked)
         assert dying.code == 3, dying.err
         assert "failed: set/" in dying.err
         assert "repeat the command" in dying.err
     answered = [line["id"] for line in data.items() if "questions" in line]
     assert len(answered) == 6
 
-    gone = await written(*asked)
+    gone = await prepared(*asked)
     assert gone.code == 1, gone.err
     assert "generalist.judge" in gone.err
     assert [line["id"] for line in data.items() if "questions" in line] == answered
 
     fixed = Writer()
     async with fixed.serving(port=port):
-        done = await written(*asked, "--json")
+        done = await prepared(*asked, "--json")
     assert done.code == 0, done.err
     assert len(fixed.requests) == 6
     assert not any(fixed.asked_about(f"edit number {name[4:]}.") for name in answered)
@@ -274,16 +245,15 @@ async def test_an_interrupted_preparation_goes_on(data: Set) -> None:
     server.script = [None, None, None, 30.0, None]
     async with server.serving() as url:
         asked = data.asked("questions", "--generalist", url)
-        with process("prepare", *asked, **HASTY | {"EDITJUDGE_CONCURRENCY": "1"}) as started:
+        with process("prepare", *asked, EDITJUDGE_CONCURRENCY="1") as started:
             await until(lambda: len(server.requests) >= 4)
             started.send_signal(signal.SIGINT)
-            _, err = await asyncio.to_thread(started.communicate, timeout=20)
-        assert started.returncode == 130, err
-        assert "interrupted; repeat the command" in err
-        assert "Traceback" not in err
+            done = await ended(started, 20)
+        assert done.code == 130, done.err
+        assert "interrupted; repeat the command" in done.err
+        assert "Traceback" not in done.err
         server.script = [None]
-        again = await written(*asked)
-    assert again.code == 0, again.err
+        await data.prepare("questions", url)
     assert len(server.requests) == 4 + 3
 
 
@@ -291,12 +261,11 @@ async def test_another_judge_writes_all_anew_and_the_limit_is_kept(data: Set) ->
     data.write(4)
     server = Writer()
     async with server.serving() as url:
-        few = await written(*data.asked("questions", "--generalist", url, "--limit", 1, "--json"))
+        few = await data.prepare("questions", url, "--limit", 1)
         assert counts(few) == {"made": 1, "left": 3}
         assert len(data.items()) == 4
         server.models, server.answers_as = ("other",), "other"
-        done = await written(*data.asked("questions", "--generalist", url, "--json"))
-    assert done.code == 0, done.err
+        done = await data.prepare("questions", url)
     assert "is another model than before" in done.err
     assert counts(done) == {"made": 4}
     assert len(server.requests) == 5
@@ -314,64 +283,55 @@ async def test_the_money_is_not_passed(
             f'[judges.judge]\nurl = "{url}"\nprice = {{ input = 10000, output = 0 }}\n'
         )
         asked = data.asked("questions", "--config", config, "--json")
-        ended = await written(*asked, "--max-cost", "3.5")
+        ended = await prepared(*asked, "--max-cost", "3.5")
         assert ended.code == 3, ended.err
         assert counts(ended) == {"made": 3, "failed": 5}
-        more = await written(*asked, "--max-cost", "50")
+        more = await prepared(*asked, "--max-cost", "50")
     assert more.code == 0, more.err
     assert len(server.requests) == 8
 
 
-BAD: list[tuple[str, Callable[[Set], list[Any]], int, str]] = [
-    ("no judge", lambda d: d.asked("questions"), 2, "no judge is configured"),
-    (
-        "no segmenter of this name",
+URL = "http://127.0.0.1:9/v1"
+BAD: dict[str, tuple[Callable[[Set], list[Any]], str]] = {
+    "no judge": (lambda d: d.asked("questions"), "no judge is configured"),
+    "no segmenter of this name": (
         lambda d: d.asked("masks", "--generalist", URL, "--segmenter", "sam"),
-        2,
         "give one of segmenter.grounded_sam",
     ),
-    ("no data", lambda d: ["questions", "--data", "x", "--out", d.out], 2, "x: no such file"),
-    (
-        "onto the data",
+    "no data": (lambda d: ["questions", "--data", "x", "--out", d.out], "x: no such file"),
+    "onto the data": (
         lambda d: d.asked("questions", "--generalist", URL, out=d.folder),
-        2,
         "holds the data itself",
     ),
-    (
-        "a folder with other items",
-        lambda d: d.asked("questions", "--generalist", URL, out=_other(d)),
-        2,
+    "a folder with other items": (
+        lambda d: d.asked("questions", "--generalist", URL, out=_file(d, "other/items.jsonl")),
         "no preparation wrote it",
     ),
-    ("no kind", lambda d: d.asked("answers"), 2, "'answers' is not one of"),
-    ("not for it", lambda d: d.asked("facts", "--select", "all"), 2, "it is for masks"),
-    ("not served", lambda d: d.asked("questions", "--generalist", URL), 1, "127.0.0.1:9"),
-    ("nothing to review", lambda d: _review(d, "{}"), 2, "holds no preparation"),
-    ("no gie", lambda d: ["gie", "--data", "no.json", "--out", d.out], 2, "no.json"),
-]
-URL = "http://127.0.0.1:9/v1"
+    "no kind": (lambda d: d.asked("answers"), "'answers' is not one of"),
+    "not for it": (lambda d: d.asked("facts", "--select", "all"), "it is for masks"),
+    "not served": (lambda d: d.asked("questions", "--generalist", URL), "127.0.0.1:9"),
+    "nothing to review": (
+        lambda d: ["review", d.out, _file(d, "other/review.json") / "review.json"],
+        "holds no preparation",
+    ),
+    "no gie": (lambda d: ["gie", "--data", "no.json", "--out", d.out], "no.json"),
+}
 
 
-def _other(data: Set) -> Path:
-    other = data.folder.parent / "other"
-    other.mkdir()
-    (other / "items.jsonl").write_text("{}\n")
-    return other
+def _file(data: Set, name: str) -> Path:
+    """Write a file of somebody's; its folder."""
+    file = data.folder.parent / name
+    file.parent.mkdir()
+    file.write_text("{}\n")
+    return file.parent
 
 
-def _review(data: Set, text: str) -> list[Any]:
-    file = data.folder / "review.json"
-    file.write_text(text)
-    return ["review", data.out, file]
-
-
-@pytest.mark.parametrize(("make", "code", "said"), [b[1:] for b in BAD], ids=[b[0] for b in BAD])
-def test_what_cannot_be_prepared_is_said_in_one_error(
-    data: Set, make: Callable[[Set], list[Any]], code: int, said: str
-) -> None:
+@pytest.mark.parametrize("case", BAD)
+async def test_what_cannot_be_prepared_is_said_in_one_error(data: Set, case: str) -> None:
     data.write(2)
-    done = inside(*make(data))
-    assert done.code == code, done.err
+    make, said = BAD[case]
+    done = await prepared(*make(data))
+    assert done.code == (1 if case == "not served" else 2), done.err
     assert said in done.err
     assert "Traceback" not in done.err
     assert done.out == ""
@@ -382,7 +342,7 @@ async def test_a_source_that_cannot_be_read_is_listed(data: Set) -> None:
     (data.folder / "images" / "1.png").write_bytes(b"no picture")
     server = Writer()
     async with server.serving() as url:
-        done = await written(*data.asked("questions", "--generalist", url))
+        done = await prepared(*data.asked("questions", "--generalist", url))
     assert done.code == 3, done.err
     assert "failed: set/1:" in done.err
     assert "not an image" in done.err
@@ -394,17 +354,17 @@ async def test_a_folder_is_for_one_preparation(data: Set) -> None:
     server = Writer()
     async with server.serving() as url:
         asked = data.asked("questions", "--generalist", url)
-        assert (await written(*asked)).code == 0
-        kind = await written("facts", *asked[1:])
+        assert (await prepared(*asked)).code == 0
+        kind = await prepared("facts", *asked[1:])
         data.write(2)
-        changed = await written(*asked)
+        changed = await prepared(*asked)
     for done in (kind, changed):
         assert done.code == 2, done.err
         assert "give another folder" in done.err
     assert len(server.requests) == 1
 
 
-def test_gie_bench_is_converted_once(data: Set) -> None:
+async def test_gie_bench_is_converted_once(data: Set) -> None:
     mask = np.zeros((224, 224), int).tolist()
     record = {
         "edit_instruction": "Make the cup red.",
@@ -419,10 +379,10 @@ def test_gie_bench_is_converted_once(data: Set) -> None:
     }
     released = data.folder / "gie_bench.json"
     released.write_text(json.dumps([record, record | {"expected_answer": "Mauve"}]))
-    done = inside("gie", "--data", released, "--out", data.out)
+    done = await prepared("gie", "--data", released, "--out", data.out)
     assert done.code == 0, done.err
     assert "2 items" in done.out
     assert "cannot be won" in done.out
-    as_json = inside("gie", "--data", released, "--out", data.out, "--json").json
+    as_json = (await prepared("gie", "--data", released, "--out", data.out, "--json")).json
     assert (as_json["items"], as_json["data"]) == (2, str(data.out))
     assert any("all-black" in note for note in as_json["notes"])

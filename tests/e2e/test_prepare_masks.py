@@ -20,7 +20,7 @@ from editjudge.benchmarks.registry import load_dimensions
 from ..fakes.grpc_server import Failure
 from ..fakes.triton import ScriptedTriton
 from .conftest import here
-from .test_prepare import SIZE, Set, Writer, counts, prepared, written
+from .test_prepare import SIZE, Set, Writer, counts, prepared
 from .test_prepare import data as data
 
 
@@ -70,8 +70,6 @@ async def test_masks_are_the_union_of_what_is_found(data: Set) -> None:
         _1={"mask": "white.png", "mask_shows": "edited"},
         _2={"source": None, "sources": ["images/0.png", "images/1.png"]},
     )
-    text = data.file.read_text().replace('"source": null, ', "")
-    data.file.write_text(text)
     writer, segmenter = Writer(), Segmenter()
     writer.says = {
         "edit number 3.": {"scope": "whole", "phrases": []},
@@ -80,9 +78,8 @@ async def test_masks_are_the_union_of_what_is_found(data: Set) -> None:
         "edit number 6.": {"scope": "objects", "phrases": ["unicorn", "cup"]},
     }
     async with writer.serving() as url, segmenter.serving() as triton:
-        asked = data.asked("masks", "--generalist", url, "--endpoint", triton)
-        first = await prepared(*asked, "--json")
-        assert first.code == 0, first.err
+        by = ("--endpoint", triton)
+        first = await data.prepare("masks", url, *by)
         assert counts(first) == {"made": 4, "not_found": 1, "had": 1, "unsuited": 1}
         assert "unicorn" in first.json["reasons"]["not_found"]["set/5"]
         assert sorted(segmenter.prompts) == sorted(
@@ -91,11 +88,9 @@ async def test_masks_are_the_union_of_what_is_found(data: Set) -> None:
         parameters = segmenter.requests[0].parameters
         assert parameters["select"].string_param == "best"
         made = len(writer.requests), len(segmenter.requests)
-        again = await prepared(*asked)
-        assert again.code == 0, again.err
+        await data.prepare("masks", url, *by)
         assert (len(writer.requests), len(segmenter.requests)) == made
-        other = await prepared(*asked, "--segmenter", "segmenter.sa2va", "--json")
-        assert other.code == 0, other.err
+        await data.prepare("masks", url, *by, "--segmenter", "segmenter.sa2va")
         assert len(writer.requests) == made[0], "the phrases are known"
         assert len(segmenter.requests) == 2 * made[1]
     lines = data.items()
@@ -128,15 +123,10 @@ async def test_masks_for_other_benchmarks_items(data: Set, tmp_path: Path) -> No
         shutil.copy(data.folder / "images" / f"{index}.png", outputs / "set")
     async with writer.serving() as url, segmenter.serving() as triton:
         for name, fields in own.items():
-            data.write(2)
+            data.write(2, _0={"task": None} | fields[0], _1={"task": None} | fields[1])
             given = [json.loads(line) for line in data.file.read_text().splitlines()]
-            given = [{k: v for k, v in one.items() if k != "task"} | own_fields
-                     for one, own_fields in zip(given, fields, strict=True)]  # fmt: skip
-            data.file.write_text("".join(json.dumps(one) + "\n" for one in given))
             data.out = tmp_path / name
-            asked = data.asked("masks", "--generalist", url, "--endpoint", triton, "--json")
-            done = await written(*asked)
-            assert done.code == 0, done.err
+            done = await data.prepare("masks", url, "--endpoint", triton)
             assert counts(done) == {"made": 2}
             made = data.items()
             for one, line in zip(given, made, strict=True):
@@ -151,29 +141,24 @@ async def test_masks_for_other_benchmarks_items(data: Set, tmp_path: Path) -> No
 
 async def test_an_edit_of_the_whole_image_goes_through_without_a_mask(data: Set) -> None:
     """A white one would leave nothing outside it, and the item without a number."""
-    data.write(2, _0={"type": "tone_editing"}, _1={"type": "text_editing"})
-    lines = [json.loads(one) for one in data.file.read_text().splitlines()]
-    for one in lines:
-        del one["task"]
-    data.file.write_text("".join(json.dumps(one) + "\n" for one in lines))
+    tone, text = ({"task": None, "type": kind} for kind in ("tone_editing", "text_editing"))
+    data.write(2, _0=tone, _1=text)
     writer, segmenter = Writer(), Segmenter()
     async with writer.serving() as url, segmenter.serving() as triton:
-        asked = data.asked("masks", "--generalist", url, "--endpoint", triton)
-        done = await written(*asked, "--json")
-        assert done.code == 0, done.err
+        done = await data.prepare("masks", url, "--endpoint", triton)
         assert counts(done) == {"made": 1, "unsuited": 1}
         why = done.json["reasons"]["unsuited"]["set/0"]
         assert why == "tone_editing is of the whole image, so it needs no mask"
         assert writer.asked_about("edit number 0.") == 0
-        assert "1 made, 1 without a use for them" in (await written(*asked)).out
+        asked = data.asked("masks", "--generalist", url, "--endpoint", triton)
+        assert "1 made, 1 without a use for them" in (await prepared(*asked)).out
     reads = CoEditData(data.out)
-    tone, text = (reads.load(ref) for ref in reads.check_items())
-    assert tone.mask is None
+    of_tone, of_text = (reads.load(ref) for ref in reads.check_items())
+    assert of_tone.mask is None
     kept = {one.id: one for one in load_dimensions().values() if one.id.startswith("co_edit.non_")}
     assert kept
-    assert all(
-        one.why_not_applicable(tone) and not one.why_not_applicable(text) for one in kept.values()
-    )
+    assert not any(one.why_not_applicable(of_text) for one in kept.values())
+    assert all(one.why_not_applicable(of_tone) for one in kept.values())
 
 
 async def test_a_segmenter_that_fails_costs_its_items_only(data: Set) -> None:
@@ -182,14 +167,11 @@ async def test_a_segmenter_that_fails_costs_its_items_only(data: Set) -> None:
     writer.says = {"edit number 1.": {"scope": "objects", "phrases": ["cup"]}}
     segmenter.failing = {"its saucer": Failure(grpc.StatusCode.INTERNAL, "out of memory")}
     async with writer.serving() as url, segmenter.serving() as triton:
-        asked = data.asked("masks", "--generalist", url, "--endpoint", triton, "--json")
-        first = await prepared(*asked)
-        assert first.code == 3, first.err
+        first = await data.prepare("masks", url, "--endpoint", triton, code=3)
         assert counts(first) == {"made": 1, "failed": 2}
         assert "out of memory" in first.json["reasons"]["failed"]["set/0"]
         segmenter.failing, asked_judge = {}, len(writer.requests)
         segmenter.prompts.clear()
-        again = await prepared(*asked)
-    assert again.code == 0, again.err
+        await data.prepare("masks", url, "--endpoint", triton)
     assert len(writer.requests) == asked_judge
     assert set(segmenter.prompts) == {"its saucer"}

@@ -9,7 +9,7 @@ import pytest
 
 from ..fakes.openai import reply
 from .browser import assert_fits, shown
-from .test_prepare import Set, Writer, written
+from .test_prepare import Set, Writer, prepared
 from .test_prepare import data as data
 
 
@@ -26,10 +26,10 @@ async def test_the_page_accepts_rejects_saves_and_is_applied(data: Set, tmp_path
         "edit number 3.": lambda: reply(None, message={"refusal": "I will not"}),
     }
     async with server.serving() as url:
-        done = await written(*data.asked("questions", "--generalist", url))
+        done = await prepared(*data.asked("questions", "--generalist", url))
     assert done.code == 3, done.err
     decided = await asyncio.to_thread(_decided_in_a_browser, data.out, tmp_path)
-    applied = await written("review", data.out, decided, "--json")
+    applied = await prepared("review", data.out, decided, "--json")
     assert applied.code == 0, applied.err
     assert applied.json["accepted"] == 1
     assert applied.json["rejected"] == {"set/1": "two answers\u2026 <i>j"}
