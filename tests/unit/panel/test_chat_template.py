@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 import json
+from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from editjudge.panel.prompt import Picture, Prompt, Text
-from editjudge.panel.vllm.tokenizer import (
-    MAX_FILES,
-    ChatTemplate,
-    ModelTokenizer,
-    TokenizerFiles,
-    unpack,
-)
+from editjudge.panel.vllm import tokenizer as module
+from editjudge.panel.vllm.tokenizer import ChatTemplate, ModelTokenizer, TokenizerFiles, unpack
 
-from ...fakes.vllm_grpc import (
-    MARKUP,
-    SPECIAL,
-    SPLIT,
-    TEMPLATE,
-    bundle_files,
-    tokenizer,
-    zipped,
-)
+from ...fakes.vllm_grpc import MARKUP, SPECIAL, SPLIT, TEMPLATE, bundle_files, tokenizer, zipped
 
 PICTURE = Picture(b"\x89PNG", "image/png", (32, 32))
 WHOLE = tokenizer()
@@ -37,48 +26,6 @@ CHAT = ChatTemplate(
 )
 CONTROL = (*SPECIAL, *MARKUP)
 
-# Written anew in the manner of well-known ones.
-LLAMA = """\
-{{- bos_token }}
-{%- set ns = namespace(date=none) %}
-{%- for message in messages %}
-{{- '<|start|>' + message['role'] + '<|end|>\n\n' }}
-{%- if message['content'] is string %}{{- message['content'] | trim }}
-{%- else %}
-{%- for content in message['content'] %}
-{%- if content['type'] == 'image' %}{{- '<|image|>' }}
-{%- elif content['type'] == 'text' %}{{- content['text'] | trim }}
-{%- endif %}
-{%- endfor %}
-{%- endif %}
-{{- '<|eot|>' }}
-{%- endfor %}
-{%- if add_generation_prompt %}{{- '<|start|>assistant<|end|>\n\n' }}{% endif %}"""
-CHATML = """\
-{% for message in messages %}
-{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}
-{% endfor %}
-{% if add_generation_prompt %}
-{% generation %}{{ '<|im_start|>assistant\n' }}{% endgeneration %}
-{% endif %}"""
-GEMMA = """\
-{{ bos_token }}
-{%- if messages[0]['role'] == 'system' -%}
-  {%- if messages[0]['content'] is string -%}{%- set first = messages[0]['content'] + '\n\n' -%}
-  {%- else -%}{%- set first = messages[0]['content'][0]['text'] + '\n\n' -%}{%- endif -%}
-  {%- set rest = messages[1:] -%}
-{%- else -%}{%- set first = "" -%}{%- set rest = messages -%}{%- endif -%}
-{%- for message in rest -%}
-  {%- if message['role'] not in ['user', 'model'] -%}{{ raise_exception("roles!") }}{%- endif -%}
-  {{ '<start_of_turn>' + message['role'] + '\n' + (first if loop.first else "") }}
-  {%- for item in message['content'] -%}
-    {%- if item['type'] == 'image' -%}{{ '<start_of_image>' }}
-    {%- elif item['type'] == 'text' -%}{{ item['text'] | trim }}
-    {%- else -%}{%- break -%}{%- endif -%}
-  {%- endfor -%}
-  {{ '<end_of_turn>\n' }}
-{%- endfor -%}
-{%- if add_generation_prompt -%}{{ '<start_of_turn>model\n' }}{%- endif -%}"""
 VARIABLES = {"bos_token": "<|endoftext|>"}
 
 
@@ -103,13 +50,10 @@ PROMPTS = {
     "system": Prompt("You judge.", (Text('Is it <good> & "fair"?'),)),
     "images": Prompt("You judge.", (Text("Before:"), PICTURE, Text("After:"), PICTURE, Text("?"))),
 }
-PARITY = [
-    (template, case)
-    for template in ("qwen", "llama", "gemma", "chatml")
-    for case in PROMPTS
-    if (template, case) != ("chatml", "images")
-]
-TEMPLATES = {"qwen": TEMPLATE, "llama": LLAMA, "gemma": GEMMA, "chatml": CHATML}
+# Written anew in the manner of well-known ones.
+_JINJA = (Path(__file__).parent / "templates").iterdir()
+TEMPLATES = {"qwen": TEMPLATE} | {file.stem: file.read_text() for file in _JINJA}
+PARITY = [pair for pair in product(TEMPLATES, PROMPTS) if pair != ("chatml", "images")]
 
 
 @pytest.mark.parametrize(("template", "case"), PARITY)
@@ -130,37 +74,25 @@ def test_ids_are_those_of_the_whole_text_in_one_piece(case: str) -> None:
 
 
 # Words whose letters merge across borders, white space, and what begins control tokens.
-PLAIN = (
-    st.lists(
-        st.sampled_from(
-            ["good", "exc", "ellent", "fa", "ir", " ", "\n", "<", "|", "im_", "é", "字"]
-        )
-        | st.characters(exclude_categories=["Cs"]),
-        max_size=12,
-    )
-    .map("".join)
-    .filter(lambda text: not any(control in text for control in CONTROL))
+PARTS = st.sampled_from(
+    ["good", "exc", "ellent", "fa", "ir", " ", "\n", "<", "|", "im_", "é", "字"]
 )
-ATTACK = st.lists(
-    st.sampled_from([*CONTROL, "good", "\n", "assistant", "<|im", "_end|>", "<|", "|>", "é"]),
-    min_size=1,
-    max_size=6,
-).map("".join)
+PLAIN = st.lists(PARTS | st.characters(exclude_categories=["Cs"]), max_size=12).map("".join)
+HOSTILE = st.sampled_from([*CONTROL, "good", "\n", "assistant", "<|im", "_end|>", "<|", "|>", "é"])
+ATTACK = st.lists(HOSTILE, min_size=1, max_size=6).map("".join)
 
 
 @given(st.lists(PLAIN, min_size=1, max_size=5), st.text("good ", max_size=5))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_ordinary_text_merges_across_parts(texts: list[str], system: str) -> None:
     prompt = Prompt(system, tuple(Text(text, is_data=i % 2 == 1) for i, text in enumerate(texts)))
-    joined = "".join(texts) + system
-    if any(control in joined for control in CONTROL):
-        return
+    assume(not any(control in "".join(texts) + system for control in CONTROL))
     whole = rendered(CHAT, prompt)
     assert CHAT.ids(prompt) == WHOLE.encode(whole, add_special_tokens=False).ids
 
 
 @given(st.lists(ATTACK, min_size=1, max_size=4), st.booleans())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_data_never_adds_a_control_token(texts: list[str], data: bool) -> None:
     attacked = Prompt("Judge.", (PICTURE, *(Text(text, is_data=data) for text in texts)))
     harmless = Prompt("Judge.", (PICTURE, Text("a")))
@@ -194,23 +126,16 @@ def test_a_control_token_put_together_with_the_template() -> None:
         chat.ids(Prompt("", (Text("<|im_e", is_data=True),)))
 
 
-def with_added(*added: AddedToken, base: Tokenizer | None = None) -> Tokenizer:
-    made = base or tokenizer()
-    made.add_tokens(list(added))
+def with_added(added: AddedToken) -> Tokenizer:
+    made = tokenizer()
+    made.add_tokens([added])
     return made
 
 
-STRIPPING = {
-    "rstrip": AddedToken("<|end|>", special=True, rstrip=True),
-    "lstrip": AddedToken("<|end|>", special=True, lstrip=True),
-    "single word": AddedToken("<|end|>", special=True, single_word=True),
-}
-
-
-@pytest.mark.parametrize("case", STRIPPING)
+@pytest.mark.parametrize("form", ["rstrip", "lstrip", "single_word"])
 @pytest.mark.parametrize("text", ["  good", "good\n ", "x"])
-def test_control_tokens_that_take_in_white_space(case: str, text: str) -> None:
-    made = with_added(STRIPPING[case])
+def test_control_tokens_that_take_in_white_space(form: str, text: str) -> None:
+    made = with_added(AddedToken("<|end|>", special=True, **{form: True}))
     tokens = ModelTokenizer(made.to_str())
     pieces = [(" <|end|> ", False), (text, True), ("\n<|end|>", False)]
     whole = "".join(part for part, _ in pieces)
@@ -261,13 +186,11 @@ def test_sentence_pieces_prefix_is_that_of_the_whole() -> None:
 
 
 def test_labels_that_are_one_token() -> None:
-    tokens = ModelTokenizer(tokenizer(SPLIT).to_str())
-    assert tokens.single_token("good") == WHOLE_SPLIT.token_to_id("good")
-    assert tokens.single_token("excellent") is None
-    assert tokens.single_token("<|im_end|>") is None
+    whole = tokenizer(SPLIT)
+    tokens = ModelTokenizer(whole.to_str())
+    assert tokens.single_token("good") == whole.token_to_id("good")
+    assert tokens.single_token("excellent") is tokens.single_token("<|im_end|>") is None
 
-
-WHOLE_SPLIT = tokenizer(SPLIT)
 
 REFUSING = {
     "an error of its own": ("{{ raise_exception('no system turn') }}", "no system turn"),
@@ -275,6 +198,7 @@ REFUSING = {
     "texts twice": ("{{ messages[0].content[0].text * 2 }}", "changes their order"),
     "a private attribute": ("{{ messages.__class__.__mro__ }}", "unsafe"),
     "a private name": ("{% set n = namespace(_x=1) %}", "private name"),
+    "a mistake": ("{% if %}", "cannot be read"),
     "no such thing": ("{{ messages[0].content.nothing.at_all }}", "no attribute"),
 }
 
@@ -288,9 +212,11 @@ def test_templates_that_do_not_take_the_prompt(case: str) -> None:
 
 def test_images_where_a_template_takes_text_only() -> None:
     with pytest.raises(ValueError, match="does not take the prompt"):
-        ChatTemplate(CHATML, CHAT.tokens).ids(PROMPTS["images"])
+        ChatTemplate(TEMPLATES["chatml"], CHAT.tokens).ids(PROMPTS["images"])
     placeholder = WHOLE.token_to_id("<|image_pad|>")
-    ids = ChatTemplate(CHATML, CHAT.tokens, image_id=placeholder).ids(PROMPTS["images"])
+    ids = ChatTemplate(TEMPLATES["chatml"], CHAT.tokens, image_id=placeholder).ids(
+        PROMPTS["images"]
+    )
     assert ids.count(placeholder) == 2
 
 
@@ -301,41 +227,25 @@ def test_a_template_that_writes_another_number_of_placeholders() -> None:
         chat.ids(PROMPTS["images"])
 
 
-def test_a_template_with_a_mistake() -> None:
-    with pytest.raises(ValueError, match="cannot be read"):
-        ChatTemplate("{% if %}", CHAT.tokens)
-
-
 def test_neighbouring_texts_are_one_and_empty_ones_none() -> None:
-    split = Prompt(
-        "", (Text("Is "), Text("", is_data=True), Text("it", is_data=True), Text(" good?"))
-    )
+    data = [Text(text, is_data=True) for text in ("", "it")]
+    split = Prompt("", (Text("Is "), *data, Text(" good?")))
     assert CHAT.ids(split) == CHAT.ids(PROMPTS["text"])
 
 
 def test_json_and_dates_in_templates() -> None:
     template = "{{ {'a': '<é>'} | tojson }}{{ strftime_now('%Y')[:2] }}{{ messages[0].content }}"
-    assert (
-        rendered(ChatTemplate(template, CHAT.tokens), PROMPTS["text"])
-        == '{"a": "<é>"}20Is it good?'
-    )
+    chat = ChatTemplate(template, CHAT.tokens)
+    assert rendered(chat, PROMPTS["text"]) == '{"a": "<é>"}20Is it good?'
 
 
 FILES = bundle_files(WHOLE)
+SEVERAL = [{"name": "tools", "template": "U"}, {"name": "default", "template": "T"}]
 TEMPLATE_FILES: dict[str, dict[str, str | bytes]] = {
     "own file": {"chat_template.jinja": "T", "tokenizer_config.json": '{"chat_template": "U"}'},
     "json": {"chat_template.json": '{"chat_template": "T"}'},
     "tokenizer's": {"tokenizer_config.json": '{"chat_template": "T"}'},
-    "one of several": {
-        "tokenizer_config.json": json.dumps(
-            {
-                "chat_template": [
-                    {"name": "tools", "template": "U"},
-                    {"name": "default", "template": "T"},
-                ]
-            }
-        )
-    },
+    "one of several": {"tokenizer_config.json": json.dumps({"chat_template": SEVERAL})},
 }
 
 
@@ -355,23 +265,17 @@ def test_what_a_bundle_says() -> None:
     assert bundle.digest == same.digest != other.digest
 
 
-BROKEN: dict[str, tuple[bytes, str]] = {
-    "no zip": (b"no zip at all", "cannot be read"),
-    "cut": (zipped(FILES)[:-40], "cannot be read"),
-    "damaged": (zipped(FILES).replace(b"PK\x03\x04", b"PK\x03\x05", 1), "cannot be read"),
-}
-
-
-@pytest.mark.parametrize("case", BROKEN)
-def test_archives_that_cannot_be_read(case: str) -> None:
-    archive, text = BROKEN[case]
-    with pytest.raises(ValueError, match=text):
-        unpack(archive)
+def test_archives_that_cannot_be_read() -> None:
+    whole = zipped(FILES)
+    damaged = whole.replace(b"PK\x03\x04", b"PK\x03\x05", 1)
+    for archive in (b"no zip at all", whole[:-40], damaged):
+        with pytest.raises(ValueError, match="cannot be read"):
+            unpack(archive)
 
 
 def test_an_archive_that_holds_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("editjudge.panel.vllm.tokenizer.MAX_FILES", 1000)
-    assert MAX_FILES > 10**8
+    assert module.MAX_FILES > 10**8
+    monkeypatch.setattr(module, "MAX_FILES", 1000)
     with pytest.raises(ValueError, match="exceed 1,000 bytes"):
         unpack(zipped({"tokenizer.json": bytes(100_000)}))
 

@@ -16,7 +16,7 @@ from editjudge.base.errors import ConfigError
 from editjudge.base.images import load_image
 from editjudge.benchmarks.registry import load_benchmark
 from editjudge.cli import root
-from editjudge.panel.prompt import Picture, PictureCache, Text
+from editjudge.panel.prompt import Picture, PictureCache
 from editjudge.prompts import get_template, load_templates
 from editjudge.prompts.custom_templates import load_custom_folder, load_custom_templates
 from editjudge.prompts.prompt_files import load_prompt_files
@@ -80,24 +80,12 @@ def test_labels_and_form_in_the_text_are_to_the_letter() -> None:
     )
     assert one.answer == ""
     assert [one.label(kind, 2) for kind in ("source", "edited")] == ["Image {n}:", "Result:"]
-    shown = {
-        "sources": (("Image 1:", PICTURE),),
-        "edited": (("Result:", PICTURE),),
-        "instruction": "red",
-    }
-    parts = one.make_prompt(shown).parts
-    assert [part if isinstance(part, Picture) else part.text for part in parts] == [
-        "Image 1:",
-        PICTURE,
-        "Result:",
-        PICTURE,
-        "Told: ",
-        "red",
-        ' Say {"reasoning": …}',
-    ]
+    pictures = {"sources": (("Image 1:", PICTURE),), "edited": (("Result:", PICTURE),)}
+    parts = one.make_prompt(pictures | {"instruction": "red"}).parts
+    due = ["Image 1:", PICTURE, "Result:", PICTURE, "Told: ", "red", ' Say {"reasoning": …}']
+    assert [part if isinstance(part, Picture) else part.text for part in parts] == due
     plain = made("kris/consistency", 'user = "{sources}{edited}Told: {instruction}"')
-    last = plain.make_prompt(shown).parts[-1]
-    assert isinstance(last, Text)
+    last = plain.make_prompt(pictures | {"instruction": "red"}).parts[-1]
     assert last.text.endswith(plain.answer)
 
 
@@ -111,91 +99,60 @@ def test_a_scale_of_ones_own_is_brought_onto_ours() -> None:
 
 
 def test_choices_count_in_even_steps_or_as_they_say() -> None:
-    text = 'user = "{sources}{edited}{instruction}"\n'
-    even = made("core/instruction_following", text + LEVELS)
+    even = made("core/instruction_following", FOLLOWING + LEVELS)
     assert even.weights == {"A": 1, "B": 0.5, "C": 0}
-    said = made("core/instruction_following", f"{text}{LEVELS}worth = [1, 0.2, 0]\n")
+    said = made("core/instruction_following", f"{FOLLOWING}{LEVELS}worth = [1, 0.2, 0]\n")
     assert said.weights == {"A": 1, "B": 0.2, "C": 0}
     assert said.digest != even.digest
-    assert list(get_template("core/instruction_following").weights.values()) == [
-        1,
-        0.75,
-        0.5,
-        0.25,
-        0,
-    ]
+    levels = get_template("core/instruction_following").weights
+    assert [*levels.values()] == [1, 0.75, 0.5, 0.25, 0]
     assert get_template("core/question").weights == {"Yes": 1, "No": 0}
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "told"),
-    [
-        ("kris/qality", QUALITY, "no prompt is called kris/qality; there is kris/consistency,"),
-        ("chess/quality", QUALITY, "no prompt is called chess/quality; see: editjudge list"),
-        ("kris/quality", "user = ", "Invalid value"),
+QUESTION = 'user = "{sources}{edited}{instruction}{question}"\n'
+FOLLOWING = 'user = "{sources}{edited}{instruction}"\n'
+REFUSED = {
+    "kris/qality": [(QUALITY, "no prompt is called kris/qality; there is kris/consistency,")],
+    "chess/quality": [(QUALITY, "no prompt is called chess/quality; see: editjudge list")],
+    "kris/quality": [
+        ("user = ", "Invalid value"),
+        ('user = "{edited}"\nscale = 3', ":2: scale: no such field; there is"),
+        ('system = "x"', "user: is missing"),
+        ("user = 3", "user: must be text"),
+        ('user = "How good?"', "lacks {edited}, a field of kris/quality; put it"),
+        ('user = "{edited}{hint}"', "has no field {hint}; it may hold edited,"),
+        ('user = "{edited}{\\"a\\": 1}"', "is not a field; write a field as {name}"),
+        ('user = "{edited}{"', "double the braces"),
+        (f'{QUALITY}leaves_out = ["edited"]', "leaves_out must list fields"),
+        (f"{QUALITY}{LEVELS}", "[answer] must be of the kind scores"),
+        (f'{QUALITY}[answer]\ncontract = "marks"', "there is no 'marks'"),
+        (SCORES.format("quality_score", 5, 1), "the scale of quality_score is empty: 5 to 1"),
+        (SCORES.format("q", 1, 5), "lacks the score quality_score; give the scores quality_score"),
+        (f'{QUALITY}[labels]\nresult = "R"', "labels.result: Unexpected"),
+        (f'{QUALITY}[labels]\nedited = "{{x}}"', "a label may hold only {n}"),
+        (f'{QUALITY}[absent]\nhint = "none"', "[absent] has hint, which user lacks"),
+    ],
+    "core/question": [
+        ('user = "{sources}{edited}{instruction}"', "lacks {question}"),
+        ('user = "{edited}{image}"', "has no field {image}"),
+        (QUESTION + LEVELS, "core/question needs two choices; give two, the right one first"),
+    ],
+    "core/instruction_following": [
+        (f"{FOLLOWING}{LEVELS}worth = [1, 2, 3]", "worth must give each of three or more choices"),
+        (f"{FOLLOWING}{LEVELS}max_tokens = 0", "max_tokens is 0"),
+    ],
+    "i2i/source_subjects": [
+        ('user = "{sources}{instruction}{edited}"', "has no field {edited}"),
         (
-            "kris/quality",
-            'user = "{edited}"\nscale = 3',
-            ":2: scale: no such field; there is",
-        ),
-        ("kris/quality", 'system = "x"', "user: is missing"),
-        ("kris/quality", "user = 3", "user: must be text"),
-        ("kris/quality", 'user = "How good?"', "lacks {edited}, a field of kris/quality; put it"),
-        ("core/question", 'user = "{sources}{edited}{instruction}"', "lacks {question}"),
-        ("kris/quality", 'user = "{edited}{hint}"', "has no field {hint}; it may hold edited,"),
-        ("core/question", 'user = "{edited}{image}"', "has no field {image}"),
-        ("i2i/source_subjects", 'user = "{sources}{instruction}{edited}"', "has no field {edited}"),
-        (
-            "kris/quality",
-            'user = "{edited}{\\"a\\": 1}"',
-            "is not a field; write a field as {name}",
-        ),
-        ("kris/quality", 'user = "{edited}{"', "double the braces"),
-        ("kris/quality", f'{QUALITY}leaves_out = ["edited"]', "leaves_out must list fields"),
-        ("kris/quality", f"{QUALITY}{LEVELS}", "[answer] must be of the kind scores"),
-        ("kris/quality", f'{QUALITY}[answer]\ncontract = "marks"', "there is no 'marks'"),
-        (
-            "kris/quality",
-            SCORES.format("quality_score", 5, 1),
-            "[answer] cannot be read: the scale of quality_score is empty: 5 to 1",
-        ),
-        (
-            "kris/quality",
-            SCORES.format("q", 1, 5),
-            "[answer] lacks the score quality_score; give the scores quality_score",
-        ),
-        (
-            "core/question",
-            f'user = "{{sources}}{{edited}}{{instruction}}{{question}}"\n{LEVELS}',
-            "core/question needs two choices; give two, the right one first",
-        ),
-        (
-            "core/instruction_following",
-            f'user = "{{sources}}{{edited}}{{instruction}}"\n{LEVELS}worth = [1, 2, 3]',
-            "worth must give each of three or more choices a number",
-        ),
-        (
-            "core/instruction_following",
-            f'user = "{{sources}}{{edited}}{{instruction}}"\n{LEVELS}max_tokens = 0',
-            "max_tokens is 0",
-        ),
-        (
-            "i2i/source_subjects",
             'user = "{sources}{instruction}"\n[answer]\ncontract = "commands"\n',
             "the same indexed as i2i/source_subjects; write indexed = true",
         ),
-        (
-            "kris/quality",
-            f'{QUALITY}[labels]\nresult = "R"',
-            "labels.result: Unexpected",
-        ),
-        ("kris/quality", f'{QUALITY}[labels]\nedited = "{{x}}"', "a label may hold only {n}"),
-        (
-            "kris/quality",
-            f'{QUALITY}[absent]\nhint = "none"',
-            "[absent] has hint, which user lacks",
-        ),
     ],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"), [(name, *row) for name, rows in REFUSED.items() for row in rows]
 )
 def test_what_cannot_be_used_is_one_error(name: str, text: str, told: str) -> None:
     assert told in refused(name, text)
@@ -235,25 +192,24 @@ def test_check_tells_of_every_file(tmp_path: Path) -> None:
     assert done.output.endswith("no problems found\n")
     (tmp_path / "kris" / "qality.toml").write_text(QUALITY)
     (tmp_path / "kris" / "consistency.toml").write_text(QUALITY)
-    done = CliRunner().invoke(command, ["check", str(tmp_path), "--json"], standalone_mode=False)
-    assert done.return_value == 2
-    told = json.loads(done.output)
-    assert [one["name"] for one in told["templates"]] == ["kris/quality"]
-    assert [one.rpartition("/kris/")[2][:20] for one in told["problems"]] == [
-        "consistency.toml lac",
-        "qality.toml: no prom",
-    ]
+    shown = [one.rpartition("/kris/")[2][:20] for one in problems(tmp_path)]
+    assert shown == ["consistency.toml lac", "qality.toml: no prom"]
     (tmp_path / "kris" / "notes.txt").write_text("of mine")
     (tmp_path / "kris" / "viewpoint.toml").write_bytes(b'user = "\xff"')
     (tmp_path / "kris" / "system.txt").write_bytes(b"\xfe")
-    done = CliRunner().invoke(command, ["check", str(tmp_path), "--json"], standalone_mode=False)
+    everything = "\n".join(found := problems(tmp_path))
+    assert len(found) == 5
+    for part in ("notes.txt is no template", "viewpoint.toml cannot", "system.txt cannot"):
+        assert part in everything
+
+
+def problems(folder: Path) -> list[str]:
+    """What `check` has against files beside a good one."""
+    done = CliRunner().invoke(command, ["check", str(folder), "--json"], standalone_mode=False)
     assert done.return_value == 2
     told = json.loads(done.output)
     assert [one["name"] for one in told["templates"]] == ["kris/quality"]
-    assert len(told["problems"]) == 5
-    everything = "\n".join(told["problems"])
-    for part in ("notes.txt is no template", "viewpoint.toml cannot", "system.txt cannot"):
-        assert part in everything
+    return told["problems"]
 
 
 def test_the_pages_examples_can_be_used() -> None:
@@ -263,11 +219,12 @@ def test_the_pages_examples_can_be_used() -> None:
     assert folders >= {"kris", "core", "co_edit", "prepare", "omni_iie"}
     assert len(load_custom_templates(files)) == page.count("```toml") == len(files)
     # Every template that a protocol `paper` asks is named for whoever owns that paper's own.
-    scorers = {
-        reading.scorer
-        for name in ("co_edit", "i2i", "kris", "omni_iie")
-        for dimension in load_benchmark(name).dimensions
-        for reading in dimension.readings
-    }
-    asked = {t.name for s in scorers if isinstance(s, JudgeScorer) for t in s.templates}
+    asked = list_asked("co_edit", "i2i", "kris", "omni_iie")
     assert sorted(name for name in asked if f"`{name}`" not in page) == []
+
+
+def list_asked(*benchmarks: str) -> set[str]:
+    """The templates that are asked by some benchmarks."""
+    dimensions = [one for name in benchmarks for one in load_benchmark(name).dimensions]
+    scorers = {reading.scorer for one in dimensions for reading in one.readings}
+    return {t.name for s in scorers if isinstance(s, JudgeScorer) for t in s.templates}

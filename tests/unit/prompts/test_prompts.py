@@ -12,11 +12,7 @@ from editjudge.answers.questions import Questions
 from editjudge.base import prompt_releases as module
 from editjudge.base.errors import ConfigError
 from editjudge.base.images import load_image
-from editjudge.base.prompt_releases import (
-    PromptRelease,
-    import_official_prompts,
-    prompt_releases,
-)
+from editjudge.base.prompt_releases import PromptRelease, import_official_prompts, prompt_releases
 from editjudge.panel.prompt import Picture, PictureCache, Text
 from editjudge.prompts import Template, get_template, load_templates
 
@@ -58,26 +54,17 @@ def test_a_template_reads_in_order() -> None:
     one = Template("a/b", "?", "s", "sys", "{sources}Told: {instruction}\nDone?", ("Yes", "No"))
     labelled = tuple((f"Source {i}", PICTURE) for i in (1, 2))
     parts = one.make_prompt({"sources": labelled, "instruction": "red {x}"}).parts
-    assert [p if isinstance(p, Picture) else p.text for p in parts] == [
-        "Source 1:\n",
-        PICTURE,
-        "\nSource 2:\n",
-        PICTURE,
-        "\nTold: ",
-        "red {x}",
-        "\nDone?\nAnswer with one of these words and nothing else: Yes, No.",
-    ]
+    form = "\nDone?\nAnswer with one of these words and nothing else: Yes, No."
+    due = ["Source 1:\n", PICTURE, "\nSource 2:\n", PICTURE, "\nTold: ", "red {x}", form]
+    assert [p if isinstance(p, Picture) else p.text for p in parts] == due
     with pytest.raises(KeyError):
         one.make_prompt({"sources": labelled})
 
 
 def test_a_text_that_an_item_lacks_has_a_substitute() -> None:
     one = Template("a/b", "?", "s", "", "Why: {hint}", ("Yes", "No"), absent=(("hint", "unknown"),))
-    given = one.make_prompt({"hint": "x"}).parts[1]
-    assert isinstance(given, Text)
-    assert given.is_data
+    assert one.make_prompt({"hint": "x"}).parts[1].is_data
     lacking = one.make_prompt({}).parts[0]
-    assert isinstance(lacking, Text)
     assert lacking.text.startswith("Why: unknown\n")
     assert not lacking.is_data
     other = Template("a/b", "?", "s", "", "Why: {hint}", ("Yes", "No"))
@@ -103,7 +90,6 @@ def test_the_digest_covers_words_and_form() -> None:
 def test_an_examination_is_text_before_the_scores(name: str) -> None:
     one = get_template(name)
     assert one.max_tokens == 4096
-    assert one.contract is not None
     assert one.contract.schema is None
     assert "nothing around it" not in one.answer
     assert get_template(f"{name}_plain").max_tokens == 1024
