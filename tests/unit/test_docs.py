@@ -11,14 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 import editjudge
-from editjudge.base.config import (
-    Endpoint,
-    GatewayEndpoint,
-    JudgeEndpoint,
-    Secret,
-    Settings,
-    StackSettings,
-)
+from editjudge.base import config
 from editjudge.benchmarks.registry import load_benchmark, load_benchmarks
 from editjudge.cli import plugin_commands, root
 
@@ -65,43 +58,43 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "model", [Settings, Endpoint, GatewayEndpoint, JudgeEndpoint, StackSettings, Secret]
+    "model",
+    [
+        config.Settings,
+        config.Endpoint,
+        config.GatewayEndpoint,
+        config.JudgeEndpoint,
+        config.StackSettings,
+        config.Secret,
+    ],
 )
 def test_every_setting_is_documented(model: type[BaseModel]) -> None:
     page = read("docs", "configuration.md")
-    if model is Secret:
-        missing = [name for name in model.model_fields if f"{{ {name} = " not in page]
-    else:
-        missing = [name for name in model.model_fields if f"| `{name}` |" not in page]
-    assert missing == []
+    form = "{{ {} = " if model is config.Secret else "| `{}` |"
+    assert [name for name in model.model_fields if form.format(name) not in page] == []
 
 
 def test_arguments_for_the_judge_service_are_options_of_it() -> None:
     pages = [page.read_text(encoding="utf-8") for page in PAGES]
-    rows = "\n".join([*pages, str(StackSettings.__doc__)]).splitlines()
-    told = [
-        name for row in rows if "gateway_args" in row for name in re.findall("(--[a-z-]+)=", row)
-    ]
+    rows = "\n".join([*pages, str(config.StackSettings.__doc__)]).splitlines()
+    about = " ".join(row for row in rows if "gateway_args" in row)
+    told = re.findall("(--[a-z-]+)=", about)
     assert len(told) >= 4
     assert {*told} <= {name for option in plugin_commands()["serve"].params for name in option.opts}
 
 
 @pytest.mark.parametrize("name", sorted(load_benchmarks().keys() - {"core"}))
 def test_every_benchmark_has_its_page(name: str) -> None:
-    assert (ROOT / "docs" / "benchmarks" / f"{name}.md").is_file(), (
-        f"write docs/benchmarks/{name}.md"
-    )
-    assert f"| `{name}` |" in read("docs", "benchmarks.md"), (
-        f"{name} has no row in docs/benchmarks.md"
-    )
+    page = ROOT / "docs" / "benchmarks" / f"{name}.md"
+    assert page.is_file(), f"write {page}"
+    assert f"| `{name}` |" in read("docs", "benchmarks.md"), "it needs a row there"
 
 
 def test_every_generic_dimension_is_described() -> None:
     """By its id, or by that of its family: `core.clip.vit_b_32.…`; metrics of pixels by a row."""
     page = read("docs", "dimensions.md")
-    families = {
-        re.sub(r"\.(source|target)\.\w+$", ".…", d.id) for d in load_benchmark("core").dimensions
-    }
+    ids = [one.id for one in load_benchmark("core").dimensions]
+    families = {re.sub(r"\.(source|target)\.\w+$", ".…", name) for name in ids}
     missing = [
         family
         for family in sorted(families)
@@ -159,10 +152,8 @@ def test_the_benchmark_of_the_page_is_one() -> None:
     exec(compile(page, "docs/own.md", "exec"), names)  # noqa: S102 - our own page
     benchmark = names["BENCHMARK"]
     assert isinstance(benchmark, editjudge.Benchmark)
-    assert [column.id for column in benchmark.rules().columns] == [
-        "retouching.skin",
-        "retouching.hair",
-    ]
+    columns = [column.id for column in benchmark.rules().columns]
+    assert columns == ["retouching.skin", "retouching.hair"]
 
 
 def test_samples_are_written_for_the_type_checkers(tmp_path: Path) -> None:
@@ -171,7 +162,5 @@ def test_samples_are_written_for_the_type_checkers(tmp_path: Path) -> None:
 
 
 def test_every_verb_is_in_the_readme() -> None:
-    page = read("README.md")
-    assert [
-        verb for verb in (*root.commands, *plugin_commands()) if f"editjudge {verb}" not in page
-    ] == []
+    page, verbs = read("README.md"), (*root.commands, *plugin_commands())
+    assert [verb for verb in verbs if f"editjudge {verb}" not in page] == []

@@ -8,13 +8,8 @@ from copy import deepcopy
 import pytest
 from pydantic import TypeAdapter
 
-from editjudge.base.identity import (
-    Identities,
-    ModelIdentity,
-    ServiceName,
-    format_identities,
-    untrained_services,
-)
+from editjudge.base import identity as module
+from editjudge.base.identity import Identities, ModelIdentity, ServiceName
 from editjudge.base.item import Missing
 
 DINO, JUDGE = ServiceName("features", "dinov3"), ServiceName.judge("judge")
@@ -28,6 +23,7 @@ def test_a_service_name_is_its_text() -> None:
     assert {"features.dinov3": 1}[DINO] == 1
     assert (DINO.role, DINO.variant, DINO.is_judge) == ("features", "dinov3", False)
     assert (JUDGE.role, JUDGE.variant, JUDGE.is_judge) == ("generalist", "judge", True)
+    assert not ServiceName("judges", "judge").is_judge
 
 
 @pytest.mark.parametrize("name", [DINO, JUDGE, ServiceName("generalist", "a.b")])
@@ -41,10 +37,6 @@ def test_a_service_name_comes_back_whole(name: ServiceName) -> None:
 def test_what_is_no_service_name_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"is no service name: role\.variant"):
         ServiceName.parse(text)
-
-
-def test_a_judge_is_told_by_its_role_alone() -> None:
-    assert not ServiceName("judges", "judge").is_judge
 
 
 @pytest.mark.parametrize(
@@ -65,9 +57,8 @@ def test_identities_print_as_ever(identity: ModelIdentity, text: str) -> None:
 
 def test_an_identity_without_some_facts() -> None:
     model = ModelIdentity("m,choices=sampled(x)", ASKED)
-    assert str(model.without("choices", "repeats", "reads")) == (
-        "m,choices=sampled(x)(seed=0,server=vllm 0.32.0, cpu)"
-    )
+    left = "m,choices=sampled(x)(seed=0,server=vllm 0.32.0, cpu)"
+    assert str(model.without("choices", "repeats", "reads")) == left
     assert model.facts == ASKED
 
 
@@ -81,13 +72,12 @@ def test_identities_are_stored_with_their_facts() -> None:
     adapter: TypeAdapter[Identities] = TypeAdapter(dict[ServiceName, ModelIdentity])
     identities = {JUDGE: ModelIdentity("m(4bit)", {"seed": "0"})}
     stored = adapter.dump_json(identities)
-    assert json.loads(stored) == {
-        "generalist.judge": {"name": "m(4bit)", "facts": {"seed": "0"}},
-    }
+    due = {"generalist.judge": {"name": "m(4bit)", "facts": {"seed": "0"}}}
+    assert json.loads(stored) == due
     again = adapter.validate_json(stored)
     assert again == identities
     assert next(iter(again)).is_judge
-    assert format_identities(identities) == {"generalist.judge": "m(4bit)(seed=0)"}
+    assert module.format_identities(identities) == {"generalist.judge": "m(4bit)(seed=0)"}
 
 
 def test_untrained_is_a_fact_and_no_part_of_a_name() -> None:
@@ -95,7 +85,7 @@ def test_untrained_is_a_fact_and_no_part_of_a_name() -> None:
         DINO: ModelIdentity("x(untrained=yes)", {"note": "untrained=yes"}),
         JUDGE: ModelIdentity("m", {"untrained": "yes"}),
     }
-    assert untrained_services(identities) == (JUDGE,)
+    assert module.untrained_services(identities) == (JUDGE,)
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,10 @@ def modules(folder: str, package: str) -> Iterator[tuple[str, Path]]:
         yield ".".join(path.relative_to(root).with_suffix("").parts), path
 
 
+def parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
+
+
 def imported(module: str, tree: ast.Module) -> Iterator[str]:
     """The modules that a module names, wherever in it, with the name that it takes of each."""
     package = module.split(".")[:-1]
@@ -109,22 +113,13 @@ def against(module: str, tree: ast.Module) -> Iterator[str]:
 
 def test_every_package_is_in_the_table() -> None:
     here = {path.name for path in (ROOT / "client" / CLIENT).iterdir() if path.is_dir()}
-    assert here - {"__pycache__"} == MAY_IMPORT.keys() - {
-        "__init__",
-        "__main__",
-        SERVICES,
-        GATEWAY,
-        COMMANDS,
-    }
+    beside = {"__init__", "__main__", SERVICES, GATEWAY, COMMANDS}
+    assert here - {"__pycache__"} == MAY_IMPORT.keys() - beside
 
 
 def test_nothing_imports_against_the_table() -> None:
     every = [*modules("client", CLIENT), *modules("services", SERVICES)]
-    lines = [
-        line
-        for module, path in every
-        for line in against(module, ast.parse(path.read_text("utf-8")))
-    ]
+    lines = [line for module, path in every for line in against(module, parse(path))]
     assert not lines, "\n".join(lines)
 
 
@@ -135,7 +130,7 @@ def test_nothing_above_the_benchmarks_knows_one_of_them() -> None:
         (module.partition(".")[2], name)
         for module, path in modules("client", CLIENT)
         if house_of(module) != "benchmarks"
-        for other in imported(module, ast.parse(path.read_text("utf-8")))
+        for other in imported(module, parse(path))
         for name in packages & set(other.split(".")[2:3])
         if other.startswith(f"{CLIENT}.benchmarks.")
     }

@@ -78,12 +78,8 @@ def test_a_number_that_moves_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     due = {name_implementation(ssim): {"edited": 0.5 + 1e-10, "equal": 1.0}}
     assert not [*differences(due, there)]
     there[name_implementation(ssim)]["edited"] = 0.6
-    assert [*differences(due, there)] == [
-        (
-            f"{name_implementation(ssim)}: edited is 0.6, due is 0.5000000001;"
-            " raise its number if that is meant"
-        )
-    ]
+    moved = "edited is 0.6, due is 0.5000000001; raise its number if that is meant"
+    assert [*differences(due, there)] == [f"{name_implementation(ssim)}: {moved}"]
     monkeypatch.setattr(ssim, "implementation", 99)
     there = {name_implementation(ssim): {"edited": 0.6}}
     assert next(differences(due, there)).startswith("ssim.99: has no numbers yet")

@@ -73,17 +73,15 @@ def test_a_package_adds_a_verb(plug: Plug, package: ModuleType, tmp_path: Path) 
         click.echo(f"hello {whom} {json} {loud}")
 
     (tmp_path / "commands.toml").write_text(GREET)
-    package.COMMANDS = tmp_path / "commands.toml"  # type: ignore[attr-defined]
-    package.greet = greet  # type: ignore[attr-defined]
+    package.COMMANDS = tmp_path / "commands.toml"
+    package.greet = greet
     plug(cli.GROUP, "somebodys:COMMANDS")
     assert "greet     Say hello." in CliRunner().invoke(cli.root, ["--help"]).output
     assert CliRunner().invoke(cli.root, ["greet", "you"]).output == "hello you False False\n"
     shouted = CliRunner().invoke(cli.root, ["greet", "you", "--json", "--loud"])
     assert shouted.output == "hello you True True\n"
-    assert (
-        "Print the result as strict JSON."
-        in CliRunner().invoke(cli.root, ["greet", "--help"]).output
-    )
+    shown = CliRunner().invoke(cli.root, ["greet", "--help"]).output
+    assert "Print the result as strict JSON." in shown
 
 
 def test_without_the_package_its_verbs_are_unknown(
@@ -110,7 +108,7 @@ def test_a_package_that_does_not_load_is_named_and_stops_no_verb_of_ours(
 def test_a_file_that_declares_no_commands_is_named(
     plug: Plug, package: ModuleType, tmp_path: Path, text: str | None
 ) -> None:
-    package.COMMANDS = tmp_path / "commands.toml"  # type: ignore[attr-defined]
+    package.COMMANDS = tmp_path / "commands.toml"
     if text is not None:
         package.COMMANDS.write_text(text)
     plug(cli.GROUP, "somebodys:COMMANDS")
@@ -120,7 +118,7 @@ def test_a_file_that_declares_no_commands_is_named(
 
 def test_a_verb_is_there_once(plug: Plug, package: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "commands.toml").write_text(GREET.replace("greet", "run"))
-    package.COMMANDS = tmp_path / "commands.toml"  # type: ignore[attr-defined]
+    package.COMMANDS = tmp_path / "commands.toml"
     plug(cli.GROUP, "somebodys:COMMANDS")
     with pytest.raises(ConfigError, match="two packages have a command run"):
         cli.plugin_commands()
@@ -142,8 +140,8 @@ def started_here(_: object, models: list[str]) -> Iterator[Started]:
 
 
 def test_a_stack_is_started_by_the_package_that_can(plug: Plug, package: ModuleType) -> None:
-    package.cannot = lambda settings, models: None  # type: ignore[attr-defined]
-    package.can = started_here  # type: ignore[attr-defined]
+    package.cannot = lambda settings, models: None
+    package.can = started_here
     said: list[str] = []
     plug("editjudge.stack", "somebodys:cannot", "somebodys:can")
     with services.provide_services(Settings(), roles=[OCR, JUDGE], say=said.append) as settings:
@@ -156,7 +154,7 @@ def test_a_stack_is_started_by_the_package_that_can(plug: Plug, package: ModuleT
 
 
 def test_a_stack_without_the_models_is_not_started(plug: Plug, package: ModuleType) -> None:
-    package.cannot = lambda settings, models: f"{models[0]} is not installed"  # type: ignore[attr-defined]
+    package.cannot = lambda settings, models: f"{models[0]} is not installed"
     plug("editjudge.stack", "somebodys:cannot")
     said: list[str] = []
     with services.provide_services(Settings(), roles=[OCR], say=said.append) as settings:
@@ -168,7 +166,7 @@ def test_a_stack_without_the_models_is_not_started(plug: Plug, package: ModuleTy
 def test_without_a_stack_there_are_no_services(
     plug: Plug, package: ModuleType, values: tuple[str, ...]
 ) -> None:
-    package.cannot = lambda settings, models: None  # type: ignore[attr-defined]
+    package.cannot = lambda settings, models: None
     plug("editjudge.stack", *values)
     with services.provide_services(Settings(), roles=[OCR, JUDGE], say=pytest.fail) as settings:
         assert settings == Settings()
@@ -185,6 +183,5 @@ def test_a_stack_that_does_not_load_is_told(plug: Plug) -> None:
 def test_our_own_services_are_plugged_in(group: str) -> None:
     for name, value in PROJECT["project"]["entry-points"][group].items():
         loaded = EntryPoint(name, value, group).load()
-        assert callable(loaded) or {"up", "down", "front", "models", "serve"} == {
-            *load_commands(loaded)
-        }
+        verbs = {"up", "down", "front", "models", "serve"}
+        assert callable(loaded) or verbs == {*load_commands(loaded)}

@@ -32,17 +32,14 @@ def test_the_protos_keep_to_their_style_and_break_nobody() -> None:
     assert broken(PROTOS) == ""
 
 
+GET_PANEL = "  rpc GetPanel(GetPanelRequest) returns (GetPanelResponse);\n"
 CHANGES = {
     "the number of a field": ("string request_id = 1;", "string request_id = 9;", "request_id"),
     "a field is gone": ("  string model = 2;\n", "", '"2" with name "model"'),
     "the type of a field": ("double tolerance = 10;", "float tolerance = 10;", "tolerance"),
     "the name of a field": ("string fix = 5;", "string remedy = 5;", "remedy"),
     "a value of an enum is gone": ("  STATUS_FAILED = 3;\n", "", 'enum value "3"'),
-    "a method is gone": (
-        "  rpc GetPanel(GetPanelRequest) returns (GetPanelResponse);\n",
-        "",
-        "GetPanel",
-    ),
+    "a method is gone": (GET_PANEL, "", "GetPanel"),
     "a stream is none": ("(stream ScoreStreamRequest)", "(ScoreStreamRequest)", "ScoreStream"),
     "a message is gone": ("message Refusal", "message Refused", "Refusal"),
     "the package": ("package editjudge.v1;", "package editjudge.v2;", "editjudge.v1"),
