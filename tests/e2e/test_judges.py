@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import csv
 import json
 import math
 import re
@@ -18,7 +17,6 @@ from aiohttp import web
 
 from ..fakes.openai import Fault, ScriptedOpenAi, reply
 from ..patience import until
-from ..unit.benchmarks.kris.made import picture, released
 from .conftest import Ran, here
 from .test_run import PIXELS, Data, command, process, ran
 
@@ -159,20 +157,11 @@ async def test_two_judges_twice_by_hand(data: Data, tmp_path: Path) -> None:
 
     found = figures(table)
     # 4 of 6 alike in the first round, 3 in the second; 5 and 6 of 12 times yes, so by chance half.
-    assert found.pop((ARTIFACTS, "judge", "second", "agreement")) == (close(7 / 12), 6)
-    assert found.pop((ARTIFACTS, "judge", "second", "kappa")) == (close((7 / 12 - 0.5) / 0.5), 6)
-    assert found.pop((ARTIFACTS, "judge", "equal")) == (close(5 / 6), 6)
-    assert found.pop((ARTIFACTS, "judge", "standard_deviation")) == (close(0.5**0.5 / 6), 6)
-    assert found.pop((ARTIFACTS, "second", "equal")) == (1, 6)
-    assert found.pop((ARTIFACTS, "second", "standard_deviation")) == (0, 6)
-    pair = (FOLLOWED, "judge", "second")
-    assert found.pop((*pair, "mean_absolute_difference")) == (close(2 / 12), 6)
-    stats = pytest.importorskip("scipy.stats")
-    one, other = ([v for said in SAID[name][FOLLOWED] for v in said] for name in SAID)
-    rho = float(stats.spearmanr(one, other).statistic)
-    assert found.pop((*pair, "spearman")) == (close(rho), 6)
-    assert {key[0] for key in found} == {FOLLOWED}
-    assert len(found) == 4
+    assert found[ARTIFACTS, "judge", "second", "agreement"] == (close(7 / 12), 6)
+    assert found[ARTIFACTS, "judge", "second", "kappa"] == (close((7 / 12 - 0.5) / 0.5), 6)
+    assert {key[:3] for key in found if len(key) == 4} == {
+        (name, "judge", "second") for name in (ARTIFACTS, FOLLOWED)
+    }
 
     shown = here("summary", data.out).out
     assert re.search(
@@ -181,51 +170,6 @@ async def test_two_judges_twice_by_hand(data: Data, tmp_path: Path) -> None:
     assert re.search(r"0\.4583( [±+]\S+)? sd 0\.059 \(6/6\)", shown), shown
     assert re.search(r"│ {3}judge +│ .*0.4167 sd 0.12 \(6/6\)", shown), shown
     assert "58.3%" in shown
-
-
-async def test_every_verb_knows_what_one_judge_said(data: Data, tmp_path: Path) -> None:
-    async with judges(tmp_path, **levels()) as (flags, servers):
-        run = ["run", *data.arguments(ARTIFACTS), *flags, "--rounds", REPEATS]
-        assert (await ran(*run)).code == 0
-        alone = await ran("run", *data.arguments(ARTIFACTS, out=tmp_path / "x"), *flags[:4])
-        assert alone.code == 0, alone.err
-        other = await ran("run", *data.arguments(ARTIFACTS), *flags[:4])
-        made = [len(server.requests) for server in servers]
-        again = await ran(*run)
-    assert again.code == 0
-    assert "nothing was left to judge" in again.err
-    assert [len(server.requests) for server in servers] == made
-    assert other.code == 2
-    assert "judges" in other.err
-    ids = [f"{ARTIFACTS}@{judge}.{n}" for judge in SAID for n in (1, 2)] + [ARTIFACTS]
-
-    shown = here("show", data.out, "set/4", "--json")
-    verdicts = {one["dimension"]: one["value"] for one in shown.json["edits"][0]["verdicts"]}
-    assert verdicts == dict(zip(ids, [1, 0, 1, 1, 0.75], strict=True))
-
-    assert here("export", data.out, "--format", "csv", "--out", tmp_path / "x.csv").code == 0
-    with (tmp_path / "x.csv").open(newline="") as file:
-        rows = {(row["item"], row["dimension"]): row for row in csv.DictReader(file)}
-    assert len(rows) == COUNT * len(ids)
-    assert rows["set/4", ids[1]]["value"] in {"0", "0.0"}
-
-    changes = (await asyncio.to_thread(here, "rescore", data.out, "--json")).json
-    assert {one["dimension"]: (one["changed"], one["kept"]) for one in changes} == dict.fromkeys(
-        ids, (0, 0)
-    )
-
-    merged = here("merge", data.out, tmp_path / "x", "--out", tmp_path / "y")
-    assert merged.code == 2
-    assert "judges" in merged.err
-    assert here("merge", data.out, "--out", tmp_path / "z").code == 0
-    same = here("summary", tmp_path / "z", "--json").json
-    assert same["judges"] == here("summary", data.out, "--json").json["judges"]
-
-    # The usual judge, once, has a table without more.
-    plain = here("summary", tmp_path / "x", "--json").json
-    assert plain["judges"] == {}
-    assert plain["rounds"] == 1
-    assert plain["agreement"] == []
 
 
 async def test_killed_it_goes_on_with_every_replica(data: Data, tmp_path: Path) -> None:
@@ -322,65 +266,3 @@ async def test_both_judges_spend_from_one_budget(data: Data, tmp_path: Path) -> 
         on = await ran(*run, "--max-cost", 100)
     assert on.code == 0, on.err
     assert [len(server.requests) for server in servers] == [COUNT, COUNT]
-
-
-def knows(judge: str, text: str, seed: int) -> Any:
-    """One judge wavers on the knowledge of biology 1; the other says biology 2 is not followed."""
-    first = judge == "judge"
-    scores = {"consistency": 4 if first else 2, "quality": 5, "instruction": 4, "knowledge": 4}
-    if first:
-        scores["knowledge"] = 3 + seed if "do biology 1" in text else 5
-    elif "do biology 2" in text:
-        scores["instruction"] = 2
-    asked = re.findall(r'- \\"(\w+)\\"', text.partition("Its keys, in this order")[2])
-    answer = {k: scores.get(k.removesuffix("_score"), "seen") for k in asked}
-    return reply(json.dumps(answer))
-
-
-async def test_a_papers_table_by_two_judges(tmp_path: Path) -> None:
-    released(tmp_path / "data", biology=2, count_change=1)
-    for seed, name in enumerate(("biology/1", "biology/2", "count_change/1"), 7):
-        picture(tmp_path / "ours" / f"{name}.jpg", seed)
-    out = tmp_path / "run"
-    asked = ["kris", "--data", tmp_path / "data", "--outputs", f"ours={tmp_path / 'ours'}"]
-    says: dict[str, Says] = {
-        name: lambda text, seed, name=name: knows(name, text, seed)  # type: ignore[misc]
-        for name in ("judge", "second")
-    }
-    async with judges(tmp_path, **says) as (flags, servers):
-        run = ["run", *asked, "--out", out, *flags, "--rounds", 3]
-        done = await ran(*run)
-        assert done.code == 0, done.err
-        made = [len(server.requests) for server in servers]
-    assert made == [3 * 3 * 3] * 2
-    table = here("summary", out, "--json")
-    column = "kris.natural_science.knowledge_plausibility"
-    one, two = (table.json["judges"]["ours"][name] for name in ("judge", "second"))
-    # Knowledge 3, 4, 5 beside 5, in percent; 4 beside 1, which what is not followed gives.
-    assert one[column]["rounds"] == [75, 87.5, 100]
-    assert (one[column]["value"], one[column]["sd"]) == (close(87.5), close(12.5))
-    assert two[column]["rounds"] == [37.5] * 3
-    assert (two[column]["value"], two[column]["sd"]) == (37.5, 0)
-    assert table.json["models"]["ours"][column]["value"] == close(62.5)
-    both = table.json["models"]["ours"][column]
-    assert both["rounds"] == [close(56.25), close(62.5), close(68.75)]
-    assert both["sd"] == close(6.25)
-    # Composites by column: (consistency + quality + instruction + knowledge) / 4.
-    assert one["kris.natural_science"]["value"] == close((75 + 100 + 75 + 87.5) / 4)
-    assert one["kris.natural_science"]["sd"] == close(12.5 / 4)
-    assert two["kris.natural_science"]["value"] == close((25 + 100 + 50 + 37.5) / 4)
-    assert one["kris.attribute_perception.visual_consistency"]["value"] == 75
-    by_name = {
-        (one["dimension"], len(one["judges"])): one["figures"] for one in table.json["agreement"]
-    }
-    constant = by_name["kris.visual_consistency", 2]
-    assert constant["mean_absolute_difference"]["value"] == 2
-    assert constant["spearman"]["value"] is None
-    assert constant["spearman"]["reason"] == "a judge gives every edit the same value"
-    assert by_name["kris.visual_quality", 2]["kappa"]["value"] is None
-    known = by_name["kris.knowledge_plausibility", 2]
-    assert known["mean_absolute_difference"]["value"] == close((1 + 0 + 1 + 3 * 4) / 6)
-    shown = here("summary", out).out
-    assert re.search(r"62\.50( ±\S+)? sd 6\.25 \(2/2\)", shown), shown
-    assert re.search(r"│ {3}judge +│ +87.50 sd 12.50 \(2/2\)", shown)
-    assert "a judge gives every edit the same value" in shown

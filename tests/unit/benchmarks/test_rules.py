@@ -13,7 +13,6 @@ from functools import partial
 
 import pytest
 
-from editjudge.base.prompt_releases import PromptRelease
 from editjudge.base.signature import describe_parameter
 from editjudge.benchmarks import column as columns
 from editjudge.benchmarks.benchmark import Benchmark, Rules
@@ -23,18 +22,12 @@ from editjudge.engine.judge import Signatures, roles_of
 
 from ...golden.taken import spoken
 from ...golden.text import NOTHING, Section, brief, check, unpack
-from .gie.stand_ins import TEXTS as GIE
-from .kris.stand_ins import TEXTS as KRIS
 
 BENCHMARKS = load_benchmarks()
 of_every = pytest.mark.parametrize("benchmark", BENCHMARKS.values(), ids=BENCHMARKS)
 
 
-@pytest.fixture(autouse=True)
-def _prompts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stand-ins for the official prompts."""
-    texts = {"gie": GIE, "kris": KRIS}
-    monkeypatch.setattr(PromptRelease, "text", lambda self, name: texts[self.name][name])
+pytestmark = pytest.mark.usefixtures("official_texts")
 
 
 def every_rule(benchmark: Benchmark) -> Iterator[Rules]:

@@ -10,14 +10,11 @@ from pathlib import Path
 import pytest
 
 from editjudge.base.errors import ConfigError
-from editjudge.base.prompt_releases import PromptRelease
 from editjudge.benchmarks.benchmark import Benchmark, Rules
 from editjudge.benchmarks.registry import load_benchmark
 from editjudge.engine.judge import Signatures
 
 from ...golden.cases import CASES
-from .gie.stand_ins import TEXTS as GIE
-from .kris.stand_ins import TEXTS as KRIS
 from .toggling import Computed, edits
 
 CASE = {case.benchmark: case for case in reversed(CASES)}
@@ -37,9 +34,10 @@ def toggled(of: Benchmark) -> Iterator[Rules]:
                     continue  # the two leave nothing to judge
 
 
+@pytest.mark.usefixtures("official_texts")
 @pytest.mark.parametrize("name", CASE)
 async def test_what_changes_the_computation_changes_the_signature_and_nothing_else_does(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, tmp_path: Path
 ) -> None:
     """Signatures stand beside what is really computed, which knows nothing of them.
 
@@ -57,8 +55,6 @@ async def test_what_changes_the_computation_changes_the_signature_and_nothing_el
     signatures of one computation", the edits lack what it is about: give them that (`toggling`,
     or the benchmark's `make` in `tests/golden/cases.py`).
     """
-    texts = {"gie": GIE, "kris": KRIS}
-    monkeypatch.setattr(PromptRelease, "text", lambda self, one: texts[self.name][one])
     every = [*toggled(load_benchmark(name))]
     computed = Computed(edits(CASE[name], tmp_path), every)
     signed: defaultdict[tuple[str, object], dict[str, str]] = defaultdict(dict)

@@ -30,14 +30,11 @@ from editjudge.scorers.judge_scorer import JUDGE
 
 from ....fakes.transport import PanelStandIn, ScriptedTransport, scripted_judge, seen
 from .made import odd, picture, pixels, record, released, shifted
-from .stand_ins import imported
 
 ANSWER = "gie.functional_correctness"
 
 
-@pytest.fixture(autouse=True)
-def _authors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    imported(monkeypatch, tmp_path)
+pytestmark = pytest.mark.usefixtures("authors")
 
 
 class Panel(PanelStandIn):
@@ -78,12 +75,6 @@ def value(outcomes: Mapping[str, Outcome], name: str) -> float:
     found = outcomes[f"gie.{name}"]
     assert isinstance(found, Score), found
     return found.value
-
-
-@pytest.fixture(scope="module")
-def items(tmp_path_factory: pytest.TempPathFactory) -> list[Item]:
-    data = GieData(released(tmp_path_factory.mktemp("data")))
-    return [data.load(ref) for ref in data.items()]
 
 
 # Functional correctness

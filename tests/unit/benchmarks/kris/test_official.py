@@ -6,22 +6,17 @@ import io
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image as Pil
 
-from editjudge.base.errors import ConfigError
 from editjudge.base.images import load_image
 from editjudge.base.item import Edit, Item
-from editjudge.base.prompt_releases import prompt_releases
 from editjudge.base.verdict import MissingOutput, NoScore, NotApplicable, Outcome, Pending, Score
 from editjudge.benchmarks.column import Row
-from editjudge.benchmarks.kris.dataset import KrisData
 from editjudge.benchmarks.kris.official import SEVERAL
-from editjudge.benchmarks.kris.switches import KrisSwitches
 from editjudge.benchmarks.kris.taxonomy import KNOWLEDGE_TASKS, TEMPORAL_TASKS
 from editjudge.benchmarks.registry import load_benchmark, load_dimensions
 from editjudge.benchmarks.tabulation import tabulate
@@ -31,13 +26,12 @@ from editjudge.scorers.rubric import Rubric
 
 from ....fakes.transport import ScriptedTransport, seen
 from ...scorers.test_judge_scorers import Panel
-from .made import released
-from .stand_ins import BY_OURS, PROMPTS, TEXTS, declared, imported
+from .stand_ins import TEXTS
 from .test_protocol import MODELS, PRINTED, all_items, column, reply, row_of
 
 KRIS = load_benchmark("kris")
-BASELINE = "simple_prompts"
-NAMES = [one.name for one in KrisSwitches.list_switches() if one.name != BASELINE]
+
+
 OUTPUT = load_image(np.full((8, 10, 3), 9, np.uint8), "output")
 VC, VQ, IF, KP = (
     f"kris.{name}"
@@ -48,18 +42,6 @@ VC, VQ, IF, KP = (
         "knowledge_plausibility",
     )
 )
-
-
-@pytest.fixture(scope="module")
-def items(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Item]:
-    """An item of each folder."""
-    data = KrisData(released(tmp_path_factory.mktemp("kris")))
-    return {ref.id.partition("/")[0]: data.load(ref) for ref in data.check_items()}
-
-
-@pytest.fixture
-def authors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    imported(monkeypatch, tmp_path)
 
 
 async def judged(
@@ -74,36 +56,6 @@ async def judged(
 
 def values(outcomes: Mapping[str, Outcome]) -> list[float | None]:
     return [getattr(outcomes[name], "value", None) for name in (VC, VQ, IF, KP)]
-
-
-def test_nothing_needs_the_authors_prompts_before_they_are_asked(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    declared(monkeypatch, tmp_path)
-    official = KRIS.rules("official")
-    assert [d.roles for d in official.dimensions[:4]] == [("generalist.judge",)] * 4
-    for dimension in official.dimensions[:4]:
-        with pytest.raises(ConfigError, match="editjudge prompts import kris PATH"):
-            dimension.signature({})
-        with pytest.raises(ConfigError, match="not imported"):
-            _ = dimension.prompt_origins
-    without = KRIS.rules("official", (), ["original_prompts"])
-    assert {d.prompt_origins for d in without.dimensions} == {"own", None}
-
-
-@pytest.mark.usefixtures("authors")
-def test_whose_words(tmp_path: Path) -> None:
-    assert {d.prompt_origins for d in KRIS.rules("official").dimensions} == {"original", None}
-    (tmp_path / "kept" / "kris" / "prompt_quality.txt").write_text("changed")
-    with pytest.raises(ConfigError, match="not imported"):
-        KRIS.rules("official").dimensions[1].signature({})
-
-
-def test_the_declared_texts_are_those_that_are_asked() -> None:
-    assert set(prompt_releases()["kris"].texts) == {one.file for one in PROMPTS} == set(TEXTS)
-    paper: list[Any] = [d.readings[0].scorer for d in KRIS.rules("paper").dimensions[:3]]
-    ours = {name for s in paper for name in (s.prompt, *dict(s.by_task).values())}
-    assert ours == set(BY_OURS) - {"kris/quality_alone"}
 
 
 def said(file: str, *parts: str) -> str:

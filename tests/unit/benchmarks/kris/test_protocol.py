@@ -24,7 +24,6 @@ from editjudge.base.verdict import (
 from editjudge.benchmarks.column import Row
 from editjudge.benchmarks.dimension import Formula
 from editjudge.benchmarks.kris.columns import BY_TASK, METRICS
-from editjudge.benchmarks.kris.dataset import KrisData
 from editjudge.benchmarks.kris.taxonomy import FOLDERS, REASONING_DIMENSIONS, TEMPORAL, task_of
 from editjudge.benchmarks.registry import load_benchmark, load_dimensions
 from editjudge.benchmarks.tabulation import tabulate
@@ -33,7 +32,6 @@ from editjudge.engine.outcomes import derive
 
 from ....fakes.transport import seen
 from ...scorers.test_judge_scorers import Panel
-from .made import released
 
 OUTPUT = load_image(np.full((8, 10, 3), 9, np.uint8), "output")
 RULES = load_benchmark("kris").rules()
@@ -48,13 +46,6 @@ def reply(prompt: Any, **scores: int) -> str:
     text = seen(prompt)
     asked = re.findall(r'^- "(\w+)"', text.partition("Its keys, in this order")[2], re.MULTILINE)
     return json.dumps({k: scores.get(k, 4) if k.endswith("_score") else "seen" for k in asked})
-
-
-@pytest.fixture(scope="module")
-def items(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Item]:
-    """An item of each folder."""
-    data = KrisData(released(tmp_path_factory.mktemp("kris")))
-    return {ref.id.partition("/")[0]: data.load(ref) for ref in data.check_items()}
 
 
 async def judged(item: Item, *script: Any) -> tuple[dict[str, Outcome], list[str]]:
