@@ -13,8 +13,10 @@ from ..attack.trials import SEED
 from ..attack.tritons import TRITONS
 
 # One of each family; `make attack` tries all.
-JUDGED = ("status 503 Service Unavailable", "body deep", "raw chunk size", "moved 307 Moved", "answers ahead")
-JUDGED = (*JUDGED, "reset", "usage 2", "logprobs 0", "model 6")
+JUDGED = (
+    *("status 503 Service Unavailable", "body deep", "raw chunk size", "moved 307 Moved"),
+    *("answers ahead", "reset", "usage 2", "logprobs 0", "model 6"),
+)
 
 
 @pytest.mark.parametrize("name", JUDGED)
