@@ -8,14 +8,7 @@ from typing import Any
 
 import pytest
 
-from editjudge.base.errors import (
-    Abstention,
-    BadReply,
-    NoAccess,
-    NoModel,
-    Rejection,
-    ServiceError,
-)
+from editjudge.base import errors
 from editjudge.panel.prompt import Picture, Prompt, Text
 from editjudge.panel.transport import Completion, JudgeModel, Sampling, Usage
 
@@ -68,7 +61,7 @@ async def test_vllm_tells_what_it_serves_and_others_tell_less() -> None:
     ],
 )
 async def test_another_model_is_not_taken(models: tuple[str, ...], asked: str, text: str) -> None:
-    with pytest.raises(NoModel, match=text):
+    with pytest.raises(errors.NoModel, match=text):
         await identify(ScriptedOpenAi(models=models), asked)
 
 
@@ -78,19 +71,21 @@ async def test_gateways_without_a_list_of_models(status: int) -> None:
     async with asking(server, model="judge") as transport:
         assert (await transport.identify(5)).name == "judge"
         assert (await transport.complete(ASKED, Sampling())).text == "Yes"
-    with pytest.raises(ServiceError, match=str(status)):
+    with pytest.raises(errors.ServiceError, match=str(status)):
         await identify(server)
 
 
 @pytest.mark.parametrize(
     ("answer", "kind"),
     [
-        (problem(401, "no key"), NoAccess),
-        (Fault(200, {"object": "list"}), BadReply),
-        (Fault(200, b"<html>", {"content-type": "text/html"}), NoModel),
+        (problem(401, "no key"), errors.NoAccess),
+        (Fault(200, {"object": "list"}), errors.BadReply),
+        (Fault(200, b"<html>", {"content-type": "text/html"}), errors.NoModel),
     ],
 )
-async def test_lists_of_models_that_are_none(answer: Fault, kind: type[ServiceError]) -> None:
+async def test_lists_of_models_that_are_none(
+    answer: Fault, kind: type[errors.ServiceError]
+) -> None:
     with pytest.raises(kind):
         await identify(ScriptedOpenAi(models_answer=answer), "judge")
 
@@ -193,7 +188,7 @@ async def test_what_a_server_does_not_take_is_left_out_from_then_on(case: str) -
 async def test_a_schema_that_is_wrong_is_not_left_out() -> None:
     fault = problem(400, "Invalid schema for response_format 'reply': unknown keyword")
     server = ScriptedOpenAi(fault)
-    with pytest.raises(Rejection, match="Invalid schema"):
+    with pytest.raises(errors.Rejection, match="Invalid schema"):
         await complete(server, schema={"type": "objekt"})
     assert len(server.requests) == 1
 
@@ -213,7 +208,7 @@ async def test_a_schema_that_is_wrong_is_not_left_out() -> None:
     ],
 )
 async def test_replies_without_text(answer: Any, text: str) -> None:
-    with pytest.raises(BadReply, match=text):
+    with pytest.raises(errors.BadReply, match=text):
         await complete(ScriptedOpenAi(answer))
 
 
@@ -249,7 +244,7 @@ async def test_blocked_calls_are_no_failures(case: str) -> None:
     async with asking(ScriptedOpenAi(answer)) as transport:
         choosing = transport.choose(ASKED, ("Yes", "No"))
         for call in (transport.complete(ASKED, Sampling()), choosing):
-            with pytest.raises(Abstention, match=text) as caught:
+            with pytest.raises(errors.Abstention, match=text) as caught:
                 await call
             assert caught.value.kind == "refused"
 

@@ -14,17 +14,8 @@ from typing import Any
 import pytest
 import trustme
 
+from editjudge.base import errors
 from editjudge.base.config import JudgeEndpoint, Secret
-from editjudge.base.errors import (
-    Abstention,
-    BadReply,
-    ConfigError,
-    NoConnection,
-    Overload,
-    Rejection,
-    ServiceError,
-    Unreachable,
-)
 from editjudge.panel.openai import OpenAiTransport, http
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.panel.transport import Completion, Sampling
@@ -42,7 +33,7 @@ async def ask(transport: OpenAiTransport) -> Completion:
 async def test_errors_are_short_and_name_the_request() -> None:
     fault = problem(400, "long\n" * 1000, headers={"x-request-id": "req_7"})
     async with asking(ScriptedOpenAi(fault)) as transport:
-        with pytest.raises(Rejection, match=r"long long .*… \(request req_7\)") as caught:
+        with pytest.raises(errors.Rejection, match=r"long long .*… \(request req_7\)") as caught:
             await ask(transport)
     assert len(str(caught.value)) < 500
 
@@ -51,7 +42,7 @@ async def test_a_reply_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "MAX_REPLY_BYTES", 1000)
     server = ScriptedOpenAi(reply("x" * 2000))
     async with asking(server) as transport:
-        with pytest.raises(BadReply, match="more than 1,000 bytes"):
+        with pytest.raises(errors.BadReply, match="more than 1,000 bytes"):
             await ask(transport)
     assert len(server.requests) == 1
 
@@ -86,7 +77,7 @@ async def test_a_date_to_wait_for() -> None:
 async def test_a_wait_beyond_the_deadline_is_not_begun() -> None:
     server = ScriptedOpenAi(problem(429, "slow down", headers={"retry-after": "3600"}))
     async with asking(server) as transport:
-        with pytest.raises(Overload) as caught:
+        with pytest.raises(errors.Overload) as caught:
             await ask(transport)
     assert caught.value.retry_after == 3600
     assert len(server.requests) == 1
@@ -107,7 +98,7 @@ async def test_one_impatient_caller_does_not_take_the_look_up_from_the_others() 
 async def test_a_failed_look_up_is_made_again() -> None:
     server = ScriptedOpenAi(owner="vllm", models_answer=problem(400, "not yet"))
     async with asking(server) as transport:
-        with pytest.raises(Rejection, match="not yet"):
+        with pytest.raises(errors.Rejection, match="not yet"):
             await ask(transport)
         server.models_answer = None
         await ask(transport)
@@ -146,7 +137,7 @@ async def test_keys_stay_out_of_errors_and_logs(
     server = ScriptedOpenAi(ECHOES[case])
     headers: Any = {"X-Team": Secret(env="JUDGE_TEAM"), "x-run": "7"}
     async with asking(server, api_key=key, headers=headers) as transport:
-        with pytest.raises(ServiceError) as caught:
+        with pytest.raises(errors.ServiceError) as caught:
             await ask(transport)
         shown = [str(caught.value), repr(caught.value), repr(transport), caplog.text]
     shown += traceback.format_exception(caught.value)
@@ -169,7 +160,7 @@ async def test_keys_stay_out_of_names_texts_and_reasons(case: str, key: Secret) 
         shown = [repr(await transport.identify(5))]
         try:
             shown.append(repr(await ask(transport)))
-        except Abstention as abstained:
+        except errors.Abstention as abstained:
             shown.append(str(abstained))
     assert all("[secret]" in text and KEY not in text for text in shown)
 
@@ -195,7 +186,7 @@ def test_keys_in_wrong_places(
 ) -> None:
     monkeypatch.setenv("JUDGE_KEY", key)
     endpoint = JudgeEndpoint(url=url, api_key=Secret(env="JUDGE_KEY"))
-    with pytest.raises(ConfigError, match=text) as caught:
+    with pytest.raises(errors.ConfigError, match=text) as caught:
         OpenAiTransport(endpoint, POLICY)
     assert "pa55" not in str(caught.value)
 
@@ -213,7 +204,7 @@ async def test_a_certificate_of_ones_own_authority(tmp_path: Path) -> None:
         async with OpenAiTransport(trusting, POLICY) as transport:
             assert (await ask(transport)).text == "Yes"
         async with OpenAiTransport(JudgeEndpoint(url=url), POLICY) as transport:
-            with pytest.raises(Unreachable, match="certificate is not trusted") as caught:
+            with pytest.raises(errors.Unreachable, match="certificate is not trusted") as caught:
                 await ask(transport)
     assert (caught.value.attempts, caught.value.retryable) == (1, False)
 
@@ -223,7 +214,7 @@ def test_a_file_that_holds_no_certificate(tmp_path: Path, content: str | None, t
     if content is not None:
         (tmp_path / "ca.pem").write_text(content)
     endpoint = JudgeEndpoint(url="https://judge.test/v1", ca_file=tmp_path / "ca.pem")
-    with pytest.raises(ConfigError, match=text):
+    with pytest.raises(errors.ConfigError, match=text):
         OpenAiTransport(endpoint, POLICY)
 
 
@@ -239,5 +230,5 @@ async def test_the_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
             assert (await ask(transport)).text == "Yes"
         assert proxy.headers[-1]["host"] == "judge.test"
         async with OpenAiTransport(near, POLICY) as transport:
-            with pytest.raises(NoConnection):
+            with pytest.raises(errors.NoConnection):
                 await ask(transport)

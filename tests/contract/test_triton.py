@@ -11,15 +11,8 @@ import pytest
 from grpc import StatusCode
 
 from editjudge.app.client import Client
+from editjudge.base import errors
 from editjudge.base.config import Endpoint, Secret, Settings
-from editjudge.base.errors import (
-    Abstention,
-    BadReply,
-    ConfigError,
-    NoModel,
-    Rejection,
-    ServiceError,
-)
 from editjudge.base.identity import ServiceName
 from editjudge.base.item import Edit
 from editjudge.base.verdict import Failure as FailureOutcome
@@ -122,7 +115,7 @@ BAD_REPLIES: dict[str, tuple[str, Any, str]] = {
 async def test_replies_that_break_the_contract(case: str) -> None:
     service, answer, text = BAD_REPLIES[case]
     async with panel_of(server := ScriptedTriton(answer)) as panel:
-        with pytest.raises(BadReply, match=text) as caught:
+        with pytest.raises(errors.BadReply, match=text) as caught:
             await panel.call(service, {"IMAGE": b"image"})
     assert len(str(caught.value)) < 300
     assert len(server.requests) == 1
@@ -131,7 +124,7 @@ async def test_replies_that_break_the_contract(case: str) -> None:
 @pytest.mark.parametrize(("said", "length"), [("nothing to see: flat", 20), ("flat\n" * 900, 300)])
 async def test_an_abstention_is_typed_and_one_short_line(said: str, length: int) -> None:
     async with panel_of(ScriptedTriton(refused(f"abstained/degenerate: {said}"))) as panel:
-        with pytest.raises(Abstention) as caught:
+        with pytest.raises(errors.Abstention) as caught:
             await ask(panel)
     told = caught.value.reason
     assert (caught.value.kind, len(told), "\n" in told) == ("degenerate", length, False)
@@ -157,7 +150,7 @@ async def test_a_version_that_comes_later_does_not_answer_for_the_one_that_was_i
 )
 async def test_too_large_a_request_is_refused_and_no_full_queue(size: int, text: str) -> None:
     async with panel_of(server := ScriptedTriton()) as panel:
-        with pytest.raises(Rejection, match=text):
+        with pytest.raises(errors.Rejection, match=text):
             await ask(panel, bytes(size))
     assert server.requests == []
 
@@ -174,7 +167,7 @@ async def test_secrets_are_blotted_out_of_all_that_a_server_says(
     server = ScriptedTriton(*script, implementation=f"of-{TOKEN}")
     async with panel_of(server, headers={"authorization": Secret(env="JUDGE_TOKEN")}) as panel:
         said = [str(panel.identities()), str(await read_with(panel))]
-        for kind in (ServiceError, Abstention):
+        for kind in (errors.ServiceError, errors.Abstention):
             with pytest.raises(kind) as caught:
                 await ask(panel)
             said.append(str(caught.value))
@@ -236,20 +229,20 @@ async def test_a_server_that_is_not_there_costs_its_services() -> None:
     settings = Settings(endpoints={"gone": Endpoint(url="grpc://127.0.0.1:9")}, probe_timeout=2)
     async with Panel(settings) as panel:
         assert list(panel.problems) == ["grpc://127.0.0.1:9"]
-        with pytest.raises(NoModel, match="127.0.0.1:9"):
+        with pytest.raises(errors.NoModel, match="127.0.0.1:9"):
             await ask(panel)
 
 
 async def test_an_endpoint_is_asked_only_for_the_services_it_is_given() -> None:
     async with panel_of(ScriptedTriton(), services=(READER,)) as panel:
         assert set(panel.specialists) == {READER}
-        with pytest.raises(NoModel, match="not among the models ready"):
+        with pytest.raises(errors.NoModel, match="not among the models ready"):
             await ask(panel)
 
 
 async def test_an_unknown_service_in_the_settings() -> None:
     settings = Settings(endpoints={"a": Endpoint(url="grpc://x:1", services=("magic.ocr",))})
-    with pytest.raises(ConfigError, match=r"no service is named magic\.ocr"):
+    with pytest.raises(errors.ConfigError, match=r"no service is named magic\.ocr"):
         async with Panel(settings):
             pass
 

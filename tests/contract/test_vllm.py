@@ -14,15 +14,8 @@ from grpc import StatusCode
 from grpc_health.v1 import health_pb2
 
 from editjudge.answers.texts import Option
+from editjudge.base import errors
 from editjudge.base.config import Endpoint, JudgeEndpoint, Secret
-from editjudge.base.errors import (
-    BadReply,
-    MissingExtra,
-    NoModel,
-    Rejection,
-    ServiceError,
-    WrongModel,
-)
 from editjudge.panel.grpc_channel import channel_options
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.panel.retry import RetryPolicy
@@ -70,7 +63,7 @@ async def test_asking_without_having_identified() -> None:
 @pytest.mark.parametrize(("served", "asked"), [("judge", "other"), ("judge-2", "judge")])
 async def test_a_server_with_another_model(served: str, asked: str) -> None:
     async with judge(ScriptedVllmGrpc(name=served), model=asked) as transport:
-        with pytest.raises(NoModel, match="it serves 'judge"):
+        with pytest.raises(errors.NoModel, match="it serves 'judge"):
             await transport.identify(5)
 
 
@@ -82,7 +75,7 @@ async def test_names_that_are_accepted_instead() -> None:
 async def test_a_server_that_speaks_another_protocol() -> None:
     async with ScriptedTriton().serving() as url:
         async with VllmTransport(JudgeEndpoint(url=url), RetryPolicy()) as transport:
-            with pytest.raises(NoModel, match="no vLLM engine"):
+            with pytest.raises(errors.NoModel, match="no vLLM engine"):
                 await transport.identify(5)
 
 
@@ -115,21 +108,21 @@ async def test_tokenizers_that_cannot_be_used(case: str) -> None:
     server.archive = changes.get("archive", server.archive)
     server.digest = changes.get("digest", hashlib.sha256(server.archive).hexdigest())
     async with judge(server) as transport:
-        with pytest.raises(BadReply, match=text):
+        with pytest.raises(errors.BadReply, match=text):
             await transport.identify(5)
 
 
 async def test_a_tokenizer_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("editjudge.panel.vllm.engine.MAX_ARCHIVE", 1000)
     async with judge(ScriptedVllmGrpc()) as transport:
-        with pytest.raises(BadReply, match="exceeds 1,000 bytes"):
+        with pytest.raises(errors.BadReply, match="exceeds 1,000 bytes"):
             await transport.identify(5)
 
 
 @pytest.mark.parametrize("answer", ["silence", "pieces"])
 async def test_streams_that_are_no_whole_reply(answer: str) -> None:
     async with judge(ScriptedVllmGrpc(answer)) as transport:
-        with pytest.raises(BadReply, match="without a completion|in pieces"):
+        with pytest.raises(errors.BadReply, match="without a completion|in pieces"):
             await transport.complete(PROMPT, Sampling())
 
 
@@ -203,7 +196,7 @@ async def test_a_server_that_takes_no_images() -> None:
     server = ScriptedVllmGrpc(media="")
     async with judge(server) as transport:
         assert (await transport.identify(5)).facts["media"] == "off"
-        with pytest.raises(Rejection, match="SMG_VLLM_MM_PROCESSOR=inprocess"):
+        with pytest.raises(errors.Rejection, match="SMG_VLLM_MM_PROCESSOR=inprocess"):
             await transport.complete(PROMPT, Sampling())
         assert server.requests == []
         assert (await transport.complete(Prompt("", (Text("?"),)), Sampling())).text == "Yes"
@@ -214,7 +207,7 @@ async def test_a_server_that_takes_no_images_any_more() -> None:
     async with judge(server) as transport:
         await transport.identify(5)
         server.media = ""
-        with pytest.raises(Rejection, match="SMG_VLLM_MM_PROCESSOR=inprocess"):
+        with pytest.raises(errors.Rejection, match="SMG_VLLM_MM_PROCESSOR=inprocess"):
             await transport.complete(PROMPT, Sampling())
 
 
@@ -238,7 +231,7 @@ async def test_a_server_that_comes_back_with_another_model() -> None:
     async with judge(server) as transport:
         await transport.identify(5)
         server.name = "another"
-        with pytest.raises(WrongModel, match=r"'another' is served now.*'judge'"):
+        with pytest.raises(errors.WrongModel, match=r"'another' is served now.*'judge'"):
             await transport.complete(PROMPT, Sampling())
     assert len(server.requests) == 1
 
@@ -248,7 +241,7 @@ async def test_headers_travel_with_every_call(monkeypatch: pytest.MonkeyPatch) -
     server = ScriptedVllmGrpc(Failure(StatusCode.INVALID_ARGUMENT, "Bearer s3cret is wrong"))
     headers: dict[str, str | Secret] = {"X-Team": "vision"}
     async with judge(server, api_key=Secret(env="JUDGE_KEY"), headers=headers) as transport:
-        with pytest.raises(Rejection, match=r"\[secret\] is wrong") as caught:
+        with pytest.raises(errors.Rejection, match=r"\[secret\] is wrong") as caught:
             await transport.complete(PROMPT, Sampling())
     assert "s3cret" not in str(caught.value)
     sent = [(seen["authorization"], seen["x-team"]) for seen in server.metadata]
@@ -286,7 +279,7 @@ async def test_this_machine_is_never_asked_by_a_proxy(
 
     async def asked_there() -> None:
         async with VllmTransport(there, RetryPolicy(attempts=1, deadline=5)) as transport:
-            with pytest.raises(ServiceError):
+            with pytest.raises(errors.ServiceError):
                 await transport.identify(2)
 
     async with noting_proxy(asked) as url:
@@ -313,5 +306,5 @@ def test_pings_are_no_more_frequent_than_every_server_allows() -> None:
 
 async def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "smg_grpc_proto", None)
-    with pytest.raises(MissingExtra, match=r"\[vllm\]"):
+    with pytest.raises(errors.MissingExtra, match=r"\[vllm\]"):
         VllmTransport(JudgeEndpoint(url="grpc://127.0.0.1:9"), RetryPolicy())

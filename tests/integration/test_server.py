@@ -11,7 +11,7 @@ import sysconfig
 import urllib.error
 import urllib.request
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,16 +22,8 @@ import pytest
 import trustme
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
+from editjudge.base import errors
 from editjudge.base.config import Endpoint, Secret, Settings, StackSettings
-from editjudge.base.errors import (
-    Abstention,
-    NoModel,
-    Overload,
-    Rejection,
-    ServiceError,
-    StackError,
-    Unreachable,
-)
 from editjudge.base.probes import probe_inputs
 from editjudge.panel import SPECIALISTS, Panel, model_name
 from editjudge.panel.retry import RetryPolicy
@@ -66,18 +58,30 @@ TritonPythonModel = serve(Slow)
 """
 
 
+ABSENT = "raise RuntimeError('weights are absent')"
+
+
+def model(folder: Path, code: str, **declared: Any) -> None:
+    """A model of a repository."""
+    kind = type("Named", (Piqe,), declared)
+    place = folder / "repo" / kind.name
+    (place / "1").mkdir(parents=True)
+    (place / "config.pbtxt").write_text(render_config(kind))
+    (place / "1" / "model.py").write_text(code)
+
+
+def server_of(folder: Path, extra: tuple[str, ...] = ()) -> TritonServer:
+    settings = StackSettings(startup_timeout=patience(120))
+    return TritonServer(folder / "triton.log", settings, repository=folder / "repo", extra=extra)
+
+
 @contextmanager
 def serving(
     folder: Path, *, seconds: float = 0.0, extra: tuple[str, ...] = (), **declared: Any
 ) -> Iterator[TritonServer]:
     """A real Triton with one slow model under the name of a known service."""
-    kind = type("Slow", (Piqe,), declared)
-    model = folder / "repo" / "quality_piqe"
-    (model / "1").mkdir(parents=True)
-    (model / "config.pbtxt").write_text(render_config(kind))
-    (model / "1" / "model.py").write_text(SLOW_MODEL.replace("SECONDS", str(seconds)))
-    settings = StackSettings(startup_timeout=patience(120))
-    server = TritonServer(folder / "triton.log", settings, repository=folder / "repo", extra=extra)
+    model(folder, SLOW_MODEL.replace("SECONDS", str(seconds)), **declared)
+    server = server_of(folder, extra)
     server.start()
     try:
         yield server
@@ -85,8 +89,9 @@ def serving(
         server.stop()
 
 
-def panel_of(server: TritonServer, **settings: Any) -> Panel:
-    endpoint = Endpoint(url=server.url, services=("quality.piqe",))
+def panel_of(server: TritonServer, told: Mapping[str, Any] = {}, **settings: Any) -> Panel:
+    """With more of the endpoint, if any."""
+    endpoint = Endpoint(**{"url": server.url, "services": ("quality.piqe",), **told})
     return Panel(Settings(endpoints={"local": endpoint}, **settings))
 
 
@@ -107,7 +112,7 @@ async def at_once(server: TritonServer, calls: int) -> list[Any]:
 async def test_overload_is_rejected_and_not_queued_for_ever(tmp_path: Path) -> None:
     with serving(tmp_path, seconds=0.3, max_batch=1, max_queue=2) as server:
         answers = await at_once(server, 12)
-        rejected = [a for a in answers if isinstance(a, Overload)]
+        rejected = [a for a in answers if isinstance(a, errors.Overload)]
         answered = [a for a in answers if isinstance(a, dict)]
         assert len(rejected) + len(answered) == 12
         assert len(answered) >= 2
@@ -133,7 +138,7 @@ async def test_one_request_that_breaks_the_model_fails_alone(tmp_path: Path) -> 
         async with panel_of(server) as panel:
             calls = [panel.call("quality.piqe", {"IMAGE": broken}), *(ask(panel) for _ in range(5))]
             first, *others = await asyncio.gather(*calls, return_exceptions=True)
-    assert isinstance(first, ServiceError)
+    assert isinstance(first, errors.ServiceError)
     assert not first.retryable
     assert "ArithmeticError: thirteen rows" in str(first)
     assert all(isinstance(other, dict) for other in others)
@@ -146,90 +151,62 @@ async def test_a_server_killed_in_mid_call_is_an_error_and_no_hang(tmp_path: Pat
             await asyncio.sleep(0.5)
             os.kill(server.pid, signal.SIGKILL)
             # One that it took, and two that did not reach it any more.
-            with pytest.raises(Unreachable, match="after 3 attempts"):
+            with pytest.raises(errors.Unreachable, match="after 3 attempts"):
                 await call
 
 
 async def test_tls_with_a_client_certificate_and_headers(tmp_path: Path) -> None:
     authority = trustme.CA()
-    files = {
-        name: tmp_path / f"{name}.pem" for name in ("ca", "server", "key", "client", "client_key")
-    }
-    authority.cert_pem.write_to_path(str(files["ca"]))
-    issued = authority.issue_cert("127.0.0.1", "localhost")
-    issued.cert_chain_pems[0].write_to_path(str(files["server"]))
-    issued.private_key_pem.write_to_path(str(files["key"]))
-    client = authority.issue_cert("judge@example.org")
-    client.cert_chain_pems[0].write_to_path(str(files["client"]))
-    client.private_key_pem.write_to_path(str(files["client_key"]))
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    for name, identity in (("server", "127.0.0.1"), ("client", "judge@example.org")):
+        issued = authority.issue_cert(identity)
+        issued.cert_chain_pems[0].write_to_path(str(tmp_path / f"{name}.pem"))
+        issued.private_key_pem.write_to_path(str(tmp_path / f"{name}.key"))
     (tmp_path / "token").write_text("open-sesame\n")
     extra = (
         "--grpc-use-ssl-mutual=true",
-        f"--grpc-server-cert={files['server']}",
-        f"--grpc-server-key={files['key']}",
-        f"--grpc-root-cert={files['ca']}",
+        f"--grpc-server-cert={tmp_path}/server.pem",
+        f"--grpc-server-key={tmp_path}/server.key",
+        f"--grpc-root-cert={tmp_path}/ca.pem",
         "--grpc-restricted-protocol=inference:token=open-sesame",
     )
+    headers = {"triton-grpc-protocol-token": Secret(file=tmp_path / "token")}
+    client = {"cert_file": tmp_path / "client.pem", "key_file": tmp_path / "client.key"}
     with serving(tmp_path, extra=extra) as server:
         url = server.url.replace("grpc://", "grpcs://")
-        whole = {
-            "url": url,
-            "services": ("quality.piqe",),
-            "ca_file": files["ca"],
-            "cert_file": files["client"],
-            "key_file": files["client_key"],
-            "headers": {"triton-grpc-protocol-token": Secret(file=tmp_path / "token")},
-        }
-        async with panel_with(whole) as panel:
+        whole = {"url": url, "ca_file": tmp_path / "ca.pem", **client, "headers": headers}
+
+        def changed(**told: Any) -> Panel:
+            return panel_of(server, {**whole, **told}, probe_timeout=3, attempts=1)
+
+        async with changed() as panel:
             assert panel.problems == {}
             assert "SCORE" in await ask(panel)
-        async with panel_with({**whole, "headers": {}}) as panel:
-            with pytest.raises(ServiceError, match="restricted"):
+        async with changed(headers={}) as panel:
+            with pytest.raises(errors.ServiceError, match="restricted"):
                 await ask(panel)
         for without in ({"cert_file": None, "key_file": None}, {"ca_file": None}):
-            async with panel_with({**whole, **without}) as panel:
+            async with changed(**without) as panel:
                 assert list(panel.problems) == [url]
-                with pytest.raises(NoModel):
+                with pytest.raises(errors.NoModel):
                     await ask(panel)
-        async with panel_with({**whole, "url": server.url}) as panel:
+        async with changed(url=server.url) as panel:
             assert list(panel.problems) == [server.url]
 
 
-def panel_with(endpoint: dict[str, Any]) -> Panel:
-    settings = Settings(endpoints={"tls": Endpoint(**endpoint)}, probe_timeout=3, attempts=1)
-    return Panel(settings)
-
-
-def model(folder: Path, name: str, code: str) -> None:
-    """A model of a repository."""
-    (folder / "repo" / name / "1").mkdir(parents=True)
-    kind = type("Named", (Piqe,), {"name": name})
-    (folder / "repo" / name / "config.pbtxt").write_text(render_config(kind))
-    (folder / "repo" / name / "1" / "model.py").write_text(code)
-
-
-def server_of(folder: Path) -> TritonServer:
-    settings = StackSettings(startup_timeout=patience(120))
-    return TritonServer(folder / "triton.log", settings, repository=folder / "repo")
-
-
-ABSENT = "raise RuntimeError('weights are absent')"
-
-
 def test_without_any_model_there_is_no_server(tmp_path: Path) -> None:
-    model(tmp_path, "quality_piqe", ABSENT)
+    model(tmp_path, ABSENT)
     server = server_of(tmp_path)
-    with pytest.raises(StackError, match="quality_piqe: RuntimeError: weights are absent; see"):
+    with pytest.raises(
+        errors.StackError, match="quality_piqe: RuntimeError: weights are absent; see"
+    ):
         server.start()
     assert not server.is_healthy()
 
 
 async def test_a_model_that_cannot_load_costs_itself_and_is_named(tmp_path: Path) -> None:
-    model(tmp_path, "ocr_ppocr", ABSENT)
-    model(tmp_path, "quality_piqe", SLOW_MODEL.replace("SECONDS", "0"))
-    server = server_of(tmp_path)
-    server.start()
-    try:
+    model(tmp_path, ABSENT, name="ocr_ppocr")
+    with serving(tmp_path) as server:
         assert server.unloaded_models == {"ocr_ppocr": "RuntimeError: weights are absent"}
         async with panel_of(server) as panel:
             assert "SCORE" in await ask(panel)
@@ -237,8 +214,6 @@ async def test_a_model_that_cannot_load_costs_itself_and_is_named(tmp_path: Path
         os.kill(_python_models(server)[0], signal.SIGKILL)
         wait_until(lambda: not server.is_healthy())
         assert set(server.unloaded_models) == {"ocr_ppocr", "quality_piqe"}
-    finally:
-        server.stop()
 
 
 def _python_models(server: TritonServer) -> list[int]:
@@ -294,7 +269,7 @@ async def answered(server: TritonServer) -> bool:
     async with panel_of(server) as panel:
         try:
             return "SCORE" in await ask(panel)
-        except ServiceError:
+        except errors.ServiceError:
             return False
 
 
@@ -312,7 +287,7 @@ async def test_pictures_that_trip_the_decoder_cost_their_neighbours_nothing(
             good = [ask(panel) for _ in range(30)]
             first = [call for pair in zip(good, bad, strict=False) for call in pair]
             answers = await asyncio.gather(*first, *good[6:], return_exceptions=True)
-    refused = [one for one in answers if isinstance(one, Rejection)]
+    refused = [one for one in answers if isinstance(one, errors.Rejection)]
     assert len(refused) == 6
     assert "damaged or truncated" in str(refused[0])
     assert sum(isinstance(one, dict) for one in answers) == 30
@@ -324,19 +299,17 @@ def test_a_taken_port_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         server = TritonServer(Path("triton.log"), StackSettings(grpc_port=port))
-        with pytest.raises(StackError, match=f"port {port} is taken"):
+        with pytest.raises(errors.StackError, match=f"port {port} is taken"):
             server.start()
 
 
 def test_a_missing_libpython_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        sysconfig, "get_config_var", lambda name: "/nowhere" if name == "LIBDIR" else ""
-    )
+    nowhere = {"LIBDIR": "/nowhere"}
+    monkeypatch.setattr(sysconfig, "get_config_var", lambda name: nowhere.get(name, ""))
     monkeypatch.setattr(triton_server.sys, "base_prefix", "/nowhere")
     monkeypatch.setattr(triton_server.ctypes.util, "find_library", lambda name: None)
-    with pytest.raises(
-        StackError, match=r"libpython3\.\d+\.so.* apt-get install libpython3"
-    ) as caught:
+    told = r"libpython3\.\d+\.so.* apt-get install libpython3"
+    with pytest.raises(errors.StackError, match=told) as caught:
         find_libpython()
     assert "\n" not in str(caught.value)
 
@@ -375,10 +348,10 @@ async def test_a_language_model_behind_triton(
             async with Panel(Settings(endpoints={"local": endpoint}, attempts=1)) as panel:
                 image = probe_inputs("quality")
                 assert (await panel.call("quality.qinsight", image))["SCORE"].tolist() == [0.75]
-                with pytest.raises(Abstention, match="0 answers") as abstained:
+                with pytest.raises(errors.Abstention, match="0 answers") as abstained:
                     await panel.call("quality.qinsight", image)
                 assert abstained.value.kind == "unparsable"
-                with pytest.raises(Unreachable, match="500"):
+                with pytest.raises(errors.Unreachable, match="500"):
                     await panel.call("quality.qinsight", image)
         finally:
             server.stop()

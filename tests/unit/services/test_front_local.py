@@ -10,13 +10,8 @@ import pytest
 from editjudge.base.config import StackSettings
 from editjudge.base.errors import ConfigError, StackError
 from editjudge.base.local_stack import LocalGateway
+from editjudge_services.front import local
 from editjudge_services.front.identity import front_folder
-from editjudge_services.front.local import (
-    check_front,
-    load_last_tokens,
-    make_local_front,
-    validate_tokens,
-)
 from editjudge_services.front.values import TokenAuthentication
 from editjudge_services.runtime.process import reserve_ports
 
@@ -30,11 +25,11 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_how_a_door_knows_callers_is_known_after_it(state: Path) -> None:
-    assert load_last_tokens(front_folder()) is None
+    assert local.load_last_tokens(front_folder()) is None
     file = state / "values.yaml"
     file.write_text("tokens: {audience: studio}")
-    make_local_front(StackSettings(front_values=file), "grpc://127.0.0.1:1", "")
-    tokens = load_last_tokens(front_folder())
+    local.make_local_front(StackSettings(front_values=file), "grpc://127.0.0.1:1", "")
+    tokens = local.load_last_tokens(front_folder())
     assert tokens is not None
     assert tokens.audience == "studio"
 
@@ -43,7 +38,7 @@ def test_how_a_door_knows_callers_is_known_after_it(state: Path) -> None:
 def test_where_keys_are_is_remembered_as_it_was_given(tmp_path: Path, keys: str) -> None:
     given = TokenAuthentication.model_validate({"keys": keys})
     (tmp_path / "tokens.json").write_text(given.model_dump_json())
-    kept = load_last_tokens(tmp_path)
+    kept = local.load_last_tokens(tmp_path)
     assert kept == given
     assert (kept.keys, kept.url) == (keys, keys if "://" in keys else "")
     assert TokenAuthentication.model_validate({"keys": Path("/a/b")}).keys == "/a/b"
@@ -51,19 +46,19 @@ def test_where_keys_are_is_remembered_as_it_was_given(tmp_path: Path, keys: str)
 
 def test_tokens_of_values_are_named_when_they_are_wrong() -> None:
     with pytest.raises(ConfigError, match=r"v\.yaml: tokens: audiens: .* audience[?]"):
-        validate_tokens({"keys": "k", "audiens": "x"}, "v.yaml")
+        local.validate_tokens({"keys": "k", "audiens": "x"}, "v.yaml")
 
 
 def test_the_judge_service_of_a_stack_stands_behind_its_door(state: Path) -> None:
-    server = make_local_front(StackSettings(), "grpc://127.0.0.1:1", "", JUDGE)
+    server = local.make_local_front(StackSettings(), "grpc://127.0.0.1:1", "", JUDGE)
     assert server.values.gateway is not None
     assert str(server.values.gateway.addresses[0]) == "127.0.0.1:2"
     assert str(server.values.gateway.json_addresses[0]) == "127.0.0.1:3"
     file = state / "values.yaml"
     file.write_text("token_limits: {service: 'limits:8081'}")
-    check_front(StackSettings(gateway=True, front_values=file))
+    local.check_front(StackSettings(gateway=True, front_values=file))
     with pytest.raises(ConfigError, match="`gateway` is missing"):
-        check_front(StackSettings(front_values=file))
+        local.check_front(StackSettings(front_values=file))
 
 
 def test_a_port_is_tried_where_it_is_listened_at() -> None:

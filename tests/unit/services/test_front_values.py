@@ -17,12 +17,7 @@ from hypothesis import strategies as st
 from editjudge.base.config import StackSettings
 from editjudge.base.contracts import NAME
 from editjudge.base.errors import ConfigError
-from editjudge_services.front.local import (
-    check_front,
-    make_local_front,
-    read_values,
-    validate_values,
-)
+from editjudge_services.front import local
 from editjudge_services.front.render import render, render_and_check
 from editjudge_services.front.server import EnvoyServer
 from editjudge_services.front.values import CALL_CLASSES, OWN_HEADERS, FrontValues
@@ -92,7 +87,7 @@ def routes(config: Mapping[str, Any]) -> list[Any]:
 )
 def test_what_cannot_be_used_is_named(changed: Mapping[str, Any], told: str) -> None:
     with pytest.raises(ConfigError, match="values.yaml") as caught:
-        validate_values({**WHOLE, **changed}, "values.yaml")
+        local.validate_values({**WHOLE, **changed}, "values.yaml")
     assert told in str(caught.value)
 
 
@@ -104,9 +99,9 @@ def test_a_file_of_values_is_yaml(tmp_path: Path, text: str, told: str) -> None:
     file = tmp_path / "values.yaml"
     file.write_text(text)
     with pytest.raises(ConfigError, match=told):
-        read_values(file)
+        local.read_values(file)
     with pytest.raises(ConfigError, match="No such file"):
-        read_values(tmp_path / "none.yaml")
+        local.read_values(tmp_path / "none.yaml")
 
 
 def test_every_group_of_servers_has_a_cluster_for_each_class(tmp_path: Path) -> None:
@@ -255,7 +250,7 @@ def test_what_envoy_would_refuse_is_told_before_anything_starts(
     state: Path, stack: Mapping[str, Any], told: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
-        check_front(StackSettings.model_validate(stack))
+        local.check_front(StackSettings.model_validate(stack))
     assert told in f"{caught.value.message} {caught.value.fix}"
 
 
@@ -263,7 +258,7 @@ def test_a_certificate_that_is_not_there_is_told_before_anything_starts(state: P
     file = state / "values.yaml"
     file.write_text("certificate: /nope.pem")
     with pytest.raises(ConfigError, match="/nope.pem"):
-        check_front(StackSettings(front_values=file))
+        local.check_front(StackSettings(front_values=file))
 
 
 @pytest.mark.parametrize(
@@ -290,7 +285,7 @@ def test_what_envoy_refuses_is_one_line(
 def test_what_is_said_of_tokens_leaves_the_rest(state: Path) -> None:
     file = state / "values.yaml"
     file.write_text("tokens: {team_claim: department}")
-    server = make_local_front(StackSettings(front_values=file), "grpc://127.0.0.1:1", "")
+    server = local.make_local_front(StackSettings(front_values=file), "grpc://127.0.0.1:1", "")
     assert server.values.tokens.team_claim == "department"
     assert server.values.tokens.keys == str(state / "front" / "keys" / "jwks.json")
 
@@ -298,15 +293,17 @@ def test_what_is_said_of_tokens_leaves_the_rest(state: Path) -> None:
 def test_callers_verify_the_name_that_they_are_told(state: Path) -> None:
     any_host = "0.0.0.0:8443"
     named = StackSettings(front_address=any_host, front_names=("judges.example.org", "10.1.2.3"))
-    check_front(named)
+    local.check_front(named)
     assert not (state / "front").exists(), "a door that runs here has its own certificate"
-    server = make_local_front(named, "grpc://127.0.0.1:1", "")
+    server = local.make_local_front(named, "grpc://127.0.0.1:1", "")
     assert server.url == "grpcs://judges.example.org:8443"
     certificate = x509.load_pem_x509_certificate(server.values.certificate.read_bytes())
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert "judges.example.org" in names.get_values_for_type(x509.DNSName)
     assert "10.1.2.3" in map(str, names.get_values_for_type(x509.IPAddress))
-    unnamed = make_local_front(StackSettings(front_address=any_host), "grpc://127.0.0.1:1", "")
+    unnamed = local.make_local_front(
+        StackSettings(front_address=any_host), "grpc://127.0.0.1:1", ""
+    )
     assert unnamed.url == f"grpcs://{socket.gethostname()}:8443"
 
 
