@@ -134,6 +134,16 @@ async def scripted(folder: Path) -> AsyncIterator[tuple[list[Any], ScriptedServi
             yield [*arguments, "--out", folder / "run"], service, url
 
 
+def failing(service: ScriptedService, after: int, code: grpc.StatusCode, words: str) -> Any:
+    """Fails every edit after so many."""
+
+    def fail(*_: Any) -> None:
+        if len(service.asked) > after:
+            raise Failure(code, words)
+
+    return fail
+
+
 def statuses(folder: Path) -> Counter[str]:
     return Counter(verdict["status"] for verdict, *_ in kept(folder).values())
 
@@ -160,18 +170,11 @@ async def test_a_service_that_restarts_in_the_middle_is_waited_for(tmp_path: Pat
     async with small(tmp_path) as (arguments, settings):
         async with JudgeService(settings) as service:
             first = ScriptedService(service)
-            gone = asyncio.Event()
-
-            def goes(*_: Any) -> None:
-                if len(first.asked) > 3:
-                    gone.set()
-                    raise Failure(grpc.StatusCode.UNAVAILABLE, "going away")
-
-            first.scores = goes
+            first.scores = failing(first, 3, grpc.StatusCode.UNAVAILABLE, "going away")
             async with first.serving() as url:
                 asked = [*arguments, "--out", tmp_path / "run", "--gateway", url]
                 running = asyncio.create_task(ran(*asked))
-                await until(lambda: gone.is_set() or running.done())
+                await until(lambda: len(first.asked) > 3 or running.done())
             second = ScriptedService(service)
             async with second.serving(int(url.rpartition(":")[2])):
                 code, _ = await running
@@ -184,12 +187,7 @@ async def test_a_service_that_is_gone_costs_its_edits_and_a_later_session_pays_n
     tmp_path: Path,
 ) -> None:
     async with scripted(tmp_path) as (arguments, service, url):
-
-        def away(*_: Any) -> None:
-            if len(service.asked) > 4:
-                raise Failure(grpc.StatusCode.UNAVAILABLE, "going away")
-
-        service.scores = away
+        service.scores = failing(service, 4, grpc.StatusCode.UNAVAILABLE, "going away")
         file = config(tmp_path, url, patience=0, concurrency=4)
         code, events = await ran(*arguments, "--config", file)
         assert code == 3
@@ -255,12 +253,7 @@ async def test_a_token_that_ends_in_the_middle_ends_the_run(
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
     monkeypatch.setenv("EDITJUDGE_CONCURRENCY", "1")
     async with scripted(tmp_path) as (arguments, service, url):
-
-        def ends(*_: Any) -> None:
-            if len(service.asked) > 4:
-                raise Failure(grpc.StatusCode.UNAUTHENTICATED, "Jwt is expired")
-
-        service.scores = ends
+        service.scores = failing(service, 4, grpc.StatusCode.UNAUTHENTICATED, "Jwt is expired")
         code, events = await ran(*arguments, "--gateway", url, "--set", "concurrency=4")
     assert (code, events[-1]["ended"]) == (3, "judge")
     assert len(service.asked) < FEW

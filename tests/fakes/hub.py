@@ -58,34 +58,23 @@ class ScriptedHub:
 
     def info(self) -> dict[str, Any]:
         siblings = [
-            {
-                "rfilename": name,
-                "size": len(data),
-                "blobId": self.oid(name),
-                **({"lfs": self._pointer(name)} if name in self.lfs else {}),
-            }
+            {"rfilename": name, "size": len(data), "blobId": self.oid(name), **self._lfs(name)}
             for name, data in self.files.items()
         ]
         return {"id": self.repo, "sha": self.commit, "siblings": siblings}
 
     def tree(self) -> list[dict[str, Any]]:
         return [
-            {
-                "type": "file",
-                "path": name,
-                "size": len(data),
-                "oid": self.oid(name),
-                **(
-                    {"lfs": {**self._pointer(name), "oid": self.sha256(name)}}
-                    if name in self.lfs
-                    else {}
-                ),
-            }
+            {"type": "file", "path": name, "size": len(data), "oid": self.oid(name)}
+            | self._lfs(name, oid=self.sha256(name))
             for name, data in self.files.items()
         ]
 
-    def _pointer(self, name: str) -> dict[str, Any]:
-        return {"sha256": self.sha256(name), "size": len(self.files[name]), "pointerSize": 130}
+    def _lfs(self, name: str, **more: str) -> dict[str, Any]:
+        """Where a file that is stored out of line is pointed to."""
+        size = len(self.files[name])
+        pointer = {"sha256": self.sha256(name), "size": size, "pointerSize": 130, **more}
+        return {"lfs": pointer} if name in self.lfs else {}
 
     @contextmanager
     def serving(self) -> Iterator[str]:

@@ -35,14 +35,8 @@ LOGITS = {"excellent": 1.0, "good": 2.5, "fair": -1.0, "poor": -3.0, "bad": -7.2
 WORDS = ("excellent", "good", "fair", "poor", "bad", "Yes", "No")
 # As Qwen's vocabulary has them.
 SPLIT = ("ex", "cellent", "good", "fair", "po", "or", "bad", "Yes", "No")
-SPECIAL = (
-    "<|endoftext|>",
-    "<|im_start|>",
-    "<|im_end|>",
-    "<|vision_start|>",
-    "<|vision_end|>",
-    "<|image_pad|>",
-)
+CONTROL = ("endoftext", "im_start", "im_end", "vision_start", "vision_end", "image_pad")
+SPECIAL = tuple(f"<|{name}|>" for name in CONTROL)
 MARKUP = ("<think>", "</think>", "<tool_call>")
 
 TEMPLATE = """\
