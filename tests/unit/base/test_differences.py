@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from editjudge.base.differences import compare_signatures
 from editjudge.base.signature import Signature
 from editjudge.gateway.session import _find_difference
@@ -27,30 +29,37 @@ def test_the_same_differs_in_nothing() -> None:
     assert told(JUDGED, JUDGED) == []
 
 
-def test_each_kind_of_part_has_its_words() -> None:
-    assert told(JUDGED, JUDGED.replace("19256def", "00000000")) == [
-        "prompt kris/quality (own,sha256:19256def → own,sha256:00000000)"
-    ]
-    assert told(JUDGED, JUDGED.replace("qwen", "other")) == [
-        "generalist.judge: model (qwen → other)"
-    ]
-    assert told(JUDGED, JUDGED.replace("temperature=0", "temperature=1")) == [
-        "generalist.judge: temperature (0 → 1)"
-    ]
-    assert told(JUDGED, JUDGED.replace("repeat=0", "repeat=1")) == ["rubric: repeat (0 → 1)"]
-    assert told(JUDGED, JUDGED.replace("kris.1", "kris.2")) == ["protocol (kris.1 → kris.2)"]
-    assert told(PIXELS, PIXELS.replace("decode.2", "decode.3")) == [
-        "implementation of decode (2 → 3)"
-    ]
-    assert told(PIXELS, PIXELS.replace("headless 4", "headless 5")) == [
-        "implementation of align (1(opencv-python-headless 4) → 1(opencv-python-headless 5))"
-    ]
-    assert told(PIXELS, PIXELS.replace(".whole(", ".outside(")) == [
-        "what is read of pixels (pixels.psnr.whole → pixels.psnr.outside)"
-    ]
-    assert told(PIXELS, PIXELS.replace("+decode.2", "")) == [
-        "implementation of decode (2 → absent)"
-    ]
+SERVICE = "ocr.got:ocr_got/1(numpy=2.1,opencv-python-headless=4.10,pillow=11)"
+READ = "pixels.psnr.whole → pixels.psnr.outside"
+ASKED = "kris/quality (own,sha256:19256def → own,sha256:00000000)"
+ALIGN = "align (1(opencv-python-headless 4) → 1(opencv-python-headless 5))"
+
+
+@pytest.mark.parametrize(
+    ("signature", "before", "after", "words"),
+    [
+        (JUDGED, "19256def", "00000000", f"prompt {ASKED}"),
+        (JUDGED, "qwen", "other", "generalist.judge: model (qwen → other)"),
+        (JUDGED, "temperature=0", "temperature=1", "generalist.judge: temperature (0 → 1)"),
+        (JUDGED, "repeat=0", "repeat=1", "rubric: repeat (0 → 1)"),
+        (JUDGED, "kris.1", "kris.2", "protocol (kris.1 → kris.2)"),
+        (PIXELS, "decode.2", "decode.3", "implementation of decode (2 → 3)"),
+        (PIXELS, "headless 4", "headless 5", f"implementation of {ALIGN}"),
+        (PIXELS, ".whole(", ".outside(", f"what is read of pixels ({READ})"),
+        (PIXELS, "+decode.2", "", "implementation of decode (2 → absent)"),
+        ("ocr.got:ocr_got/1(weights=a)", "=a", "=b", "ocr.got: weights (a → b)"),
+        ("ocr.got:ocr_got/1", "/1", "/1(weights=none)", "ocr.got: weights (absent → none)"),
+        (SERVICE, "4.10", "4.11", "ocr.got: opencv-python-headless (4.10 → 4.11)"),
+    ],
+)
+def test_each_kind_of_part_has_its_words(
+    signature: str, before: str, after: str, words: str
+) -> None:
+    assert told(signature, signature.replace(before, after)) == [words]
+
+
+def test_a_service_that_was_not_there_is_absent() -> None:
+    assert told("", "ocr.got:ocr_got/1") == ["ocr.got: model (absent → ocr_got/1)"]
 
 
 def test_what_is_derived_differs_in_what_its_parts_do() -> None:
@@ -66,17 +75,3 @@ def test_what_is_derived_differs_in_what_its_parts_do() -> None:
     assert otherwise == (part, "generalist.judge: temperature (0 → 1)")
     assert _find_difference(here, here) is None
     assert _find_difference(here, {}) == ("kris.average", "it is not signed there")
-
-
-def test_services_differ_in_their_facts() -> None:
-    before = "ocr.got:ocr_got/1(numpy=2.1,opencv-python-headless=4.10,pillow=11)"
-    assert told("ocr.got:ocr_got/1(weights=a)", "ocr.got:ocr_got/1(weights=b)") == [
-        "ocr.got: weights (a → b)"
-    ]
-    assert told("", "ocr.got:ocr_got/1") == ["ocr.got: model (absent → ocr_got/1)"]
-    assert told("ocr.got:ocr_got/1", "ocr.got:ocr_got/1(weights=none)") == [
-        "ocr.got: weights (absent → none)"
-    ]
-    assert told(before, before.replace("4.10", "4.11")) == [
-        "ocr.got: opencv-python-headless (4.10 → 4.11)"
-    ]

@@ -5,18 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from editjudge.base import output_files
 from editjudge.base.errors import ConfigError, EditjudgeError, StoreError
-from editjudge.base.output_files import (
-    check_overwrite,
-    wrap_disk_errors,
-    write_atomically,
-    write_file,
-)
 
 
 def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
     file = tmp_path / "new" / "file"
-    write_file(file, b"before")
+    output_files.write_file(file, b"before")
     with pytest.raises(EOFError):
         half_written(file)
     assert file.read_bytes() == b"before"
@@ -24,37 +19,31 @@ def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 def half_written(file: Path) -> None:
-    with write_atomically(file) as partial:
+    with output_files.write_atomically(file) as partial:
         partial.write_bytes(b"half")
         raise EOFError
 
 
 @pytest.mark.parametrize(
-    ("number", "kind"),
-    [
-        (errno.ENOENT, ConfigError),
-        (errno.EISDIR, ConfigError),
-        (errno.ENOTDIR, ConfigError),
-        (errno.EACCES, ConfigError),
-        (errno.EEXIST, ConfigError),
-        (errno.ENOSPC, StoreError),
-        (errno.EIO, StoreError),
-    ],
+    ("names", "kind"),
+    [("ENOENT EISDIR ENOTDIR EACCES EEXIST", ConfigError), ("ENOSPC EIO", StoreError)],
 )
-def test_what_the_disk_refuses_is_one_line(number: int, kind: type[EditjudgeError]) -> None:
-    with pytest.raises(kind, match="^out: .*give another --out$"), wrap_disk_errors(Path("out")):
-        raise OSError(number, "no")
+def test_what_the_disk_refuses_is_one_line(names: str, kind: type[EditjudgeError]) -> None:
+    for name in names.split():
+        with pytest.raises(kind, match="^out: .*give another --out$"):
+            with output_files.wrap_disk_errors(Path("out")):
+                raise OSError(getattr(errno, name), "no")
 
 
 @pytest.mark.parametrize("name", ["new", "blank", "ours"])
 def test_what_is_free(tmp_path: Path, name: str) -> None:
-    check_overwrite(there(tmp_path) / name, is_ours, "table")
+    output_files.check_overwrite(there(tmp_path) / name, is_ours, "table")
 
 
 @pytest.mark.parametrize("name", ["mine", "folder"])
 def test_what_is_there_and_not_ours_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigError, match="is no table; give another --out, or move it away"):
-        check_overwrite(there(tmp_path) / name, is_ours, "table")
+        output_files.check_overwrite(there(tmp_path) / name, is_ours, "table")
 
 
 def there(folder: Path) -> Path:

@@ -80,11 +80,8 @@ def test_markup_in_a_name_is_no_markup(written: Written) -> None:
 
 
 def test_our_marks_have_a_form_for_every_terminal(written: Written) -> None:
-    assert written(lambda: print_text("PSNR ↑ 3 ± 1")) in (
-        "PSNR ↑ 3 ± 1\n",
-        "PSNR ^ 3 ± 1\n",
-        "PSNR ^ 3 +- 1\n",
-    )
+    said = written(lambda: print_text("PSNR ↑ 3 ± 1"))
+    assert said in {f"PSNR {form} 1\n" for form in ("↑ 3 ±", "^ 3 ±", "^ 3 +-")}
 
 
 @pytest.mark.parametrize("text", [ESCAPES, HALF, TURNED, "é😀\x7f", "plain"])

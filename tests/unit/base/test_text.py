@@ -8,12 +8,8 @@ from editjudge.base.text import format_count, shorten_list
 
 
 def test_one_is_not_several() -> None:
-    assert [format_count(n, "item") for n in (0, 1, 2, 1200)] == [
-        "0 items",
-        "1 item",
-        "2 items",
-        "1,200 items",
-    ]
+    counts = [format_count(n, "item") for n in (0, 1, 2, 1200)]
+    assert counts == ["0 items", "1 item", "2 items", "1,200 items"]
     assert format_count(1, "entry is", "entries are") == "1 entry is"
     assert format_count(3, "entry is", "entries are") == "3 entries are"
 

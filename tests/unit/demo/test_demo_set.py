@@ -1,4 +1,3 @@
-import hashlib
 import subprocess
 import sys
 from collections import Counter
@@ -34,10 +33,9 @@ def test_the_set_is_varied(edits):
 def test_every_edit_is_well_formed(edits):
     for edit in edits.values():
         shape = edit.source.shape
-        assert edit.source.dtype == edit.target.dtype == np.uint8
+        assert (edit.source.dtype, edit.target.dtype, edit.mask.dtype) == ("u1", "u1", "?")
         assert edit.target.shape == shape == (*edit.mask.shape, 3)
         assert 256 <= min(shape[:2]) <= max(shape[:2]) <= 512
-        assert edit.mask.dtype == np.bool_
         assert not any(a.flags.writeable for a in (edit.source, edit.target, edit.mask))
         check_text("instruction", edit.instruction)
         assert edit.id.replace("-", "").isalnum()
@@ -69,8 +67,8 @@ def test_what_is_written_reads_back(edits, folder, written):
     assert [item.id for item in items] == list(edits)
     for item in items:
         edit = edits[item.id]
-        assert (item.task, item.instruction) == (edit.kind, edit.instruction)
-        assert item.target_text == edit.target_text
+        texts = item.task, item.instruction, item.target_text
+        assert texts == (edit.kind, edit.instruction, edit.target_text)
         assert np.array_equal(item.sources[0].rgb, edit.source)
         assert np.array_equal(item.target.rgb, edit.target)
         assert np.array_equal(item.mask.region, edit.mask)
@@ -88,10 +86,10 @@ def test_writing_again_gives_the_same_bytes(tmp_path, folder, written):
         "sys.exit(f'imported {heavy}' if heavy else 0)"
     )
     subprocess.run([sys.executable, "-c", script, tmp_path / "a"], check=True)
-    before = _digests(folder)
-    assert _digests(tmp_path / "a") == before
+    before = _contents(folder)
+    assert _contents(tmp_path / "a") == before
     write_demo_set(folder)
-    assert _digests(folder) == before
+    assert _contents(folder) == before
 
 
 def test_editors_do_not_depend_on_each_other(edits):
@@ -114,12 +112,9 @@ def test_a_photograph_that_is_no_longer_shipped_is_named(monkeypatch, tmp_path):
         draw_demo_set()
 
 
-def _digests(folder):
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in files
-    }
+def _contents(folder):
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 @pytest.mark.parametrize("name", ["set/items.jsonl", "results.json", "report.html"])

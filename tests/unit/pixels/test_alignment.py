@@ -53,25 +53,19 @@ def spoiled(image):
 
 @pytest.mark.parametrize("name", ["astronaut", "chelsea", "coffee", "rocket", "coins"])
 @pytest.mark.parametrize(
-    "motion",
-    [
-        {"shift": (SHIFT, -SHIFT)},
-        {"degrees": 5.0},
-        {"scale": 1.1},
-        {"degrees": -3.0, "scale": 0.95, "shift": (4.0, 9.0)},
-    ],
-    ids=["shift", "rotation", "scale", "all"],
+    ("degrees", "scale", "shift"),
+    [(0, 1, (SHIFT, -SHIFT)), (5, 1, (0, 0)), (0, 1.1, (0, 0)), (-3, 0.95, (4, 9))],
 )
-def test_a_known_motion_is_undone(photo, name, motion):
+def test_a_known_motion_is_undone(photo, name, degrees, scale, shift):
     reference = photo(name)
-    edited = moved(reference, similarity(reference, **motion))
+    motion = similarity(reference, degrees=degrees, scale=scale, shift=shift)
+    edited = moved(reference, motion)
     aligned = align(edited, reference)
-    assert aligned.image.shape == reference.shape
-    assert aligned.image.dtype == np.uint8
-    assert aligned.scale == pytest.approx(1 / motion.get("scale", 1.0), abs=2e-3)
-    assert aligned.rotation_degrees == pytest.approx(-motion.get("degrees", 0.0), abs=0.1)
+    assert (aligned.image.shape, aligned.image.dtype) == (reference.shape, np.uint8)
+    assert aligned.scale == pytest.approx(1 / scale, abs=2e-3)
+    assert aligned.rotation_degrees == pytest.approx(-degrees, abs=0.1)
     assert aligned.translation == tuple(aligned.matrix[:, 2])
-    if motion.keys() == {"shift"}:
+    if degrees == 0 and scale == 1:
         assert aligned.translation == pytest.approx((-SHIFT, SHIFT), abs=0.3)
     assert 5 <= aligned.inliers <= aligned.matches
     region = inner(reference)
@@ -105,28 +99,23 @@ def test_an_identical_image_stays_as_it_is(photo):
     np.testing.assert_array_equal(aligned.image, reference)
 
 
+PHOTOS = "astronaut coffee, chelsea astronaut, coffee rocket, rocket coins, camera brick, page text"
+UNRELATED = [(NOISE, "chelsea"), ("chelsea", NOISE), *(pair.split() for pair in PHOTOS.split(","))]
+
+
 @pytest.mark.parametrize(
     ("edited", "reference", "says"),
     [
         (FLAT, "coffee", "no keypoints in the edited image .256x256."),
         ("coffee", FLAT, "no keypoints in the reference image"),
         (FLAT[:1, :1], "coffee", "no keypoints in the edited image .1x1."),
-        (NOISE, "chelsea", "keypoint matches"),
-        ("chelsea", NOISE, "keypoint matches"),
-        ("astronaut", "coffee", "keypoint matches"),
-        ("chelsea", "astronaut", "keypoint matches"),
-        ("coffee", "rocket", "keypoint matches"),
-        ("rocket", "coins", "keypoint matches"),
-        ("camera", "brick", "keypoint matches"),
-        ("page", "text", "keypoint matches"),
+        *((*pair, "keypoint matches") for pair in UNRELATED),
     ],
 )
 def test_what_cannot_be_aligned_is_refused(photo, edited, reference, says):
     edited, reference = (photo(x) if isinstance(x, str) else x for x in (edited, reference))
-    with pytest.raises(match=says) as caught:
+    with pytest.raises(Degenerate, match=rf"\A.*{says}.*\Z"):  # in one line
         align(edited, reference)
-    assert isinstance(caught.value, Degenerate)
-    assert "\n" not in str(caught.value)
 
 
 def test_too_few_matches_are_counted(photo):
@@ -134,24 +123,24 @@ def test_too_few_matches_are_counted(photo):
         align(NOISE, photo("chelsea"), require_plausible=False)
 
 
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (lambda x: cv2.resize(x, (512, 300)), "the best fit brings"),
-        (lambda x: np.ascontiguousarray(x[:, ::-1]), "the best fit brings"),
-        (lambda x: moved(x, similarity(x, scale=1.8)), "the best fit covers 3.%"),
-        (lambda x: moved(x, similarity(x, shift=(300, 0))), "the best fit covers 41%"),
-        (
-            lambda x: cv2.copyMakeBorder(x, 320, 320, 320, 320, cv2.BORDER_CONSTANT),
-            "the best fit magnifies the edit 2.2 times",
-        ),
-    ],
-    ids=["squeezed", "mirrored", "zoomed in", "moved away", "zoomed out"],
-)
-def test_an_implausible_fit_is_refused(photo, change, says):
+IMPLAUSIBLE = {
+    "squeezed": (lambda x: cv2.resize(x, (512, 300)), "brings"),
+    "mirrored": (lambda x: np.ascontiguousarray(x[:, ::-1]), "brings"),
+    "zoomed in": (lambda x: moved(x, similarity(x, scale=1.8)), "covers 3.%"),
+    "moved away": (lambda x: moved(x, similarity(x, shift=(300, 0))), "covers 41%"),
+    "zoomed out": (
+        lambda x: np.pad(x, ((320,) * 2, (320,) * 2, (0, 0))),
+        "magnifies .* 2.2 times",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", IMPLAUSIBLE)
+def test_an_implausible_fit_is_refused(photo, case):
+    change, says = IMPLAUSIBLE[case]
     reference = photo("astronaut")
     edited = change(reference)
-    with pytest.raises(match=says):
+    with pytest.raises(Degenerate, match=f"the best fit {says}"):
         align(edited, reference)
     as_released = align(edited, reference, require_plausible=False)
     assert as_released.image.shape == reference.shape
@@ -204,16 +193,10 @@ cv2.setNumThreads(threads)
 a = align(pair["edited"], pair["reference"])
 print(hashlib.sha256(a.matrix.tobytes() + a.image.tobytes()).hexdigest())
 """
-    prints = {
-        subprocess.run(
-            [sys.executable, "-c", code, str(inputs), threads],
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout.strip()
-        for threads in ("1", "3")
-    }
-    assert prints == {fingerprint(align(edited, reference))}
+    for threads in ("1", "3"):
+        command = [sys.executable, "-c", code, str(inputs), threads]
+        ran = subprocess.run(command, check=True, capture_output=True, text=True)
+        assert ran.stdout.strip() == fingerprint(align(edited, reference))
 
 
 @pytest.mark.parametrize("bad", [FLAT[..., 0], FLAT.astype(float), FLAT[:0]])
@@ -228,24 +211,19 @@ def test_scale_and_rotation_describe_the_matrix(photo):
     turn = moved(reference, similarity(reference, degrees=7, scale=0.9))
     aligned = align(turn, reference)
     angle = math.radians(aligned.rotation_degrees)
-    expected = aligned.scale * np.array(
-        [[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]]
-    )
+    turn = [[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]]
+    expected = aligned.scale * np.array(turn)
     assert aligned.matrix[:, :2] == pytest.approx(expected)
 
 
 def plainly(edited, reference):
     """Align as it was first written: each picture's keypoints anew, read one by one."""
     sift = cv2.SIFT.create()
-    of = [
-        sift.detectAndCompute(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), None)
-        for image in (reference, edited)
-    ]
-    for name, image, (points, _) in zip(
-        ("reference", "edited"), (reference, edited), of, strict=True
-    ):
-        if len(points) < 2:
-            count = "no keypoints" if len(points) == 0 else "a single keypoint"
+    of = []
+    for name, image in (("reference", reference), ("edited", edited)):
+        of.append(sift.detectAndCompute(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), None))
+        if len(of[-1][0]) < 2:
+            count = "no keypoints" if len(of[-1][0]) == 0 else "a single keypoint"
             return f"{count} in the {name} image ({image.shape[1]}x{image.shape[0]})"
     (points, descriptors), (edited_points, edited_descriptors) = of
     cv2.setRNGSeed(0)
@@ -259,19 +237,16 @@ def plainly(edited, reference):
     matrix = cv2.estimateAffinePartial2D(source, target, method=cv2.LMEDS)[0]
     if matrix is None or not np.isfinite(matrix).all():
         return f"no transform fits the {len(good)} keypoint matches"
-    size = reference.shape[1::-1]
-    image = cv2.warpAffine(
-        edited, matrix, size, flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT
-    )
+    how = {"flags": cv2.INTER_LINEAR, "borderMode": cv2.BORDER_REFLECT}
+    image = cv2.warpAffine(edited, matrix, reference.shape[1::-1], **how)
     return hashlib.sha256(matrix.tobytes() + image.tobytes()).hexdigest()
 
 
 def drawn(seed, grain, size):
     """Make a picture of soft spots, `grain` pixels wide."""
     width, height = size
-    coarse = np.random.default_rng(seed).integers(
-        0, 256, (height // grain + 2, width // grain + 2, 3), dtype=np.uint8
-    )
+    spots = (height // grain + 2, width // grain + 2, 3)
+    coarse = np.random.default_rng(seed).integers(0, 256, spots, dtype=np.uint8)
     return cv2.resize(coarse, size, interpolation=cv2.INTER_CUBIC)
 
 
@@ -292,9 +267,8 @@ def test_keypoints_that_were_found_before_give_the_same_bits(
     turned = moved(reference, similarity(reference, degrees=degrees))
     width, height = round(size[0] * scale), round(size[1] * scale)
     edited = cv2.resize(turned, (width, height), interpolation=cv2.INTER_AREA)
-    edited[: round(repainted * height)] = drawn(seed + 1, grain, (width, height))[
-        : round(repainted * height)
-    ]
+    upper = slice(round(repainted * height))
+    edited[upper] = drawn(seed + 1, grain, (width, height))[upper]
     before = find_keypoints(reference)
     cv2.setRNGSeed(seed)
     of_output = find_keypoints(edited)
