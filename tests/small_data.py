@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from PIL import Image as Pil
 
 from editjudge.app.spec import ResolvedSpec, RunSpec
@@ -61,6 +62,19 @@ def make_spec(
     outputs = {model: folder / model for model in models}
     usual = {"benchmark": "core", "data": folder / ITEMS, "outputs": outputs}
     return RunSpec(**{**usual, "dimensions": dimensions, **more})
+
+
+def count_calls(patch: pytest.MonkeyPatch, owner: Any, name: str, noted: Any = None) -> list[Any]:
+    """Let a function work as ever, and list its calls: their arguments, or `noted` of these."""
+    calls: list[Any] = []
+    plain = getattr(owner, name)
+
+    def counted(*given: Any, **named: Any) -> Any:
+        calls.append(noted(*given) if noted else given)
+        return plain(*given, **named)
+
+    patch.setattr(owner, name, counted)
+    return calls
 
 
 Keep = Callable[..., None]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from editjudge.base import file_states
 
-from ...small_data import save_picture, write_items
+from ...small_data import count_calls, save_picture, write_items
 from .changing import COUNT, DAY, half, noise
 
 
@@ -25,15 +24,7 @@ def clock(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
 @pytest.fixture
 def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of files that were read to compare them."""
-    read: list[str] = []
-    whole = file_states.file_digest
-
-    def counted(path: Any) -> str:
-        read.append(Path(path).name)
-        return whole(path)
-
-    monkeypatch.setattr(file_states, "file_digest", counted)
-    return read
+    return count_calls(monkeypatch, file_states, "file_digest", lambda path: Path(path).name)
 
 
 @pytest.fixture

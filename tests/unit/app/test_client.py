@@ -19,18 +19,17 @@ import pytest
 import editjudge
 from editjudge import Client, Judgement, Score
 from editjudge.app.client import iterate_completed
-from editjudge.base import errors
+from editjudge.base import errors, item
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError, EditjudgeError, ImageError, InputError
 from editjudge.base.identity import ModelIdentity, ServiceName
-from editjudge.base.images import load_image, load_mask
+from editjudge.base.images import load_mask
 from editjudge.base.item import Edit
-from editjudge.base.signature import Signature
 from editjudge.base.verdict import NotServed
 from editjudge.benchmarks.dimension import Dimension
 from editjudge.benchmarks.registry import load_dimensions
 
-from ...small_data import save_picture
+from ...small_data import count_calls, save_picture
 
 NAME = "core.mse.source.whole"
 PIXELS = np.full((24, 32, 3), 100, np.uint8)
@@ -98,14 +97,7 @@ async def test_a_client_makes_a_signature_once(
     photo_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For as long as it knows the same dimensions, and the services stay what they are."""
-    made: list[str] = []
-    plain = Dimension.signature
-
-    def counted(self: Dimension, *given: Any) -> Signature:
-        made.append(self.variant)
-        return plain(self, *given)
-
-    monkeypatch.setattr(Dimension, "signature", counted)
+    made = count_calls(monkeypatch, Dimension, "signature", lambda of, *_: of.variant)
     edit = Edit.load(source=photo_file, edited=photo_file, instruction="x")
     own = replace(load_dimensions()[NAME], variant="mine")
     async with Client(Settings()) as client:
@@ -283,14 +275,7 @@ async def test_who_goes_takes_what_is_in_progress_along(how: str) -> None:
 async def test_an_edit_is_made_beside_the_loop(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    threads: list[threading.Thread] = []
-    plain = load_image
-
-    def seen(*image: Any) -> Any:
-        threads.append(threading.current_thread())
-        return plain(*image)
-
-    monkeypatch.setattr("editjudge.base.item.load_image", seen)
+    threads = count_calls(monkeypatch, item, "load_image", lambda *_: threading.current_thread())
     edit = await asyncio.to_thread(editjudge.Edit.load, **given(folder, 1, model="ours"))
     assert (edit.model, len(threads)) == ("ours", 2)
     assert threading.main_thread() not in threads

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,16 @@ from editjudge.engine.judge import Signatures
 from editjudge.panel.calls import CallRecord
 from editjudge.storage.store import RunStore, StoredVerdict
 
-from ...small_data import MSE, NO_FILE, PSNR, make_spec, save_picture, stored_run, write_items
+from ...small_data import (
+    MSE,
+    NO_FILE,
+    PSNR,
+    count_calls,
+    make_spec,
+    save_picture,
+    stored_run,
+    write_items,
+)
 
 ITEMS = 23
 UNREAD = NoScore(kind="unparsable", reason="?")
@@ -89,20 +98,13 @@ def test_little_is_held_and_read_at_once(view: RunView, monkeypatch: pytest.Monk
         most = max(most, sum(each() is not None for each in held))
         return row
 
-    asked: list[Sequence[str]] = []
-    plain = RunStore.rows_of
-
-    def noted(self: RunStore, items: Any, **how: Any) -> Any:
-        asked.append(items)
-        return plain(self, items, **how)
-
     monkeypatch.setattr(module, "Row", watched)
     monkeypatch.setattr(module, "_ITEMS_AT_ONCE", 10)
-    monkeypatch.setattr(RunStore, "rows_of", noted)
+    asked = count_calls(monkeypatch, RunStore, "rows_of", lambda _, items: len(items))
     view.results()
     assert len(held) == 2 * ITEMS
     assert most <= 2
-    assert [len(items) for items in asked] == [10, 10, 3]
+    assert asked == [10, 10, 3]
 
 
 def test_common_counts_the_items_that_all_models_have(view: RunView) -> None:

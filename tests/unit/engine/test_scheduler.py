@@ -5,41 +5,41 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
+from editjudge.app.export import long_rows
+from editjudge.app.summary import mean_cells
+from editjudge.app.view import RunView
 from editjudge.base import images
 from editjudge.base.digest import file_digest
 from editjudge.base.errors import CostLimit, StoreError, Unreachable
-from editjudge.base.identity import Identities, ModelIdentity
-from editjudge.base.item import Item
-from editjudge.base.signature import Signature
-from editjudge.base.verdict import Score, Verdict
+from editjudge.base.identity import ModelIdentity
+from editjudge.base.item import Edit, Item
+from editjudge.base.verdict import NotApplicable, Score, Verdict
+from editjudge.benchmarks.column import Column, Composite, Mean, Row
 from editjudge.benchmarks.dimension import Dimension, Reading, make_formula
-from editjudge.benchmarks.fusion import mean
+from editjudge.benchmarks.fusion import mean, product
+from editjudge.benchmarks.tabulation import tabulate
 from editjudge.engine import scheduler as module
-from editjudge.engine.judge import Signatures
+from editjudge.engine.judge import Signatures, judge
 from editjudge.engine.progress import Progress
 from editjudge.engine.scheduler import Scheduler
 from editjudge.scorers.judge_scorer import JUDGE
+from editjudge.scorers.scorer import Scorer
 from editjudge.scorers.vqa import FiveLevel
 from editjudge.storage.store import RunStore
 
+from ...fakes.scorers import FakePanel, edit
+from ...small_data import count_calls
 from .scripted_runs import Log, Timed, dimension, order, plan, run, schedule, verdicts
 
 
 async def test_a_signature_is_made_once_and_not_for_every_edit(
     tmp_path: Path, log: Log, store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: list[Identities] = []
-    signature = Dimension.signature
-
-    def counted(self: Dimension, services: Identities, *parts: Any) -> Signature:
-        made.append(services)
-        return signature(self, services, *parts)
-
-    monkeypatch.setattr(Dimension, "signature", counted)
+    made = count_calls(monkeypatch, Dimension, "signature")
     asked = order(tmp_path, log, 5, "a")
     await run(asked, store)
     assert [one.signature for one in store.verdicts()] == [asked.signatures({})["test.one"]] * 5
@@ -162,9 +162,7 @@ async def test_cancelled_it_keeps_what_is_judged(tmp_path: Path, log: Log, store
 async def test_only_what_is_computed_on_is_decoded(
     also_computes: bool, count: int, tmp_path: Path, log: Log, store: RunStore, monkeypatch: Any
 ) -> None:
-    decoded: list[Any] = []
-    decode = images._decode
-    monkeypatch.setattr(images, "_decode", lambda *a: decoded.append(a) or decode(*a))
+    decoded = count_calls(monkeypatch, images, "_decode")
     shown = dimension(log, "test.shown", how=Reading(Timed(log, shows=True), "score"))
     dimensions = (shown, *[dimension(log)] * also_computes)
     await run(order(tmp_path, log, 5, "a", *dimensions), store)
@@ -184,16 +182,11 @@ async def test_no_edit_begins_before_it_is_known_what_they_hold(
 ) -> None:
     """Those that are not loaded yet count as those that are."""
     monkeypatch.setattr(module, "MAX_HELD", 1)
-    loading: list[int] = []
-    begin = Scheduler._load_edit
-
-    async def counted(self: Scheduler, job: module.Job) -> Any:
-        loading.append(len(self._bytes_in_flight))
-        return await begin(self, job)
-
-    monkeypatch.setattr(Scheduler, "_load_edit", counted)
+    loading = count_calls(
+        monkeypatch, Scheduler, "_load_edit", lambda of, _: len(of._bytes_in_flight)
+    )
     await run(order(tmp_path, log, 12, "a"), store, max_in_flight=12)
-    assert loading == [1] * 12
+    assert held == [1] * 12
 
 
 async def test_edits_begin_as_soon_as_the_first_is_loaded(
@@ -281,3 +274,67 @@ def test_slow_edits_have_a_steady_remaining_time(monkeypatch: pytest.MonkeyPatch
             progress.count_edit({}, ())
     late = told[80:]
     assert all(left is not None for left in late)
+
+
+NOTHING = NotApplicable(reason="nothing to compare", evidence={"calls": []})
+
+
+class Sometimes(Scorer):
+    """Has nothing to ask about items whose id is even."""
+
+    name: ClassVar[str] = "sometimes"
+
+    def spec(self) -> Mapping[str, object]:
+        return {}
+
+    async def score(self, edit: Edit, panel: Any, wanted: frozenset[str]) -> Mapping[str, Verdict]:
+        return {"s": Score(value=0.5) if int(edit.item.id) % 2 else NOTHING}
+
+
+ONE = Reading(Sometimes(), "s")
+DIMENSIONS = (
+    Dimension("t.one", "?", "s", ONE, (0, 1)),
+    Dimension("t.whole", "?", "s", make_formula(product, "t.one", complete=True), (0, 1)),
+    Dimension("t.rest", "?", "s", make_formula(product, of={"a": ONE}), (0, 1)),
+)
+KNOWN = {d.id: d for d in DIMENSIONS}
+
+
+async def test_it_is_an_outcome_like_that_of_the_item() -> None:
+    for number, status in (("1", "scored"), ("2", "not_applicable")):
+        done = await judge(edit(item_id=number), DIMENSIONS, KNOWN, FakePanel())  # type: ignore[arg-type]
+        assert {one.status for one in done.outcomes.values()} == {status}
+    assert done.outcomes["t.one"] == NOTHING
+
+
+def test_means_leave_it_out() -> None:
+    made = (
+        Column("c.one", "one", Mean("t.one"), True),
+        Column("c.two", "two", Composite(lambda v: v["c.one"], {"c.one": "c.one"}), True),
+    )
+    outcomes = (Score(value=0.25), NOTHING, Score(value=0.5))
+    cell = tabulate(made, [Row(edit().item, "m", {"t.one": one}) for one in outcomes])["m"]["c.two"]
+    assert (cell.value, cell.scored, cell.asked) == (0.375, 2, 2)
+
+
+async def test_a_run_keeps_it_and_does_not_ask_again(
+    tmp_path: Path, log: Log, store: RunStore
+) -> None:
+    asked = order(tmp_path, log, 4, "m", *DIMENSIONS)
+    work = plan(asked, store)
+    scheduler = schedule(work, store, max_in_flight=1)
+    await scheduler.run()
+    assert store.counts()["m"]["t.one"] == {"scored": 2, "not_applicable": 2}
+    for evidence, told in ((True, NOTHING), (False, NotApplicable(reason=NOTHING.reason))):
+        (kept,) = store.verdicts(dimension="t.one", item="2", evidence=evidence)
+        assert kept.verdict == told
+    again = plan(asked, store)
+    assert again.total("todo") == 0
+    for planned in (work, again):
+        cell = mean_cells(store, planned)["m"]["t.whole"]
+        assert (cell.value, cell.counts) == (0.5, {"scored": 2})
+    progress = Progress.of(again, store.counts()["m"])
+    assert (progress.lines["t.one"].total, progress.lines["t.one"].scored) == (2, 2)
+    rows = [row for row in long_rows(RunView.from_store(store)) if row.item == "2"]
+    assert {(row.status, row.value) for row in rows} == {("not_applicable", None)}
+    assert NOTHING.reason in {row.reason for row in rows}
