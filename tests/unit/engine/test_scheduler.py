@@ -182,9 +182,7 @@ async def test_no_edit_begins_before_it_is_known_what_they_hold(
 ) -> None:
     """Those that are not loaded yet count as those that are."""
     monkeypatch.setattr(module, "MAX_HELD", 1)
-    loading = count_calls(
-        monkeypatch, Scheduler, "_load_edit", lambda of, _: len(of._bytes_in_flight)
-    )
+    held = count_calls(monkeypatch, Scheduler, "_load_edit", lambda of, _: len(of._bytes_in_flight))
     await run(order(tmp_path, log, 12, "a"), store, max_in_flight=12)
     assert held == [1] * 12
 
