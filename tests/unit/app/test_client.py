@@ -140,9 +140,7 @@ def test_one_dimension_needs_no_list(photo_file: Path) -> None:
         ({"judges": ["http://127.0.0.1:9/v1"]}, "judges: list is no Mapping"),
     ],
 )
-def test_what_was_given_wrongly_is_named_in_one_line(
-    arguments: dict[str, Any], message: str
-) -> None:
+def test_what_was_given_wrongly_is_named_in_a_line(arguments: dict[str, Any], message: str) -> None:
     complete = {"source": PIXELS, "edited": PIXELS, "instruction": "x", "dimensions": NAME}
     with pytest.raises(EditjudgeError) as raised:
         editjudge.score(**(complete | arguments))

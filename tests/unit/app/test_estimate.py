@@ -160,7 +160,7 @@ EDITING = "co_edit.editing_accuracy"
 @pytest.mark.parametrize(
     ("limit", "told"), [(1024, True), (4095, True), (4096, False), (None, False)]
 )
-def test_a_limit_below_what_a_prompt_asks_for_is_told(
+def test_a_limit_below_that_of_a_prompt_is_told(
     folder: Path, limit: int | None, told: bool
 ) -> None:
     todo = work(folder, EDITING, LEVEL)

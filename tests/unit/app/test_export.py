@@ -179,9 +179,7 @@ def test_names_of_the_runs_own_files_are_taken(run: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("earlier", FORMS)
-def test_a_former_export_of_any_form_gives_way(
-    of_data: Path, tmp_path: Path, earlier: Form
-) -> None:
+def test_a_former_export_of_any_form_yields(of_data: Path, tmp_path: Path, earlier: Form) -> None:
     pytest.importorskip("pyarrow")
     out = tmp_path / "out"
     out.touch()

@@ -147,7 +147,7 @@ def test_the_jackknife_of_a_mean_is_the_clustered_interval() -> None:
 
 
 @pytest.mark.parametrize("count", ["scored", "asked"])
-def test_parts_without_a_source_weigh_as_their_columns_say(
+def test_parts_without_a_source_weigh_as_columns_say(
     count: Literal["scored", "asked"],
 ) -> None:
     """As many edits as another column has: without a source, as many as are left of it."""

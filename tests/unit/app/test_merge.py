@@ -141,9 +141,7 @@ def test_the_same_verdict_is_there_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("prefer", [None, "first", "last"])
-def test_values_of_one_signature_that_differ_are_told(
-    tmp_path: Path, prefer: Prefer | None
-) -> None:
+def test_values_of_a_signature_that_differ_are_told(tmp_path: Path, prefer: Prefer | None) -> None:
     runs = tmp_path / "runs"
     both = [one(runs / "a", scored(0.5)), one(runs / "b", scored(0.52))]
     with pytest.raises(ConfigError, match=r"core\.a of alpha for one in .*b is 0\.52, and 0\.5 "):

@@ -203,9 +203,7 @@ def test_beside_sources_of_one_size_no_output_is_measured(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "TIFF"])
 @pytest.mark.parametrize("turned", [1, 6])
-def test_headers_tell_the_size_of_the_upright_picture(
-    tmp_path: Path, kind: str, turned: int
-) -> None:
+def test_headers_tell_the_size_of_upright_pictures(tmp_path: Path, kind: str, turned: int) -> None:
     exif = Pil.Exif()
     exif[0x0112] = turned
     path = tmp_path / "picture"

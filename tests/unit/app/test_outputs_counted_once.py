@@ -145,9 +145,7 @@ def test_an_output_that_was_judged_and_is_put_away_stays_judged(spec: RunSpec) -
 
 
 @pytest.mark.parametrize("field", ["source", "mask"])
-def test_a_picture_of_the_data_that_is_a_link_to_nothing_is_a_flaw(
-    field: str, spec: RunSpec
-) -> None:
+def test_a_picture_of_the_data_that_links_to_nothing_is_a_flaw(field: str, spec: RunSpec) -> None:
     link = spec.data.parent / "link.png"
     link.symlink_to("nowhere.png")
     lines = read_items(spec.data.parent)
@@ -179,9 +177,7 @@ def test_what_else_lies_in_a_folder_counts_for_nothing(spec: RunSpec) -> None:
 
 @pytest.mark.parametrize("second", ["7.jpg", "7.PNG"])
 @pytest.mark.parametrize("dangling", [False, True])
-def test_two_names_for_one_item_are_nobodys_output(
-    second: str, dangling: bool, spec: RunSpec
-) -> None:
+def test_two_names_for_an_item_are_no_output(second: str, dangling: bool, spec: RunSpec) -> None:
     folder = spec.outputs["ours"]
     target = "nowhere.png" if dangling else f"{ODD}.png"
     (folder / second).symlink_to(target)

@@ -87,9 +87,7 @@ def test_a_run_tells_what_it_does_and_goes_on(spec: RunSpec, tmp_path: Path) -> 
     assert means(again) == means(result)
 
 
-def test_it_is_the_function_after_every_submodule_was_imported(
-    spec: RunSpec, tmp_path: Path
-) -> None:
+def test_it_is_the_function_when_all_modules_are_imported(spec: RunSpec, tmp_path: Path) -> None:
     code = (
         "import importlib, pkgutil, sys, editjudge\n"
         "for one in pkgutil.walk_packages(editjudge.__path__, 'editjudge.'):\n"
@@ -107,9 +105,7 @@ def test_it_is_the_function_after_every_submodule_was_imported(
     assert ran.stdout == "done\n", ran.stderr
 
 
-async def test_inside_a_running_loop_it_has_a_thread_of_its_own(
-    spec: RunSpec, tmp_path: Path
-) -> None:
+async def test_inside_a_running_loop_it_has_its_own_thread(spec: RunSpec, tmp_path: Path) -> None:
     threads: set[str] = set()
     handlers = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)]
     here = threading.current_thread().name
@@ -207,9 +203,7 @@ def gated(spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> RunSpec:
     return spec.model_copy(update={"dimensions": ("lab.gated",)})
 
 
-async def test_cancelled_in_the_middle_it_keeps_what_was_judged(
-    gated: RunSpec, tmp_path: Path
-) -> None:
+async def test_cancelled_midway_it_keeps_what_was_judged(gated: RunSpec, tmp_path: Path) -> None:
     running = asyncio.create_task(editjudge.run_async(gated, out=tmp_path / "run"))
     assert await asyncio.to_thread(GATE.reached.wait, 30)
     await until(lambda: kept(tmp_path / "run") == 2)

@@ -146,9 +146,7 @@ def test_what_was_only_copied_or_moved_is_read_once_and_not_judged(
         assert not hashed
 
 
-def test_what_a_first_session_loads_is_not_read_again_to_compare_it(
-    folder: Path, hashed: list[str]
-) -> None:
+def test_what_a_first_session_loads_is_read_once(folder: Path, hashed: list[str]) -> None:
     again(folder)
     assert not hashed
 

@@ -29,9 +29,7 @@ from .scripted_runs import Log, dimension, order, plan
     ("tasks", "left"),
     [((), "01234"), (("odd",), "13"), (("even",), "024"), (("o*", "even"), "01234")],
 )
-def test_tasks_are_names_or_globs(
-    tmp_path: Path, log: Log, tasks: tuple[str, ...], left: str
-) -> None:
+def test_tasks_may_be_globs(tmp_path: Path, log: Log, tasks: tuple[str, ...], left: str) -> None:
     work = plan(replace(order(tmp_path, log, 5, "a"), tasks=tasks))
     assert [ref.id for ref, _ in work.list_unfinished_items()] == list(left)
     assert work.counts["a"]["test.one"]["todo"] == len(left)

@@ -82,9 +82,7 @@ async def test_what_stands_is_not_judged_again(tmp_path: Path, log: Log, store: 
     assert left.counts["a"]["test.one"] == {"standing": 9, "todo": 1}
 
 
-async def test_an_output_that_changed_is_judged_again(
-    tmp_path: Path, log: Log, store: RunStore
-) -> None:
+async def test_a_changed_output_is_judged_again(tmp_path: Path, log: Log, store: RunStore) -> None:
     asked = order(tmp_path, log, 2, "a")
     await run(asked, store)
     assert plan(asked, store).edit_count == 0
@@ -118,7 +116,7 @@ async def test_too_large_a_share_of_failures_ends_it(
     assert count == 100 if ended == "done" else module.MIN_VERDICTS <= count < 100
 
 
-async def test_what_a_scorer_trips_over_costs_one_edit(
+async def test_what_trips_a_scorer_costs_one_edit(
     tmp_path: Path, log: Log, store: RunStore
 ) -> None:
     log.errors[2] = ZeroDivisionError("oh")
@@ -187,7 +185,7 @@ async def test_no_edit_begins_before_it_is_known_what_they_hold(
     assert held == [1] * 12
 
 
-async def test_edits_begin_as_soon_as_the_first_is_loaded(
+async def test_edits_begin_once_the_first_is_there(
     tmp_path: Path, log: Log, store: RunStore
 ) -> None:
     """They do not wait until it is judged."""
@@ -315,9 +313,7 @@ def test_means_leave_it_out() -> None:
     assert (cell.value, cell.scored, cell.asked) == (0.375, 2, 2)
 
 
-async def test_a_run_keeps_it_and_does_not_ask_again(
-    tmp_path: Path, log: Log, store: RunStore
-) -> None:
+async def test_a_run_keeps_it_and_asks_no_more(tmp_path: Path, log: Log, store: RunStore) -> None:
     asked = order(tmp_path, log, 4, "m", *DIMENSIONS)
     work = plan(asked, store)
     scheduler = schedule(work, store, max_in_flight=1)

@@ -55,9 +55,7 @@ def test_a_cell(shown: Cell, decimals: int | None, text: str) -> None:
         (3e-9, 2, "3.0e-09"),
     ],
 )
-def test_half_an_interval_is_never_printed_as_0(
-    half: float, decimals: int | None, text: str
-) -> None:
+def test_half_an_interval_is_not_printed_as_0(half: float, decimals: int | None, text: str) -> None:
     assert numbers.format_half_width(half, decimals) == text
 
 
@@ -73,9 +71,7 @@ def test_half_an_interval_is_never_printed_as_0(
         (12_326.4, 12_366.4, "12326 – 12366"),
     ],
 )
-def test_the_ends_of_an_interval_are_never_printed_alike(
-    low: float, high: float, text: str
-) -> None:
+def test_ends_of_an_interval_are_never_printed_alike(low: float, high: float, text: str) -> None:
     assert numbers.format_interval(low, high) == text
 
 

@@ -118,9 +118,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("at_once")
-async def test_a_picture_that_changed_is_never_shown_by_its_old_name(
-    small: Any, tmp_path: Path
-) -> None:
+async def test_a_changed_picture_is_not_shown_by_its_old_name(small: Any, tmp_path: Path) -> None:
     output = tmp_path / "outputs/m/item 0.png"
     with LiveRuns([small()]) as live:
         async with serve_page(live) as at:
