@@ -18,7 +18,6 @@ import pytest
 import editjudge
 from editjudge import Dimension, Edit, Reading, RunSpec, RunView, Score, Scorer
 from editjudge.app import client
-from editjudge.app import run as module
 from editjudge.app.estimate import describe_estimate
 from editjudge.app.merge import merge
 from editjudge.app.run import preview_run
@@ -96,26 +95,21 @@ def test_it_is_the_function_when_all_modules_are_imported(spec: RunSpec, tmp_pat
         "spec = editjudge.RunSpec.model_validate_json(sys.argv[1])\n"
         "print(editjudge.run(spec, out=sys.argv[2]).status)"
     )
-    ran = subprocess.run(
-        [sys.executable, "-c", code, spec.model_dump_json(), str(tmp_path / "run")],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, "-c", code, spec.model_dump_json(), str(tmp_path / "run")]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.stdout == "done\n", ran.stderr
 
 
 async def test_inside_a_running_loop_it_has_its_own_thread(spec: RunSpec, tmp_path: Path) -> None:
-    threads: set[str] = set()
+    threads: set[threading.Thread] = set()
     handlers = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)]
-    here = threading.current_thread().name
-    first = editjudge.run(
-        spec,
-        out=tmp_path / "thread",
-        progress=lambda _: threads.add(threading.current_thread().name),
-    )
+
+    def note(_: RunEvent) -> None:
+        threads.add(threading.current_thread())
+
+    first = editjudge.run(spec, out=tmp_path / "thread", progress=note)
     assert threads
-    assert here not in threads
+    assert threading.current_thread() not in threads
     second = await editjudge.run_async(spec, out=tmp_path / "loop")
     assert means(first) == means(second)
     assert [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)] == handlers
@@ -130,8 +124,7 @@ def test_shards_merged_are_the_whole_run(spec: RunSpec, tmp_path: Path) -> None:
     merge([tmp_path / "0", tmp_path / "1"], tmp_path / "all")
     assert values(tmp_path / "all") == values(tmp_path / "whole")
     with RunView(tmp_path / "all") as merged, RunView(tmp_path / "whole") as one:
-        tables = [view.results().models for view in (merged, one)]
-    assert tables[0] == tables[1]
+        assert merged.results().models == one.results().models
     again = editjudge.run(spec, out=tmp_path / "all")
     assert again.last_event.edits == 0
 
@@ -190,17 +183,11 @@ class Gated(Scorer):
 
 
 @pytest.fixture
-def gated(spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> RunSpec:
+def gated(spec: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunSpec:
     """A run that stands still after two edits."""
-    how = Reading(Gated(), "number")
-    gated = Dimension("lab.gated", "Is it?", "here", how, (0, 9))
-    known = {**module.ResolvedSpec(spec).dimensions_by_id, gated.id: gated}
-    from editjudge.app import spec as of
-
-    monkeypatch.setattr(of, "all_dimensions", lambda _: known)
-    monkeypatch.setattr(of, "select_dimensions", lambda patterns, rules: (gated,))
     monkeypatch.setattr(sys.modules[__name__], "GATE", Gate(2))
-    return spec.model_copy(update={"dimensions": ("lab.gated",)})
+    how = Dimension("lab.gated", "Is it?", "here", Reading(Gated(), "number"), (0, 9))
+    return make_spec(tmp_path, spec.outputs, [how], data=spec.data)
 
 
 async def test_cancelled_midway_it_keeps_what_was_judged(gated: RunSpec, tmp_path: Path) -> None:
