@@ -22,6 +22,7 @@ LEVELS = "core.instruction_following"
 COUNT = 4
 DAY = 86_400 * 10**9
 Folder = Callable[[Path], None]
+Values = dict[tuple[str, str, str], Any]
 
 
 def noise(seed: int, *shape: int) -> NDArray[np.uint8]:
@@ -38,7 +39,7 @@ def spec(folder: Path, **given: Any) -> RunSpec:
     return make_spec(folder, **{"data": folder / "data", "dimensions": DIMENSIONS, **given})
 
 
-def values(out: Path, *dimensions: str) -> dict[tuple[str, str, str], Any]:
+def values(out: Path, *dimensions: str) -> Values:
     with RunView(out) as view:
         return {
             (one.item, one.model, one.dimension): getattr(one.verdict, "value", one.verdict)

@@ -10,7 +10,7 @@ import pytest
 from editjudge.base import file_states
 
 from ...small_data import count_calls, save_picture, write_items
-from .changing import COUNT, DAY, half, noise
+from .changing import COUNT, DAY, Values, again, half, noise, values
 
 
 @pytest.fixture(params=["right", "a day ahead"])
@@ -49,3 +49,10 @@ def folder(tmp_path: Path) -> Path:
     write_items(tmp_path / "data", lines)
     (tmp_path / "ours").symlink_to("v1")
     return tmp_path
+
+
+@pytest.fixture
+def before(folder: Path) -> Values:
+    """The numbers of a first session, in `run`."""
+    again(folder)
+    return values(folder / "run")

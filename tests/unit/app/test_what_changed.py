@@ -26,6 +26,7 @@ from .changing import (
     DAY,
     DIMENSIONS,
     Folder,
+    Values,
     again,
     cells,
     is_like_a_fresh_run,
@@ -86,9 +87,9 @@ def _restore_backup(there: Path, other: Path) -> None:
         _of_each(_restore_backup),
     ],
 )
-def test_outputs_that_became_others_are_judged_again(folder: Path, change: Folder) -> None:
-    again(folder)
-    before = values(folder / "run")
+def test_outputs_that_became_others_are_judged(
+    folder: Path, before: Values, change: Folder
+) -> None:
     change(folder)
     assert {cell.scored for cell in cells(folder)} == {0}, "no table shows what another was given"
     assert judged_anew(folder) == COUNT
@@ -97,9 +98,7 @@ def test_outputs_that_became_others_are_judged_again(folder: Path, change: Folde
     assert values(folder / "run") != before
 
 
-def test_outputs_that_come_back_were_judged_before(folder: Path) -> None:
-    again(folder)
-    before = values(folder / "run")
+def test_outputs_that_come_back_were_judged_before(folder: Path, before: Values) -> None:
     _folders_change_places(folder)
     assert judged_anew(folder) == COUNT
     (folder / "old").rename(folder / "v2")
@@ -109,8 +108,7 @@ def test_outputs_that_come_back_were_judged_before(folder: Path) -> None:
     assert values(folder / "run") == before
 
 
-def test_a_model_may_move_and_may_not_become_another(folder: Path) -> None:
-    again(folder)
+def test_a_model_may_move_and_may_not_become_another(folder: Path, before: Values) -> None:
     shutil.copytree(folder / "v1", folder / "moved")
     result, said = again(folder, outputs={"ours": folder / "moved"})
     assert (result.last_event.edits, said) == (0, [])
@@ -124,10 +122,8 @@ def test_a_model_may_move_and_may_not_become_another(folder: Path) -> None:
 
 
 def test_what_was_only_copied_or_moved_is_read_once_and_not_judged(
-    folder: Path, hashed: list[str], clock: str
+    folder: Path, before: Values, hashed: list[str], clock: str
 ) -> None:
-    again(folder)
-    before = values(folder / "run")
     shutil.copytree(folder / "v1", folder / "copies")
     (folder / "ours").unlink()
     (folder / "ours").symlink_to("copies")
@@ -169,9 +165,7 @@ def test_a_file_that_changes_after_it_was_read_is_judged_anew(
     assert is_like_a_fresh_run(folder)
 
 
-def test_what_is_gone_stays_judged(folder: Path) -> None:
-    again(folder)
-    before = values(folder / "run")
+def test_what_is_gone_stays_judged(folder: Path, before: Values) -> None:
     (folder / "data" / "masks" / "1.bmp").unlink()
     (folder / "v1" / "2.bmp").unlink()
     assert (judged_anew(folder), values(folder / "run")) == (0, before)
@@ -212,10 +206,8 @@ MORE = (*DIMENSIONS, "core.mse.source.whole")
 
 @pytest.mark.parametrize("moment", ["planning", "judging"])
 def test_an_output_that_cannot_be_read_for_a_moment_keeps_its_verdicts(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+    folder: Path, before: Values, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
-    again(folder)
-    before = values(folder / "run")
     whole = images._read_file if moment == "judging" else file_states.file_digest
 
     def failing(path: Any, *more: Any) -> Any:
@@ -249,10 +241,8 @@ def _as_read(failing: Any) -> Any:
 
 
 def test_an_output_that_goes_away_while_others_are_judged_stays_judged(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, before: Values, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    again(folder)
-    before = values(folder / "run")
     begun = Scheduler.run
 
     async def run(self: Scheduler) -> Any:
@@ -264,8 +254,7 @@ def test_an_output_that_goes_away_while_others_are_judged_stays_judged(
     assert values(folder / "run", *DIMENSIONS) == before
 
 
-def test_outputs_that_were_put_away_stay_as_they_were_judged(folder: Path) -> None:
-    again(folder)
+def test_outputs_that_were_put_away_stay_as_they_were_judged(folder: Path, before: Values) -> None:
     before = cells(folder)
     (folder / "v1").rename(folder / "away")
     assert cells(folder) == before

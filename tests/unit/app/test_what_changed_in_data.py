@@ -33,6 +33,7 @@ from .changing import (
     DIMENSIONS,
     LEVELS,
     Folder,
+    Values,
     again,
     cells,
     half,
@@ -100,10 +101,8 @@ def _folders_of_data_change_places(folder: Path) -> None:
     ],
 )
 def test_items_whose_pictures_became_others_are_judged_again(
-    folder: Path, change: Folder, count: int
+    folder: Path, before: Values, change: Folder, count: int
 ) -> None:
-    again(folder)
-    before = values(folder / "run")
     change(folder)
     assert {cell.counts["pending"] for cell in cells(folder)} == {count}
     assert judged_anew(folder) == count
@@ -113,9 +112,7 @@ def test_items_whose_pictures_became_others_are_judged_again(
     assert (quiet.last_event.edits, said) == (0, [])
 
 
-def test_an_item_that_becomes_what_it_was_was_judged_before(folder: Path) -> None:
-    again(folder)
-    before = values(folder / "run")
+def test_an_item_that_becomes_what_it_was_was_judged_before(folder: Path, before: Values) -> None:
     lines = rewrite(folder, _fixed)
     assert judged_anew(folder) == 1
     write_items(folder / "data", lines)
@@ -160,8 +157,7 @@ CASES: dict[str, tuple[Callable[[Lines], Lines], dict[str, int]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_items_are_compared_each_by_itself(folder: Path, case: str) -> None:
-    again(folder)
+def test_items_are_compared_each_by_itself(folder: Path, before: Values, case: str) -> None:
     change, due = CASES[case]
     rewrite(folder, change)
     if "new" in due:
@@ -182,9 +178,7 @@ def test_items_are_compared_each_by_itself(folder: Path, case: str) -> None:
         assert view.results().models == other.results().models
 
 
-def test_an_item_comes_back_with_its_verdicts(folder: Path) -> None:
-    again(folder)
-    before = values(folder / "run")
+def test_an_item_comes_back_with_its_verdicts(folder: Path, before: Values) -> None:
     whole = rewrite(folder, lambda lines: lines[1:])
     assert judged_anew(folder) == 0
     with RunView(folder / "run") as view:
@@ -194,17 +188,15 @@ def test_an_item_comes_back_with_its_verdicts(folder: Path) -> None:
     assert (judged_anew(folder), values(folder / "run")) == (0, before)
 
 
-def test_data_of_something_else_is_refused(folder: Path) -> None:
-    again(folder)
+def test_data_of_something_else_is_refused(folder: Path, before: Values) -> None:
     rewrite(folder, lambda lines: [line | {"id": f"other/{line['id']}"} for line in lines])
     with pytest.raises(ConfigError, match=r"has none of the 4 items that .* \(first: \d\)"):
         again(folder, outputs={"ours": folder / "v1"})
 
 
 def test_a_session_that_ends_before_it_judges_forgets_no_change(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, before: Values, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    again(folder)
     rewrite(folder, _fixed)
 
     def ends(*_: object) -> None:
@@ -227,8 +219,7 @@ def test_other_models_of_a_changed_item_do_not_stand(folder: Path) -> None:
     assert judged_anew(folder, outputs=outputs) == 1
 
 
-def test_what_an_item_was_is_kept_of_those_beyond_the_limit_too(folder: Path) -> None:
-    again(folder)
+def test_what_an_item_was_is_kept_beyond_the_limit_too(folder: Path, before: Values) -> None:
     rewrite(folder, _last_has_a_hint)
     assert judged_anew(folder, limit=1) == 0
     assert judged_anew(folder) == 1
@@ -272,9 +263,7 @@ def test_shards_of_which_an_item_differs_are_not_merged(folder: Path) -> None:
     assert "on the present data" in raised.value.fix
 
 
-def test_rescore_leaves_alone_what_was_judged_of_another_item(folder: Path) -> None:
-    again(folder)
-    before = values(folder / "run")
+def test_rescore_leaves_alone_what_was_judged_of_another_item(folder: Path, before: Values) -> None:
     _mask_is_inverted(folder)
     changes = rescore_run(folder / "run", write=True)
     assert {(one.kept_count, one.why) for one in changes.values()} == {
@@ -283,8 +272,7 @@ def test_rescore_leaves_alone_what_was_judged_of_another_item(folder: Path) -> N
     assert values(folder / "run") == before
 
 
-def test_of_a_damaged_run_nobody_says_that_an_item_is_unknown(folder: Path) -> None:
-    again(folder)
+def test_of_a_damaged_run_nobody_says_that_an_item_is_unknown(folder: Path, before: Values) -> None:
     with contextlib.closing(sqlite3.connect(folder / "run" / FILE)) as db, db:
         # One alone: they are read in the order in which they were judged.
         db.execute("UPDATE edits SET content = zeroblob(16) WHERE id = 1")
