@@ -31,16 +31,18 @@ from editjudge.base.verdict import (
     Score,
     Status,
 )
+from editjudge.benchmarks.dimension import Dimension, Reading
 from editjudge.cli.services import Stack
 from editjudge.engine import events
+from editjudge.engine.judge import judge
 from editjudge.engine.run_header import RunHeader
 from editjudge.engine.score_report import ScoreReport
 from editjudge.prepare.gie import ConversionResult
 from editjudge.prepare.preparation import PreparationResult
 from editjudge.prepare.review import ReviewResult
 
+from ...fakes.scorers import FakePanel, Scripted, edit
 from ...golden.text import read_kept
-from ..report.test_report import judged
 
 SCHEMA = Path(__file__).with_name("schema.json")
 PRINTED = (
@@ -107,7 +109,9 @@ OUTCOMES: dict[str, tuple[Outcome, Any, Any]] = {
 @pytest.mark.parametrize("status", OUTCOMES)
 async def test_a_judged_edit(status: str) -> None:
     outcome, value, kind = OUTCOMES[status]
-    data = json.loads(to_json(ScoreReport.of(await judged(f=outcome))))
+    dimension = Dimension("core.d", "?", "here", Reading(Scripted(key="k"), "f"), (0, 1))
+    judged = await judge(edit(f=outcome), [dimension], {}, FakePanel())  # type: ignore[arg-type]
+    data = json.loads(to_json(ScoreReport.of(judged)))
     (told,) = data["verdicts"]
     assert (told["status"], told["value"], told["kind"]) == (status, value, kind)
     assert told["range"] == [0, 1]
