@@ -12,6 +12,10 @@ from pydantic import BaseModel
 
 import editjudge
 from editjudge.base import config
+from editjudge.benchmarks.gie import dataset as gie
+from editjudge.benchmarks.kris import dataset as kris
+from editjudge.benchmarks.omni_iie import dataset as omni_iie
+from editjudge.benchmarks.records import ReleasedRecord
 from editjudge.benchmarks.registry import load_benchmark, load_benchmarks
 from editjudge.cli import plugin_commands, root
 
@@ -88,6 +92,17 @@ def test_every_benchmark_has_its_page(name: str) -> None:
     page = ROOT / "docs" / "benchmarks" / f"{name}.md"
     assert page.is_file(), f"write {page}"
     assert f"| `{name}` |" in read("docs", "benchmarks.md"), "it needs a row there"
+
+
+@pytest.mark.parametrize("record", [gie.Record, kris.Record, omni_iie.Record])
+def test_every_released_field_is_in_its_page_with_ours(record: type[ReleasedRecord]) -> None:
+    page = read(f"docs/benchmarks/{record.__module__.split('.')[-2]}.md")
+    also = {"edit_type": "task"}
+    for name, mark in record.item_fields().items():
+        rows = [line for line in page.splitlines() if f"| `{name}`" in line]
+        ours = f"`{also.get(mark.field, mark.field)}`"
+        assert len(rows) == 1, name
+        assert ours in rows[0].split("|")[2], f"{name} is {ours}"
 
 
 def test_every_generic_dimension_is_described() -> None:

@@ -26,6 +26,7 @@ from ..base.text import format_count
 from ..benchmarks.dataset import NO_FILE, Dataset, ItemRef
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.outputs import Outputs
+from ..benchmarks.registry import CORE
 from ..engine.run_inputs import RunInputs
 from ..engine.run_plan import FlawedItem, check_applicable, compare_with_run, inspect_items
 from .estimate import Estimate, estimate
@@ -47,10 +48,11 @@ class Problem:
     Attributes:
         kind: `data` (fields, ids or files of the benchmark), `release` (a remark of the reader on
             the data, see `Dataset.notes`), `field` (items that lack a field that a dimension
-            needs), `mask` (does not fit its image, or selects nothing or everything), `missing` and
-            `extra` outputs, `unreadable` and `misnamed` images, `shifted` (outputs that fit the
-            neighbouring items), `size` (outputs of another size than their source), `flat` (outputs
-            of a single colour), `folder` (does not exist, or belongs to two models).
+            needs; a problem if most dimensions can be judged on no item), `mask` (does not fit its
+            image, or selects nothing or everything), `missing` and `extra` outputs, `unreadable`
+            and `misnamed` images, `shifted` (outputs that fit the neighbouring items), `size`
+            (outputs of another size than their source), `flat` (outputs of a single colour),
+            `folder` (does not exist, or belongs to two models).
         where: A model under test, or `data`.
         what: Description in one or several lines.
         note: Whether this is only a note: it changes no number, and the caller need not fix it.
@@ -210,14 +212,25 @@ def _find_flaws(dataset: Dataset, refs: Iterable[ItemRef]) -> Iterator[Problem]:
 
 
 def _find_missing_fields(order: RunInputs, refs: Iterable[ItemRef]) -> list[Problem]:
-    """Note for each field the items that lack it and the dimensions that need it."""
+    """Note for each field the items that lack it and the dimensions that need it.
+
+    It is a problem if most dimensions of a benchmark can be judged on no item.
+    """
     dimensions = [dimension for dimension in order.dimensions if not dimension.round_of]
     ids_by_need: dict[Need, dict[str, set[str]]] = {}
+    judged: Counter[str] = Counter()
+    lacking: dict[str, Counter[str]] = {}
     for ref in refs:
         item = order.dataset.outline(ref)
         for dimension in dimensions:
+            name = dimension.id
             if (need := _find_missing_need(dimension, item)) is not None:
-                ids_by_need.setdefault(need, {}).setdefault(ref.id, set()).add(dimension.id)
+                ids_by_need.setdefault(need, {}).setdefault(ref.id, set()).add(name)
+                flaw = item.flaws.get(need)
+                field_name = flaw.reason.partition(":")[0] if flaw else need
+                lacking.setdefault(name, Counter())[field_name] += 1
+            elif dimension.when(item) is None:
+                judged[name] += 1
     problems: list[Problem] = []
     for need, items in ids_by_need.items():
         names = sorted(set().union(*items.values()))
@@ -226,6 +239,19 @@ def _find_missing_fields(order: RunInputs, refs: Iterable[ItemRef]) -> list[Prob
         problems += _make_note(
             "field", "data", [*items], f"item has {effect}", f"items have {effect}"
         )
+    own = {name for name in lacking.keys() | judged if not name.startswith(f"{CORE}.")}
+    nowhere = own - judged.keys()
+    if 2 * len(nowhere) > len(own):
+        lines = [
+            f"{name}: {judged[name]:,} of {judged[name] + counts.total():,} items have its fields"
+            f" ({', '.join(f'{count:,} without {lacks}' for lacks, count in counts.items())})"
+            for name, counts in lacking.items()
+        ]
+        benchmark = min(nowhere).partition(".")[0]
+        count = f"{len(nowhere):,} of {len(own):,} dimensions"
+        listing = f"editjudge list dimensions {benchmark}.* names them"
+        what = f"{count} can be judged on no item, for want of fields; {listing}"
+        problems.append(Problem("field", "data", "\n  ".join([what, *lines])))
     return problems
 
 

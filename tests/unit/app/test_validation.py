@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image as Pil
 
+from editjudge.app.spec import ResolvedSpec, RunSpec
 from editjudge.app.validation import Validation, validate
 from editjudge.base.config import Settings
 from editjudge.benchmarks.items import ItemsFile
@@ -92,6 +94,57 @@ def test_data_that_nothing_can_be_asked_is_wrong(folder: Path) -> None:
     assert told(validation)[-1] == ("field", "data", nothing, False)
     assert validation.wrong
     assert validation.mask_share is None
+
+
+def gie_data(folder: Path, *fields: dict[str, Any], released: bool = False) -> Validation:
+    """Validate items of GIE-Bench, each with an output."""
+    lines = [
+        {"image": "/s.png", **each} if released else {"source": "s.png"} | each for each in fields
+    ]
+    if released:
+        (folder / "gie_bench.json").write_text(json.dumps(lines))
+    else:
+        write_items(folder, lines)
+    for i, _ in enumerate(lines):
+        save_picture(folder / "ours" / f"{i}.png", SIZE)
+    spec = RunSpec(benchmark="gie", data=folder, outputs={"ours": folder / "ours"})
+    return validate(ResolvedSpec(spec), Settings())
+
+
+QUESTION = {"question": "Red?", "options": ["Yes", "No"], "answer": "Yes"}
+COUNTED = {
+    "own data without any of the fields": (
+        False,
+        ({}, {}),
+        ("functional_correctness: 0 of 2 items have its fields (2 without questions)",),
+    ),
+    "a release by our names": (
+        True,
+        ({"instruction": "x", "mask": "part.png"}, {"instruction": "x"}),
+        (
+            "functional_correctness: 0 of 2 items have its fields (2 without multiple_choice_opti",
+            "ssim: 0 of 2 items have its fields (2 without object_mask)",
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", COUNTED)
+def test_data_on_which_most_cannot_be_judged_is_wrong(folder: Path, case: str) -> None:
+    released, lines, counts = COUNTED[case]
+    validation = gie_data(folder, *lines, released=released)
+    (problem,) = [one for one in validation.select("field") if not one.note]
+    assert problem.what.startswith("6 of 8 dimensions can be judged on no item, for want of fields")
+    assert "editjudge list dimensions gie.* names them" in problem.what
+    for count in counts:
+        assert f"\n  gie.{count}" in problem.what
+
+
+def test_data_for_a_part_of_a_benchmark_is_right(folder: Path) -> None:
+    for fields in ({"questions": [QUESTION]}, {"mask": "part.png"}):
+        validation = gie_data(folder, fields, fields)
+        assert not validation.wrong
+        assert validation.select("field")
 
 
 def test_a_mask_of_another_shape_is_wrong(folder: Path) -> None:
