@@ -107,7 +107,8 @@ def _ranking_table(rankings: Iterable[Ranking], models: list[str]) -> Table:
         cells = [_place_text(each.models.get(model)) for model in models]
         counts = f"{each.edits:,}/{each.items:,}"
         rows.append(Row((_title(each), *cells, counts)))
-    heads = (Head("dimension"), *(Head(name, right=True) for name in (*models, "edits")))
+    numbers = (Head(name, right=True) for name in (*models, "edits"))
+    heads = (Head("dimension", fold=True), *numbers)
     return Table(heads, rows)
 
 
@@ -138,7 +139,8 @@ def _print_comparison(result: ModelComparison) -> None:
 
 def _comparison_table(dimensions: Iterable[DimensionComparison], items: int) -> Table:
     figures = ("A", "B", "B - A [95 %]", "p (Holm)", "B wins/ties/loses", "detects ≥", "edits")
-    heads = (Head("dimension"), *(Head(name, right=True) for name in figures), Head("better"))
+    numbers = (Head(name, right=True) for name in figures)
+    heads = (Head("dimension", fold=True), *numbers, Head("better"))
     names = {"first": "A", "second": "B", "": "-"}
     rows = [Row((_title(e), *_cells(e, items), names[e.better])) for e in dimensions]
     return Table(heads, rows)

@@ -18,5 +18,8 @@ def print_json(result: object) -> None:
 def print_tables(tables: Iterable[Table]) -> None:
     """Print tables, one below the other."""
     screen = make_console()
+    width = screen.width
     for table in tables:
-        screen.print(table.to_terminal())
+        for part in table.fit(width):
+            screen.width = max(width, part.least_width)  # a terminal breaks what is longer
+            screen.print(part.to_terminal())

@@ -32,7 +32,7 @@ from .numbers import (
     format_pending_warning,
     untrained_warning,
 )
-from .table import Head, Lead, Number, Row, Table, TextFormat
+from .table import BETWEEN_CELLS, Head, Lead, Number, Row, Table, TextFormat
 
 _Grid: TypeAlias = Mapping[tuple[str, str], Sequence[Number]]
 """The numbers of all columns, by model and judge ("" for all judges together)."""
@@ -46,7 +46,6 @@ _FIGURES = {
     "standard_deviation": ("deviation", ".3f"),
 }
 """Title and number format of each statistic of agreement."""
-_BETWEEN_CELLS = 3
 _MAX_COLUMNS = 6
 """Most columns that a line names."""
 _WIDE = 6
@@ -267,11 +266,11 @@ def build_results_tables(
     grid = _build_grid(columns, cells, beside, paper_rows, usual, each_round=each_round)
     if not has_groups:
         table = _by_model(columns, grid)
-        if _width(table) <= width:
+        if sum(table.widths) < width:
             return (table,)
     # The models of the run stand in each table, the rows of the paper follow one another.
     own = tuple(cells) if paper_rows else ()
-    names = _width(_by_column(columns, grid, ()))
+    names = sum(_by_column(columns, grid, ()).widths) + 1
     split = _split_models(grid, width - names, own)
     return tuple(_by_column(columns, grid, models) for models in split)
 
@@ -383,13 +382,6 @@ def _by_column(columns: Sequence[Column], grid: _Grid, models: Sequence[str]) ->
     return Table(heads, rows, has_groups=has_groups)
 
 
-def _width(table: Table) -> int:
-    """Return the width of a table on a terminal, in characters."""
-    titles = [head.title for head in table.heads]
-    columns = zip(titles, *(row.cells for row in table.rows), strict=True)
-    return 1 + sum(max(cell_len(str(one)) for one in c) + _BETWEEN_CELLS for c in columns)
-
-
 def _split_models(grid: _Grid, width: int, own: Collection[str]) -> Iterator[list[str]]:
     """Divide the models into groups that fit the width, with at least one model each.
 
@@ -398,7 +390,7 @@ def _split_models(grid: _Grid, width: int, own: Collection[str]) -> Iterator[lis
     """
     widths: dict[str, int] = {}
     for (model, _), numbers in grid.items():
-        longest = max(cell_len(str(text)) for text in (model, *numbers)) + _BETWEEN_CELLS
+        longest = max(cell_len(str(text)) for text in (model, *numbers)) + BETWEEN_CELLS
         widths[model] = max(widths.get(model, 0), longest)
     always = [model for model in widths if model in own]
     if sum(widths[model] for model in always) > width // 2:

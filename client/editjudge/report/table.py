@@ -6,10 +6,11 @@ import csv
 import html
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from rich.cells import cell_len
 
 from ..base.terminal import escape_control
 from ..base.text import escape_formula
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 TextFormat: TypeAlias = Literal["latex", "markdown", "csv"]
 Lead: TypeAlias = Literal["", "best", "sure"]
+BETWEEN_CELLS = 3
+_NAME = 24
+"""Characters that a column of names keeps where it is broken into lines."""
 _LAST_LATIN = 0x17F
 """Last character, roughly, that pdflatex prints without further packages."""
 
@@ -103,6 +107,44 @@ class Table:
         """The table as HTML, each text escaped: for a notebook."""
         return _fill_template(self, "html")
 
+    @property
+    def widths(self) -> list[int]:
+        """The width of each column on a terminal, in characters."""
+        lines = [[head.title for head in self.heads], *(texts for _, _, texts in self._lines())]
+        return [max(map(cell_len, column)) + BETWEEN_CELLS for column in zip(*lines, strict=True)]
+
+    @property
+    def least_width(self) -> int:
+        """The width of the whole table on a terminal that breaks names into lines."""
+        pairs = zip(self.widths, self.heads, strict=True)
+        return 1 + sum(min(width, _NAME) if head.fold else width for width, head in pairs)
+
+    def fit(self, width: int) -> list[Table]:
+        """Divide the table into parts that fit a terminal; the columns of names stand in each.
+
+        No number is cut: a part with a single column of numbers may still be too wide.
+        """
+        numbers = [i for i, head in enumerate(self.heads) if head.right]
+        if self.least_width <= width or not numbers:
+            return [self]
+        names = [*range(numbers[0])]
+        parts = [names]
+        for place in range(numbers[0], len(self.heads)):
+            more = [*parts[-1], place]
+            if parts[-1] != names and self._select(more).least_width > width:
+                more = [*names, place]
+                parts.append(more)
+            parts[-1] = more
+        tables = [self._select(part) for part in parts]
+        tables[0] = replace(tables[0], title=self.title)
+        tables[-1] = replace(tables[-1], notes=self.notes)
+        return tables
+
+    def _select(self, columns: Sequence[int]) -> Table:
+        """The table with these columns alone, and without its title and notes."""
+        rows = [replace(row, cells=[row.cells[i] for i in columns]) for row in self.rows]
+        return replace(self, heads=[self.heads[i] for i in columns], rows=rows, title="", notes=())
+
     def to_terminal(self) -> Terminal:
         """Make the table for a terminal."""
         from rich.table import Table as Terminal
@@ -112,8 +154,7 @@ class Table:
         for head in self.heads:
             side: Literal["left", "right"] = "right" if head.right else "left"
             overflow: Literal["fold", "ellipsis"] = "fold" if head.fold else "ellipsis"
-            no_wrap = not (head.fold or head.right)
-            table.add_column(head.title, justify=side, no_wrap=no_wrap, overflow=overflow)
+            table.add_column(head.title, justify=side, no_wrap=not head.fold, overflow=overflow)
         for row, begins, texts in self._lines():
             if begins:
                 table.add_section()
