@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import tempfile
 from collections.abc import Callable, Coroutine
@@ -11,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image as Pil
 
 from editjudge.app.export import long_rows
 from editjudge.app.run import RunResult, run_async
@@ -21,11 +19,11 @@ from editjudge.base.config import JudgeEndpoint, Secret, Settings
 from editjudge.base.errors import ConfigError
 from editjudge.base.verdict import Score
 
+from ..small_data import PSNR, make_spec, save_picture, write_items
 from .evil_http import MODES, EvilJudge
 from .trials import Attack, Broken
 
 KEY, SECRET = "ATTACK_JUDGEKEY", "sk-5ecretKeyOfAnEvilJudge"
-PSNR = "core.psnr.source.whole"
 ASKED = ("core.instruction_following", "core.physical_plausibility")
 ITEMS = 3
 Values = dict[tuple[str, str], float]
@@ -111,18 +109,15 @@ def hasty(**servers: Any) -> Settings:
 
 def made(folder: Path, dimensions: tuple[str, ...]) -> RunSpec:
     """Items that one model edited."""
-    rng = np.random.default_rng(4)
-    lines = []
+    rng, lines = np.random.default_rng(4), []
     for index in range(ITEMS):
-        for part in ("data", "ours"):
-            (folder / part).mkdir(exist_ok=True)
+        for part in ("sources", "ours"):
             pixels = rng.integers(0, 256, (24, 32, 3), dtype=np.uint8)
-            Pil.fromarray(pixels).save(folder / part / f"{index}.png")
-        line = {"id": str(index), "instruction": f"edit {index}", "target_text": "SALE"}
-        lines.append(json.dumps({**line, "source": f"{index}.png"}))
-    (folder / "data" / "items.jsonl").write_text("\n".join(lines))
-    given = {"data": folder / "data", "outputs": {"ours": folder / "ours"}}
-    return RunSpec(benchmark="core", dimensions=(PSNR, *dimensions), **given)
+            save_picture(folder / part / f"{index}.png", pixels)
+        line = {"instruction": f"edit {index}", "target_text": "SALE"}
+        lines.append({**line, "source": f"sources/{index}.png"})
+    write_items(folder, lines)
+    return make_spec(folder, dimensions=(PSNR, *dimensions))
 
 
 def values(out: Path) -> Values:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import shutil
@@ -17,10 +16,10 @@ import numpy as np
 from PIL import Image as Pil
 
 from editjudge.app.run import run
-from editjudge.app.spec import RunSpec
 from editjudge.base.config import Settings
 from editjudge.base.errors import EditjudgeError
 
+from ..small_data import make_spec, write_items
 from .judges import values
 from .trials import Attack, Broken, dice
 
@@ -60,16 +59,14 @@ class Data:
         Pil.fromarray(pixels).save(file, "BMP")
 
     def write(self) -> None:
-        text = "\n".join(map(json.dumps, self.lines)) + "\n"
-        (self.folder / "items.jsonl").write_text(text)
+        write_items(self.folder, self.lines)
 
     def two(self, part: str) -> tuple[Path, Path]:
         a, b = self.rng.sample(range(ITEMS), 2)
         return self.folder / part / f"{a}.bmp", self.folder / part / f"{b}.bmp"
 
     def numbers(self, out: Path) -> dict[tuple[str, str], float]:
-        given = {"data": self.folder, "outputs": {"ours": self.folder / "ours"}}
-        spec = RunSpec(benchmark="core", dimensions=_DIMENSIONS, **given)
+        spec = make_spec(self.folder, dimensions=_DIMENSIONS, data=self.folder)
         run(spec, out=out, settings=Settings(), as_named=True)
         items = {line["id"] for line in self.lines}
         return {key: value for key, value in values(out).items() if key[0] in items}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from pathlib import Path
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image as Pil
 
+from ..small_data import save_picture, write_items
 from .conftest import Ran, here
 
 README = Path(__file__).parents[2] / "README.md"
@@ -26,11 +26,6 @@ def commands() -> list[list[str]]:
     return [shlex.split(line)[1:] for line in block[1].splitlines()]
 
 
-def save(file: Path, pixels: np.ndarray) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    Pil.fromarray(pixels).save(file)
-
-
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Ten tasks and two models, the second with more noise; four of the files are not right."""
@@ -43,17 +38,15 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         target = source.copy()
         target[mask] = 200, 30, 30
         for folder, pixels in {"sources": source, "masks": mask, "targets": target}.items():
-            save(tmp_path / folder / f"{index}.png", pixels)
+            save_picture(tmp_path / folder / f"{index}.png", pixels)
         for model, noise in {"ours": 3, "theirs": 12}.items():
             noisy = target + rng.normal(0, noise + index / 5, source.shape)
-            save(tmp_path / f"out/{model}/{index}.png", noisy.clip(0, 255).astype(np.uint8))
-        item = {"id": f"{index}", "instruction": "paint a red board"}
-        files = {name: f"{name}s/{index}.png" for name in ("source", "mask", "target")}
-        lines.append(json.dumps(item | files))
-    (tmp_path / "items.jsonl").write_text("\n".join(lines))
+            save_picture(tmp_path / f"out/{model}/{index}.png", noisy.clip(0, 255).astype(np.uint8))
+        lines.append({name: f"{name}s/{index}.png" for name in ("source", "mask", "target")})
+    write_items(tmp_path, lines)
     (tmp_path / "out/ours/3.png").write_bytes(b"\x89PNG broken")
     (tmp_path / "out/theirs/4.png").unlink()
-    save(tmp_path / "masks/5.png", np.zeros((99, 10), bool))
+    save_picture(tmp_path / "masks/5.png", np.zeros((99, 10), bool))
     grey = tmp_path / "out/theirs/6.png"
     Pil.open(grey).convert("L").save(grey)
     monkeypatch.chdir(tmp_path)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -12,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image as Pil
 
 from ..fakes.openai import ScriptedOpenAi, reply
+from ..small_data import save_picture, write_items
 from ..unit.test_docs import blocks, read
-from .conftest import Ran, here
+from .conftest import Ran, beside
 
 PAGE = "own.md"
 ADDRESS = "http://127.0.0.1:8000/v1"
@@ -36,12 +34,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     rubric = blocks(read("docs", PAGE), "toml")[0]
     (tmp_path / "light.toml").write_text(rubric)
-    (tmp_path / "out" / "ours").mkdir(parents=True)
     rng = np.random.default_rng(3)
     for name in ("before.png", "after.png", "out/ours/a.png"):
-        Pil.fromarray(rng.integers(0, 256, (24, 32, 3), dtype=np.uint8)).save(tmp_path / name)
-    line = {"id": "a", "instruction": "add a lamp", "source": "before.png"}
-    (tmp_path / "items.jsonl").write_text(json.dumps(line) + "\n")
+        save_picture(tmp_path / name, rng.integers(0, 256, (24, 32, 3), dtype=np.uint8))
+    write_items(tmp_path, [{"id": "a", "instruction": "add a lamp", "source": "before.png"}])
     return tmp_path
 
 
@@ -53,44 +49,41 @@ def value(ran: Ran, dimension: str = "rubric.light") -> Any:
 async def test_a_rubric_from_an_empty_folder(folder: Path) -> None:
     server = ScriptedOpenAi(reply('{"reasoning": "the shadow is off", "score": 4}'))
 
-    async def run(*arguments: Any) -> Ran:
-        return await asyncio.to_thread(here, *arguments)
-
     async with server.serving() as url:
         commands = list(typed(url))
         assert [words[0] for words in commands] == ["prompts", "score", "score", "run", "summary"]
         bare, preview, score, judge, summary = commands
-        assert "- 3: most fits, one thing is off" in (await run(*bare)).out
-        assert "add a lamp" in (await run(*preview)).out
-        assert value(await run(*score, "--json")) == 4
+        assert "- 3: most fits, one thing is off" in (await beside(*bare)).out
+        assert "add a lamp" in (await beside(*preview)).out
+        assert value(await beside(*score, "--json")) == 4
         assert "shadows, reflections" in server.bodies[-1].decode()
 
-        done = await run(*judge)
+        done = await beside(*judge)
         assert done.code == 0, done.err
         made = len(server.requests)
-        assert "4 (1/1)" in (await run(*summary)).out
-        assert "the shadow is off" in (await run("show", "runs/light", "a")).out
-        rescored = await run("rescore", "runs/light")
+        assert "4 (1/1)" in (await beside(*summary)).out
+        assert "the shadow is off" in (await beside("show", "runs/light", "a")).out
+        rescored = await beside("rescore", "runs/light")
         assert (rescored.code, len(server.requests)) == (0, made), rescored.err
 
         # The run goes on in its words, asks nothing again, and refuses others.
         bare_run = [word for word in judge if word not in {"--rubric", "light.toml"}]
-        again = await run(*bare_run)
+        again = await beside(*bare_run)
         assert again.code == 0, again.err
         assert "rubric/light.toml" in again.err
         assert len(server.requests) == made
         rubric = folder / "light.toml"
         rubric.write_text(rubric.read_text().replace("pasted in", "wrong"))
-        other = await run(*judge)
+        other = await beside(*judge)
         assert other.code == 2
         assert "was judged with other prompts: rubric/light.toml" in other.err
         # Another one joins it.
         rubric.rename(folder / "lamp.toml")
         more = [word.replace("light.toml", "lamp.toml") for word in judge]
         more[more.index("rubric.light")] = "psnr"
-        joined = await run(*more)
+        joined = await beside(*more)
         assert joined.code == 0, joined.err
         assert len(server.requests) == made + 1
-        table = await run(*summary, "--json")
+        table = await beside(*summary, "--json")
         columns = {column["id"] for column in table.json["columns"]}
         assert {"rubric.light", "rubric.lamp"} <= columns

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 from aiohttp import web
-from PIL import Image as Pil
 
 from ..fakes.openai import ScriptedOpenAi, reply
 from ..patience import until
+from ..small_data import save_picture
 from .conftest import Ran, beside, ended, process
 
 SIZE = (32, 24)
@@ -75,10 +75,9 @@ class Set:
         self.file = folder / "items.jsonl"
         self.out = folder.parent / "out"
         rng = np.random.default_rng(3)
-        (folder / "images").mkdir(parents=True)
         for index in range(3):
             pixels = rng.integers(0, 256, (*SIZE[::-1], 3), dtype=np.uint8)
-            Pil.fromarray(pixels).save(folder / "images" / f"{index}.png")
+            save_picture(folder / "images" / f"{index}.png", pixels)
 
     def write(self, count: int, **changed: dict[str, Any]) -> None:
         """`changed` has fields by position, as `_2={…}`."""

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 from aiohttp import web
-from PIL import Image as Pil
 
 from editjudge.storage.store import RunStore
 
 from ..fakes.openai import Fault
 from ..patience import until
+from ..small_data import save_picture, write_items
 from . import conftest
 from .conftest import Ran, beside, ended, here
 from .test_judge import Judge
@@ -58,6 +58,10 @@ class Slow(Judge):
         self.said = said  # type: ignore[method-assign]
 
 
+def _noise(*seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 256, (24, 32, 3), dtype=np.uint8)
+
+
 class Data:
     """Items, and models whose outputs are all there."""
 
@@ -66,24 +70,18 @@ class Data:
         self.folder = folder
         self.out = folder / "out"
         for index in range(3):
-            self._draw(folder / f"source{index}.png", np.random.default_rng([3, index]))
-
-    def _draw(self, file: Path, rng: np.random.Generator) -> None:
-        Pil.fromarray(rng.integers(0, 256, (24, 32, 3), dtype=np.uint8)).save(file)
+            save_picture(folder / f"source{index}.png", _noise(3, index))
 
     def items(self, count: int) -> None:
-        lines = [
+        lines = (
             {"id": f"set/{i}", "instruction": f"edit {i}", "source": f"source{i % 3}.png"}
             for i in range(count)
-        ]
-        (self.folder / "items.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
+        )
+        write_items(self.folder, lines)
 
     def model(self, name: str, count: int, missing: tuple[int, ...] = ()) -> None:
-        outputs = self.folder / name / "set"
-        outputs.mkdir(parents=True)
-        rng = np.random.default_rng(ord(name))
-        for index in sorted(set(range(count)) - set(missing)):
-            self._draw(outputs / f"{index}.png", rng)
+        for index in set(range(count)) - set(missing):
+            save_picture(self.output(index, name), _noise(ord(name), index))
 
     def make(self, count: int, models: str = "a", missing: tuple[int, ...] = ()) -> None:
         """So many items, and models with outputs of all but some of them."""

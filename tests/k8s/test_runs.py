@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
+import shutil
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
 
-from editjudge.storage.store import RunStore
-
-from ..e2e.conftest import Ran, here
+from ..e2e.conftest import beside, ended, here, process
 from ..e2e.test_run import LEVELS, PIXELS, Data, Slow
-from ..patience import patience, until
+from ..patience import until
+from . import chart
 from .chart import OPTIONS, PARTS, Object, based
 from .rules import containers, of, setting
 
@@ -65,29 +63,6 @@ def moved(words: list[str], places: dict[str, Path], **variables: str) -> list[s
     return told
 
 
-def started(words: list[str]) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "EDITJUDGE_CONCURRENCY": "4"},
-    )
-
-
-async def ended(process: subprocess.Popen[str]) -> Ran:
-    out, err = await asyncio.to_thread(process.communicate, timeout=patience(60))
-    return Ran(process.returncode, out, err)
-
-
-def scored(folder: Path) -> dict[tuple[str, ...], Any]:
-    with RunStore.open(folder, read_only=True) as store:
-        return {
-            (one.model, one.item, one.dimension): one.verdict.model_dump()
-            for one in store.verdicts()
-        }
-
-
 async def test_shards_of_which_one_is_evicted_give_the_table_of_the_whole(
     things: list[Object], tmp_path: Path
 ) -> None:
@@ -95,13 +70,8 @@ async def test_shards_of_which_one_is_evicted_give_the_table_of_the_whole(
     for folder in folders.values():
         folder.mkdir()
     data = Data(folders["data"])
-    data.items(COUNT)
-    data.model("a", COUNT, missing=(5,))
-    places = {
-        "/data": folders["data"],
-        "/runs": folders["runs"],
-        "/etc/editjudge": folders["settings"],
-    }
+    data.make(COUNT, missing=(5,))
+    places = dict(zip(("/data", "/runs", "/etc/editjudge"), folders.values(), strict=True))
     run, mark = containers(pod(things, "run-first"))
     words = [*run["command"], *run["args"]]
 
@@ -116,42 +86,39 @@ async def test_shards_of_which_one_is_evicted_give_the_table_of_the_whole(
         (folders["settings"] / "editjudge.toml").write_text(own)
 
         server.hanging = True
-        first = started(shard(0))
         begun = folders["runs"] / "first" / "0"
-        await until(lambda: server.seen > ANSWERED and bool(scored(begun)))
-        first.send_signal(signal.SIGTERM)
-        evicted = await ended(first)
+        with process(*shard(0)[1:]) as first:
+            await until(lambda: server.seen > ANSWERED and bool(data.verdicts(begun)))
+            first.send_signal(signal.SIGTERM)
+            evicted = await ended(first)
         server.hanging = False
         assert evicted.code == 130, evicted.err
-        kept = scored(folders["runs"] / "first" / "0")
+        kept = data.verdicts(begun)
         assert kept
-        done = [await ended(started(shard(index))) for index in range(SHARDS)]
-        whole = await ended(started([*_unsharded(shard(0)), f"--out={tmp_path / 'whole'}"]))
-    assert [one.code for one in (*done, whole)] == [0, 0, 0], [one.err for one in (*done, whole)]
-    assert kept.items() <= scored(folders["runs"] / "first" / "0").items()
+        whole = [word for word in shard(0) if not word.startswith(("--out=", "--shard="))]
+        commands = [*map(shard, range(SHARDS)), [*whole, f"--out={tmp_path / 'whole'}"]]
+        done = [await beside(*words[1:]) for words in commands]
+    assert [one.code for one in done] == [0, 0, 0], [one.err for one in done]
+    assert kept.items() <= data.verdicts(begun).items()
     marks = [moved(mark["command"], places, SHARD=str(index)) for index in range(SHARDS)]
     subprocess.run(marks[0], check=True)
     asked, *steps = containers(pod(things, "merge-first"))
-    early = subprocess.run(
-        moved(asked["command"], places), capture_output=True, text=True, check=False
-    )
+    program, *words = moved(asked["command"], places)
+    early = chart.ran(str(shutil.which(program)), *words)
     assert early.returncode
     assert marks[1][1] in early.stderr
     assert marks[0][1] not in early.stderr
     subprocess.run(marks[1], check=True)
     subprocess.run(moved(asked["command"], places), check=True)
-    merged = here_in(steps, places)
-    table = here("summary", tmp_path / "whole")
+    merged = await asyncio.to_thread(here_in, steps, places)
+    table = await beside("summary", tmp_path / "whole")
     assert f"({COUNT - 1}/{COUNT})" in table.out
     assert merged == table.out
     (whole_of_shards,) = (folders["runs"] / "first").glob("whole-*")
-    assert scored(whole_of_shards) == scored(tmp_path / "whole")
-    told = [here("summary", one, "--json").json for one in (whole_of_shards, tmp_path / "whole")]
+    assert data.verdicts(whole_of_shards) == data.verdicts(tmp_path / "whole")
+    runs = (whole_of_shards, tmp_path / "whole")
+    told = [(await beside("summary", one, "--json")).json for one in runs]
     assert json.dumps(told[0]["columns"]) == json.dumps(told[1]["columns"])
-
-
-def _unsharded(words: list[str]) -> list[str]:
-    return [word for word in words if not word.startswith(("--out=", "--shard="))]
 
 
 def here_in(steps: list[Any], places: dict[str, Path]) -> str:
