@@ -132,8 +132,8 @@ class Row(NamedTuple):
     is_retried: bool = False
 
 
-def again(kind: type[ServiceError], said: Mapping[str, Any]) -> Row:
-    return Row(kind, said, is_retried=True)
+def again(kind: type[ServiceError], said: Mapping[str, Any], words: str = "") -> Row:
+    return Row(kind, said, words, is_retried=True)
 
 
 def grpc(code: str, detail: str, *transports: str, **more: Any) -> Mapping[str, Any]:
@@ -157,7 +157,9 @@ FORBIDDEN, UNKNOWN = problem(403, "not in your country"), problem(404, "unknown 
 FASTAPI = {"detail": [{"loc": ["body", "n"]}]}
 FAULTS: Mapping[str, Row] = {
     # What may pass.
-    "lost in mid-call": again(Unreachable, grpc("UNAVAILABLE", "Socket closed", http=RESET)),
+    "lost in mid-call": again(
+        Unreachable, grpc("UNAVAILABLE", "Socket closed", http=RESET), "the connection was lost"
+    ),
     "half a reply": again(Unreachable, {"http": HALF}),
     "a stream that is cut": again(Unreachable, grpc("INTERNAL", CUT)),
     "no sign of life": again(Unreachable, grpc("INTERNAL", NOT_HEALTHY, "triton")),
