@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice, repeat
 from pathlib import Path
 
 from ..base.digest import digest_bytes
 from ..base.file_states import ABSENT, FileStates, stat_of
-from ..benchmarks.dataset import Dataset
+from ..benchmarks.dataset import Dataset, resolve_official_path
 from ..benchmarks.outputs import Outputs
+from ..benchmarks.registry import load_benchmark
 from ..engine.content_keys import KEY_BYTES, FileContent, ItemContents
 from ..storage.store import RunStore
+from .spec import RunSpec
 
 THUMBNAILS, ORIGINALS = "pictures", "originals"
 """Folders of a bundle with pictures, which are named by the digest of what was judged."""
@@ -39,6 +41,42 @@ class Pictures:
     def files(self) -> tuple[Path, ...]:
         """The pictures of the item: sources, then the mask and the target where it has them."""
         return (*self.sources, *filter(None, (self.mask, self.target)))
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the files of a run are now.
+
+    Attributes:
+        data: The data; None for where it was.
+        roots: Folders by the beginning of the paths that they replace.
+    """
+
+    data: Path | None = None
+    roots: Mapping[str, Path] = field(default_factory=dict)
+
+    @property
+    def are_named(self) -> bool:
+        """Whether any place is another one."""
+        return self.data is not None or bool(self.roots)
+
+    def apply_to(self, spec: RunSpec) -> RunSpec:
+        """Return the spec of a run with the places of today."""
+        roots = {old: str(new) for old, new in self.roots.items()}
+
+        def find(path: Path) -> Path:
+            return Path(resolve_official_path(str(path), roots) or path)
+
+        of_data = {old: find(new) for old, new in spec.roots.items()}
+        is_official = load_benchmark(spec.benchmark).has_official_paths
+        named = {old: new for old, new in self.roots.items() if is_official or old == str(new)}
+        return spec.model_copy(
+            update={
+                "data": self.data or find(spec.data),
+                "roots": {**of_data, **named},
+                "outputs": {model: find(folder) for model, folder in spec.outputs.items()},
+            }
+        )
 
 
 class PictureFinder:

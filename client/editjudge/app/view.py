@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self
 
 from ..base.errors import ConfigError, EditjudgeError
@@ -20,7 +21,7 @@ from ..engine.outcomes import decide_outcomes, sort_by_dependency
 from ..engine.run_header import RunHeader
 from ..storage.store import FILE, RunStore, StoredEdit, StoredPrompt, StoredVerdict
 from . import results as tables
-from .pictures import PictureFinder, Pictures
+from .pictures import PictureFinder, Pictures, Places
 from .spec import ResolvedSpec, RunSpec, check_known
 
 __all__ = ["Pictures", "RunView", "StoredEdit", "StoredPrompt", "StoredVerdict"]
@@ -42,12 +43,11 @@ class RunView:
         folder: The folder of the run.
         dimensions: Dimensions that the run was given as objects and that no package registers.
         data: Where the data is now, to find its pictures; by default where it was.
-        roots: As of `RunSpec`, by default those of the run.
-        outputs: Where outputs are now, by model; by default where they were.
+        roots: Where folders of the data, of its pictures or of outputs are now, by the beginning of
+            their former paths; or as of `RunSpec`.
 
     Raises:
-        ConfigError: the folder holds no run, or one of a newer editjudge, or `outputs` names no
-            model of the run.
+        ConfigError: the folder holds no run, or one of a newer editjudge.
         StoreError: its file is damaged.
     """
 
@@ -57,18 +57,12 @@ class RunView:
         dimensions: Iterable[Dimension] = (),
         *,
         data: Path | str | None = None,
-        roots: Mapping[str, Path] | None = None,
-        outputs: Mapping[str, Path] | None = None,
+        roots: Mapping[str, Path] = MappingProxyType({}),
     ) -> None:
         self.folder = Path(folder)
         self._own_dimensions = tuple(dimensions)
         self._store = RunStore.open(self.folder, read_only=True)
-        places = {"data": data and Path(data), "roots": roots}
-        self._places = {name: place for name, place in places.items() if place}
-        self._outputs = outputs or {}
-        if other := [model for model in outputs or () if model not in self.header.outputs]:
-            self.close()
-            raise ConfigError(f"{folder} has no model {other[0]!r}", "see: editjudge summary")
+        self._places = Places(None if data is None else Path(data), roots)
 
     def __repr__(self) -> str:
         return f"RunView({str(self.folder)!r})"
@@ -78,7 +72,7 @@ class RunView:
         """Make the view of an open run, which stays open."""
         view = cls.__new__(cls)
         view.folder, view._store, view._own_dimensions = store.folder, store, ()
-        view._places, view._outputs = {}, {}
+        view._places = Places()
         return view
 
     @staticmethod
@@ -232,6 +226,22 @@ class RunView:
             raise ConfigError(f"{self.header.data} has no item {name!r}", "give an item's id")
         return self.make_picture_finder().find(name)
 
+    def find_data(self) -> Dataset | None:
+        """Return the data where it is now, to read its pictures; None where it cannot be read.
+
+        Raises:
+            EditjudgeError: the data that was named cannot be read.
+        """
+        items, note = self._items
+        if not note and not self._places.are_named:
+            return items
+        try:
+            return ResolvedSpec(self._places.apply_to(self.spec)).dataset
+        except EditjudgeError:
+            if self._places.are_named:
+                raise
+            return None
+
     def make_picture_finder(self, *, checks: bool = False) -> PictureFinder:
         """Return what finds pictures like `pictures`, for many items.
 
@@ -243,16 +253,9 @@ class RunView:
             EditjudgeError: the data that was named cannot be read.
         """
         items, note = self._items
-        live: Dataset | None = items
-        if note or self._places:
-            try:
-                live = ResolvedSpec(self.spec.model_copy(update=self._places)).dataset
-            except EditjudgeError:
-                live = None
-                if self._places:
-                    raise
-        outputs = {**self.spec.outputs, **self._outputs}
-        checks = checks or bool(note or self._places or self._outputs)
+        outputs = self._places.apply_to(self.spec).outputs
+        checks = checks or bool(note) or self._places.are_named
+        live = self.find_data()
         return PictureFinder(self._store, items, live, outputs, checks=checks)
 
     def make_item_filter(self) -> Callable[[StoredEdit | StoredVerdict], bool]:

@@ -29,6 +29,7 @@ from ..report.numbers import (
 from ..report.table import Head, Row, Table
 from ..stats.clusters import FEW_DIFFER
 from ..stats.paired_comparison import smallest_p
+from .options import open_run
 from .output import print_json, print_tables
 
 _FAILURE_CODE = 4
@@ -51,11 +52,11 @@ def compare_command(
     if not models and (other or fail_if):
         raise ConfigError("--other and --fail-if need two models", "name them: RUN A B")
     with contextlib.ExitStack() as stack:
-        view = stack.enter_context(RunView(run))
+        view = stack.enter_context(open_run(run))
         if not models:
             _print_ranking(view, dimension, as_json=json)
             return 0
-        second = stack.enter_context(RunView(other)) if other else view
+        second = stack.enter_context(open_run(other)) if other else view
         result = compare_models((view, models[0]), (second, models[1]), dimension)
     if json:
         print_json(result)

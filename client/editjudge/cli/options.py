@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import click
 
 from ..app.spec import RunSpec
+from ..app.view import RunView
 from ..base.config import JudgeEndpoint, Settings, load_settings
-from ..base.errors import ConfigError, InputError
+from ..base.errors import ConfigError, EditjudgeError, InputError
 from ..base.terminal import print_notice
 from ..benchmarks.benchmark import Rules
 from ..benchmarks.registry import load_benchmark as benchmark_of
@@ -279,6 +282,24 @@ def parse_pairs(
             raise ConfigError(f"{flag} is given twice for {key}", "give it once")
         pairs[key] = value
     return pairs
+
+
+def open_run(run: Path, options: Options = MappingProxyType({})) -> RunView:
+    """Open a run to read it, and say where its items come from if that is not its data.
+
+    Args:
+        options: Those that say where its pictures are now: `data` and `root`.
+    """
+    view = open_quietly(run, options)
+    with suppress(EditjudgeError):  # the command says it, if it needs them
+        if view.data_note:
+            print_notice(view.data_note)
+    return view
+
+
+def open_quietly(run: Path, options: Options) -> RunView:
+    """Open a run like `open_run`; the page says where items come from."""
+    return RunView(run, data=options.get("data"), roots=parse_roots(options.get("root", ())))
 
 
 def parse_shard(text: str) -> tuple[int, int]:

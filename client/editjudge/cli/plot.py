@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 
 from ..app.results import Results, read_published
-from ..app.view import RunView
 from ..base.errors import ConfigError
 from ..base.images import MAX_PIXELS
 from ..base.output_files import check_overwrite, wrap_disk_errors, write_file
@@ -29,6 +28,7 @@ from ..report.figures import (
 )
 from ..report.numbers import untrained_warning
 from ..report.summary import narrow_results, select_columns
+from .options import open_run
 
 
 def plot_command(
@@ -42,7 +42,7 @@ def plot_command(
     published: bool,
 ) -> None:
     """Draw the figures of a run, each into a file of its own."""
-    with RunView(run) as view:
+    with open_run(run) as view:
         results = view.results()
         dataset = view.resolved_spec.dataset
     folder = out or run / "figures"

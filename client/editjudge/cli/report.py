@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from rich.progress import track
 
@@ -14,31 +16,46 @@ from ..base.errors import ConfigError
 from ..base.terminal import print_notice, print_text
 from ..base.text import format_count
 from ..report.pictures import SIDE
-from ..report.site import write_report
+from ..report.site import WrittenPage, write_report
 from ..report.view import LiveRuns, serve_page
+from .options import open_quietly
 
 _MAX_LISTED = 3
 """Number of omitted pictures that are listed by name."""
 
 
 def report_command(
-    runs: tuple[Path, ...], out: Path | None, size: int, port: int, *, published: bool
+    runs: tuple[Path, ...],
+    out: Path | None,
+    size: int,
+    port: int,
+    *,
+    published: bool,
+    **options: Any,
 ) -> None:
     """Serve runs as a page, or write the page to disk."""
     if out is not None and port:
         raise ConfigError("--port and --out exclude each other", "leave one out")
+    if len(runs) > 1 and any(options.values()):
+        raise ConfigError("--data and --root say where the pictures of one run are", "name one RUN")
+    views = partial(open_quietly, options=options)
     if out is None:
-        with LiveRuns(runs, with_published=published) as live:
+        with LiveRuns(runs, with_published=published, open_run=views) as live:
             asyncio.run(_serve(live, port))
     else:
-        _write(runs, out, paper=published, size=size)
+        report = write_report(
+            runs,
+            out,
+            with_published=published,
+            pictures=size > 0,
+            side=size or SIDE,
+            progress=show_progress,
+            open_run=views,
+        )
+        _print_report(report)
 
 
-def _write(runs: tuple[Path, ...], out: Path, *, paper: bool, size: int) -> None:
-    side = size or SIDE
-    report = write_report(
-        runs, out, with_published=paper, pictures=size > 0, side=side, progress=_progress
-    )
+def _print_report(report: WrittenPage) -> None:
     for line in report.picture_problems[:_MAX_LISTED]:
         print_notice(f"not shown: {line}")
     if len(report.picture_problems) > _MAX_LISTED:
@@ -46,7 +63,7 @@ def _write(runs: tuple[Path, ...], out: Path, *, paper: bool, size: int) -> None
     print_text(f"wrote {report.page}: {format_count(report.edits, 'edit')}")
 
 
-def _progress(pictures: Iterable[str | None], total: int) -> Iterator[str | None]:
+def show_progress(pictures: Iterable[str | None], total: int) -> Iterator[str | None]:
     """Show a progress bar on stderr if it is a terminal."""
     screen = make_console(err=True)
     is_disabled = not screen.is_terminal or not total

@@ -32,7 +32,7 @@ from ..report.summary import (
     narrow_results,
 )
 from ..report.table import Table, TextFormat
-from .options import parse_pairs, rules_from
+from .options import open_run, parse_pairs, rules_from
 from .output import print_json, print_tables
 
 
@@ -56,7 +56,7 @@ def summary_command(
         raise ConfigError(
             "--format excludes --json, --published, --each-round and --unserved", "leave one out"
         )
-    with RunView(run) as view:
+    with open_run(run) as view:
         rules = rules_from(options, view.spec)
         results = view.results(single_image, rules, count_missing=count_missing, common=common)
         reasons = _waiting_reasons(view, results) if unserved else None
@@ -149,10 +149,16 @@ def _print_published(paper: PublishedNumbers, show: Callable[..., Iterable[Table
 
 
 def show_command(
-    run: Path, edit: str, dimension: tuple[str, ...], model: str | None, *, json: bool
+    run: Path,
+    edit: str,
+    dimension: tuple[str, ...],
+    model: str | None,
+    *,
+    json: bool,
+    **options: Any,
 ) -> None:
     """Show one edit of a run, with every verdict, its evidence and replies."""
-    with RunView(run) as view:
+    with open_run(run, options) as view:
         of_item = [each for each in view.edits(model) if each.item == edit]
         edits = tuple(ShownEdit.of(view, e) for e in of_item)
         if not edits:
@@ -245,12 +251,13 @@ def export_command(
     *,
     wide: bool,
     pictures: bool,
+    **options: Any,
 ) -> None:
     """Write the verdicts of a run to a file."""
     tasks = format_ == "label-studio"
     file = out or run / ("tasks.json" if tasks else f"{'edits' if wide else 'verdicts'}.{format_}")
     urls = parse_pairs("--url", url)
-    with RunView(run) as view:
+    with open_run(run, options) as view:
         count = export(
             view, file, format_, wide=wide, pictures=pictures, dimensions=dimension, urls=urls
         )

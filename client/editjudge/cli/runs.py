@@ -25,7 +25,6 @@ from ..app.run import read_spec as stored_spec
 from ..app.spec import ResolvedSpec, RunSpec
 from ..app.summary import column_titles, mean_columns
 from ..app.validation import Validation, validate
-from ..app.view import RunView
 from ..base.config import Settings
 from ..base.console import make_console
 from ..base.errors import InputError
@@ -38,7 +37,7 @@ from ..report.display import format_progress, make_display
 from ..report.numbers import format_usage, untrained_warning
 from ..report.summary import build_results_tables, drop_empty_columns
 from ..report.table import Head, Row, Table
-from .options import check_judges, parse_judges, parse_shard, settings_from, spec_from
+from .options import check_judges, open_run, parse_judges, parse_shard, settings_from, spec_from
 from .output import print_json, print_tables
 from .services import provide_services
 
@@ -305,7 +304,7 @@ def merge_command(runs: tuple[Path, ...], out: Path, prefer: Prefer | None) -> N
 
 def _print_pending(run: Path) -> None:
     """Report edits that are not judged yet, for example of a missing shard."""
-    with RunView(run) as view:
+    with open_run(run) as view:
         if view.missing_data_reason:
             print_notice(f"whether every edit was judged is unknown: {view.missing_data_reason}")
             return

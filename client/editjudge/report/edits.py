@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from ..app.results import PublishedNumbers, Results, read_published
@@ -20,6 +21,7 @@ from ..engine.score_report import Row as VerdictRow
 from .pictures import PictureNames
 
 JsonObject: TypeAlias = dict[str, Any]
+OpenRun: TypeAlias = Callable[[Path], RunView]
 FindPrompt: TypeAlias = Callable[[str], StoredPrompt | None]
 """Finds the prompt with a digest; returns None where it is not stored."""
 CHUNK = 50
@@ -53,7 +55,7 @@ class PageRun:
         name: The folder of the run.
         models: Indices of its models on the page, by name.
         data: Identity of its data set: two runs with equal values share their items.
-        pictures: Returns the picture files of an item.
+        finder: Finds the picture files of an item.
         results: Its table; set by `read`.
         published_beside: What the paper prints; None unless asked for; set by `read`.
 
@@ -68,7 +70,7 @@ class PageRun:
         self.header = header = view.header
         self.view, self.number, self.name = view, number, str(view.folder)
         self.models = {name: models_before + place for place, name in enumerate(header.outputs)}
-        self.pictures = view.make_picture_finder().find
+        self.finder = view.make_picture_finder()
         # The digest covers the records; pictures beside the same records may differ elsewhere.
         self.data = f"{header.benchmark} {header.data_digest} {header.data}"
 
@@ -188,7 +190,7 @@ class Edits:
 
     def add(self, run: PageRun, row: Row, verdicts: Sequence[StoredVerdict]) -> None:
         """Add an edit of a run with its stored verdicts, including those that no column counts."""
-        pictures = run.pictures(row.item.id)
+        pictures = run.finder.find(row.item.id)
         item = self._numbers.setdefault((run.data, row.item.id), len(self._items))
         if item == len(self._items):
             self._items.append(self._item_json(run, row.item, pictures))
@@ -276,7 +278,7 @@ class DetailChunk:
         self, number: int, edits: Edits, run: PageRun, row: Row, verdicts: Sequence[StoredVerdict]
     ) -> None:
         """Add the details of the edit with this index."""
-        pictures, item = run.pictures(row.item.id), edits.item_of(number)
+        pictures, item = run.finder.find(row.item.id), edits.item_of(number)
         if item not in self._items:
             files = {
                 "sources": [str(file) for file in pictures.sources],

@@ -152,6 +152,10 @@ def _warnings(runs: Sequence[PageRun]) -> Iterator[str]:
         if run.header.editjudge != today:
             by = run.header.editjudge
             lines.append(f"the run was last written by editjudge {by}, this is {today}")
+        lines += [run.view.data_note] if run.view.data_note else []
+        if others := sorted(run.finder.others):
+            count = format_count(len(others), "picture is", "pictures are")
+            lines.append(f"{count} not what was judged and not shown (first: {others[0]})")
         yield from (before + line for line in lines)
 
 

@@ -13,7 +13,7 @@ from ..app.view import RunView
 from ..base.errors import ConfigError
 from ..base.output_files import wrap_disk_errors, write_file
 from ..base.text import format_count
-from .edits import Edits, JsonObject, PageRun
+from .edits import Edits, JsonObject, OpenRun, PageRun
 from .page import Mode, PageOptions, build_report, dump_script_json, render_page
 from .pictures import SIDE, PictureNames, make_thumbnails, to_data_uri
 
@@ -115,6 +115,7 @@ def write_report(
     side: int = SIDE,
     options: PageOptions | None = None,
     progress: Progress = lambda outcomes, _: outcomes,
+    open_run: OpenRun = RunView,
 ) -> WrittenPage:
     """Write a page of runs: one file where its name ends in .html, else a folder.
 
@@ -126,6 +127,7 @@ def write_report(
         side: Longer side of the pictures in pixels.
         options: Further contents of the page.
         progress: Wraps the thumbnails and shows how many of how many are made.
+        open_run: Opens a run.
 
     Raises:
         ConfigError: a folder holds no run, `out` cannot be written or is not a page of ours, or
@@ -136,7 +138,7 @@ def write_report(
     is_file = out.suffix.lower() in {".html", ".htm"}
     _check_out(out, is_file=is_file)
     with ExitStack() as stack, wrap_disk_errors(out):
-        views = [stack.enter_context(RunView(run)) for run in runs]
+        views = [stack.enter_context(open_run(run)) for run in runs]
         if is_file and (count := sum(map(_count_edits, views))) > MAX_EDITS_IN_FILE:
             raise ConfigError(
                 f"{count:,} edits with an output are too many for one file,"

@@ -19,7 +19,7 @@ from aiohttp.http import HttpProcessingError
 from ..app.view import RunView
 from ..base.errors import ConfigError, EditjudgeError, ImageError, StoreError
 from ..base.terminal import print_notice
-from .edits import CHUNK, DetailChunk, Edits, JsonObject, PageRun
+from .edits import CHUNK, DetailChunk, Edits, JsonObject, OpenRun, PageRun
 from .page import PageOptions, build_report, build_security_policy, dump_script_json, render_page
 from .pictures import SIDE, PictureNames, make_thumbnail, name_picture
 
@@ -64,12 +64,18 @@ class _Snapshot:
     """
 
     def __init__(
-        self, runs: Sequence[Path], pictures: dict[str, Path], version: str, *, with_published: bool
+        self,
+        runs: Sequence[Path],
+        pictures: dict[str, Path],
+        version: str,
+        *,
+        with_published: bool,
+        open_run: OpenRun,
     ) -> None:
         self._lock, self._open = Lock(), True
         self._edits = edits = Edits(PictureNames(pictures))
         with ExitStack() as stack:
-            views = [stack.enter_context(RunView(run)) for run in runs]
+            views = [stack.enter_context(open_run(run)) for run in runs]
             self._runs = PageRun.from_views(views)
             for run in self._runs:
                 run.read(edits, with_published=with_published)
@@ -106,6 +112,7 @@ class LiveRuns:
     Args:
         runs: Folders of the runs.
         with_published: Also show what the papers print.
+        open_run: Opens a run.
 
     Raises:
         ConfigError: a folder holds no run, or one that this version cannot read.
@@ -113,8 +120,10 @@ class LiveRuns:
         StoreError: a run is damaged.
     """
 
-    def __init__(self, runs: Sequence[Path], *, with_published: bool = False) -> None:
-        self._runs, self._with_paper = tuple(runs), with_published
+    def __init__(
+        self, runs: Sequence[Path], *, with_published: bool = False, open_run: OpenRun = RunView
+    ) -> None:
+        self._runs, self._with_paper, self._open_run = tuple(runs), with_published, open_run
         self._pictures: dict[str, Path] = {}
         self._changed_pictures: set[str] = set()
         self._lock = Lock()
@@ -181,7 +190,13 @@ class LiveRuns:
 
     def _read(self, version: str) -> _Snapshot:
         began = time.thread_time()
-        snapshot = _Snapshot(self._runs, self._pictures, version, with_published=self._with_paper)
+        snapshot = _Snapshot(
+            self._runs,
+            self._pictures,
+            version,
+            with_published=self._with_paper,
+            open_run=self._open_run,
+        )
         took = time.thread_time() - began
         self._due_at = time.monotonic() + max(_FEWEST_SECONDS, _SHARE * took)
         return snapshot
