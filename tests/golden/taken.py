@@ -160,6 +160,7 @@ def _evidence(rows: list[Plain], shown: tuple[str, ...]) -> Section:
 
 def _shown(item: str, said: Plain) -> Iterator[tuple[str, str]]:
     """What `show` says of an item and of the edit by `ours`, and the calls of each verdict."""
+    del said["questions"]  # `test_prompts` keeps them
     (edit,) = (one for one in said.pop("edits") if one["model"] == "ours")
     verdicts = edit.pop("verdicts")
     yield from flat({**said, "edit": edit}, item).items()

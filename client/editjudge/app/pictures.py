@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice, repeat
@@ -124,6 +124,17 @@ class PictureFinder:
                 paths[name] = tuple(filter(None, map(self._find, islice(contents, len(of)), now)))
         (mask,), (target,) = (paths.get(name) or (None,) for name in ("mask", "target"))
         return Pictures(outputs, paths.get("source", ()), mask, target)
+
+    def find_originals(self) -> Iterator[tuple[str, Path]]:
+        """Yield every picture that is there as it was judged, each once, with its name."""
+        names = set[str]()
+        for item in self._refs:
+            pictures = self.find(item)
+            for path in (*pictures.files, *filter(None, pictures.outputs.values())):
+                name = self.names.get(path)
+                if name and name not in names and path.parent != self._store.folder / THUMBNAILS:
+                    names.add(name)
+                    yield name, path
 
     def _list_outputs(self, folder: Path) -> Outputs | None:
         if self._live is not None and self._live.has_outputs(folder):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
+from pydantic import JsonValue
+
 from ..base.strict import Strict
 from ..engine.score_report import Row
+from ..panel.calls import CallRecord
 from .view import RunView, StoredEdit, StoredVerdict
 
-__all__ = ["Row", "ShownEdit", "ShownItem", "make_row"]
+__all__ = ["Question", "Row", "ShownEdit", "ShownItem", "make_row"]
 
 
 def make_row(stored_verdict: StoredVerdict) -> Row:
@@ -49,15 +53,41 @@ class ShownEdit(Strict):
         )
 
 
+class Question(Strict):
+    """A question to a judge as it was asked.
+
+    Attributes:
+        judge: The judge, with its settings, as in signatures.
+        system: The system text; empty for none.
+        parts: The user turn in order: `{text, data}` for a text, with whether the item or a model
+            said it, and `{image, size, name}` for a picture, with the digest of what was sent.
+        form: The form that the reply was to have, and how it was sampled.
+    """
+
+    judge: str
+    system: str
+    parts: tuple[Mapping[str, JsonValue], ...]
+    form: Mapping[str, JsonValue]
+
+    @classmethod
+    def of(cls, view: RunView, call: CallRecord) -> Self | None:
+        """Read the question behind a reply; None where it is not stored."""
+        prompt = view.prompt(call.prompt) if call.prompt else None
+        if prompt is None or not prompt.parts:
+            return None
+        form = view.form(call.call)
+        return cls(judge=call.judge, system=prompt.system, parts=prompt.parts, form=form)
+
+
 class ShownItem(Strict):
     """The edits of one item of a run (`show --json`).
 
     Attributes:
-        instruction: The instruction in today's data; null where the data is gone or has no such
-            item.
-        files: The pictures of the item; empty in the same case.
+        instruction: The instruction; null where the run has no such item any more.
+        files: The pictures of the item, as far as they are there.
         not_served: The dimensions that wait for a service, each with the reason.
         spoilt: The dimensions that a flaw of the item's data rules out, each with the reason.
+        questions: What was asked, by the key of the call.
     """
 
     item: str
@@ -66,3 +96,4 @@ class ShownItem(Strict):
     edits: tuple[ShownEdit, ...]
     not_served: dict[str, str]
     spoilt: dict[str, str]
+    questions: dict[str, Question]

@@ -8,6 +8,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Self
 
+from pydantic import JsonValue
+
 from ..base.errors import ConfigError, EditjudgeError
 from ..base.item import Item
 from ..base.verdict import NoScore, NotServed
@@ -19,12 +21,13 @@ from ..benchmarks.registry import select_among
 from ..engine.judge import roles_of
 from ..engine.outcomes import decide_outcomes, sort_by_dependency
 from ..engine.run_header import RunHeader
-from ..storage.store import FILE, RunStore, StoredEdit, StoredPrompt, StoredVerdict
+from ..storage.store import FILE as RUN_FILE
+from ..storage.store import RunStore, StoredEdit, StoredPrompt, StoredVerdict
 from . import results as tables
 from .pictures import PictureFinder, Pictures, Places
 from .spec import ResolvedSpec, RunSpec, check_known
 
-__all__ = ["Pictures", "RunView", "StoredEdit", "StoredPrompt", "StoredVerdict"]
+__all__ = ["RUN_FILE", "Pictures", "RunView", "StoredEdit", "StoredPrompt", "StoredVerdict"]
 
 
 class RunView:
@@ -78,7 +81,7 @@ class RunView:
     @staticmethod
     def exists_at(folder: Path) -> bool:
         """Return whether a folder has a run, or the beginning of one."""
-        return (folder / FILE).is_file()
+        return (folder / RUN_FILE).is_file()
 
     def __enter__(self) -> Self:
         return self
@@ -160,6 +163,14 @@ class RunView:
         check_known(header.dimensions, own.dimensions_by_id)
         return ResolvedSpec(self.spec, rules, read_items=lambda: self._items[0]) if rules else own
 
+    def copy_to(self, file: Path) -> None:
+        """Write the file of the run, as it is now, to a new file.
+
+        Raises:
+            StoreError: the run is damaged.
+        """
+        self._store.database.copy_to(file)
+
     def edits(self, model: str | None = None) -> Iterator[StoredEdit]:
         """Read the edits in stored order: the digest of the output, or why it is missing.
 
@@ -210,6 +221,14 @@ class RunView:
             digest: The digest that the replies of a verdict have.
         """
         return self._store.ledger.get_prompt(digest)
+
+    def form(self, call: str) -> Mapping[str, JsonValue]:
+        """Return the form that a reply was to have, and how it was sampled.
+
+        Args:
+            call: Key of a call, as the replies of a verdict have it.
+        """
+        return self._store.ledger.get_form(call)
 
     def item(self, name: str) -> Item | None:
         """Read an item of the data without its pictures; None where the data has no such item."""

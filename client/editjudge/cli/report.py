@@ -15,6 +15,7 @@ from ..base.console import make_console
 from ..base.errors import ConfigError
 from ..base.terminal import print_notice, print_text
 from ..base.text import format_count
+from ..report.bundle import write_bundle
 from ..report.pictures import SIDE
 from ..report.site import WrittenPage, write_report
 from ..report.view import LiveRuns, serve_page
@@ -52,15 +53,31 @@ def report_command(
             progress=show_progress,
             open_run=views,
         )
-        _print_report(report)
+        _print_problems(report)
+        print_text(f"wrote {report.page}: {format_count(report.edits, 'edit')}")
 
 
-def _print_report(report: WrittenPage) -> None:
+def bundle_command(run: Path, out: Path, *, originals: bool, **options: Any) -> None:
+    """Write a run with its pictures and its page to one file."""
+    bundle = write_bundle(
+        run,
+        out,
+        originals=originals,
+        progress=show_progress,
+        open_run=partial(open_quietly, options=options),
+    )
+    _print_problems(bundle.page)
+    pictures = f", {format_count(bundle.originals, 'original picture')}" if originals else ""
+    edits = format_count(bundle.page.edits, "edit")
+    print_text(f"wrote {out}: {edits}{pictures}, {bundle.size / 1e6:,.1f} MB")
+    print_notice("unpacked, it is the folder of a run for every command; its page is index.html")
+
+
+def _print_problems(report: WrittenPage) -> None:
     for line in report.picture_problems[:_MAX_LISTED]:
         print_notice(f"not shown: {line}")
     if len(report.picture_problems) > _MAX_LISTED:
         print_notice(f"and {len(report.picture_problems) - _MAX_LISTED:,} more pictures")
-    print_text(f"wrote {report.page}: {format_count(report.edits, 'edit')}")
 
 
 def show_progress(pictures: Iterable[str | None], total: int) -> Iterator[str | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from json import dumps
@@ -11,7 +11,7 @@ from typing import Any
 
 from ..app.export import Format, export
 from ..app.results import PublishedNumbers, Results, read_published
-from ..app.verdicts import Row, ShownEdit, ShownItem
+from ..app.verdicts import Question, Row, ShownEdit, ShownItem
 from ..app.view import RunView
 from ..base.console import make_console
 from ..base.errors import ConfigError, EditjudgeError
@@ -173,7 +173,7 @@ def show_command(
     if listing.instruction is not None:
         print_text(f"{edit}: {listing.instruction}")
     for shown_edit in listing.edits:
-        _print_edit(shown_edit)
+        _print_edit(shown_edit, listing.questions)
     for name, why in listing.not_served.items():
         print_text(f"\n  {name}: not served\n    {why}")
     for name, why in listing.spoilt.items():
@@ -197,31 +197,41 @@ def _add_data(view: RunView, edit: str, edits: tuple[ShownEdit, ...]) -> ShownIt
         edits=edits,
         not_served=view.unserved_reasons_of(edit),
         spoilt={name: one.reason for name, one in view.flawed_outcomes(edit).get(edit, {}).items()},
+        questions={
+            call.call: question
+            for each in edits
+            for verdict in each.verdicts
+            for call in verdict.calls or ()
+            if (question := Question.of(view, call))
+        },
     )
 
 
 def _select_dimensions(listing: ShownItem, names: frozenset[str]) -> ShownItem:
     """Restrict a listing to some dimensions."""
-    edits = []
+    edits: list[ShownEdit] = []
     for edit in listing.edits:
         verdicts = tuple(verdict for verdict in edit.verdicts if verdict.dimension in names)
         edits.append(edit.model_copy(update={"verdicts": verdicts}))
+    rows = (verdict for edit in edits for verdict in edit.verdicts)
+    calls = {call.call for verdict in rows for call in verdict.calls or ()}
     return listing.model_copy(
         update={
             "edits": tuple(edits),
+            "questions": {n: one for n, one in listing.questions.items() if n in calls},
             "not_served": {n: why for n, why in listing.not_served.items() if n in names},
             "spoilt": {n: why for n, why in listing.spoilt.items() if n in names},
         }
     )
 
 
-def _print_edit(edit: ShownEdit) -> None:
+def _print_edit(edit: ShownEdit, questions: Mapping[str, Question]) -> None:
     print_text(f"\n{edit.model}  {edit.output or edit.missing}", bold=True)
     for verdict in edit.verdicts:
-        _print_verdict(verdict)
+        _print_verdict(verdict, questions)
 
 
-def _print_verdict(verdict: Row) -> None:
+def _print_verdict(verdict: Row, questions: Mapping[str, Question]) -> None:
     value = f"{verdict.value:.6g}" if verdict.value is not None else None
     kind = f" ({verdict.kind})" if verdict.kind else ""
     print_text(f"\n  {verdict.dimension}: {value or f'{verdict.status}{kind}'}")
@@ -231,11 +241,27 @@ def _print_verdict(verdict: Row) -> None:
         text = evidence if isinstance(evidence, str) else dumps(evidence, indent=2)
         _print_block(name, text)
     for call in verdict.calls or ():
+        if question := questions.get(call.call):
+            _print_question(question)
         words = call.reply.get("text") if isinstance(call.reply, dict) else None
         text = words if isinstance(words, str) and words else dumps(call.reply, indent=2)
         _print_block(f"{call.model or call.judge} replied", text)
     print_text(f"    {verdict.signature}", dim=True)
     print_text(f"    made with {verdict.versions}", dim=True)
+
+
+def _print_question(question: Question) -> None:
+    """Print a question as it was sent; pictures are marked by their names and sizes."""
+    parts = "".join(
+        f"[picture {part['name']}, {'x'.join(map(str, part['size']))}]\n"  # type: ignore[arg-type]
+        if "image" in part
+        else str(part["text"])
+        for part in question.parts
+    )
+    if question.system:
+        _print_block(f"{question.judge} was told", question.system)
+    _print_block(f"{question.judge} was asked", parts)
+    _print_block("in the form", dumps(question.form))
 
 
 def _print_block(title: str, text: str) -> None:

@@ -30,7 +30,7 @@ from ..base.console import make_console
 from ..base.errors import InputError
 from ..base.identity import untrained_services
 from ..base.terminal import print_notice, print_text
-from ..base.text import format_count
+from ..base.text import format_count, shorten_list
 from ..base.verdict import Pending
 from ..benchmarks.cell import Tally
 from ..report.display import format_progress, make_display
@@ -362,4 +362,4 @@ def kept_reasons(changes: Changes) -> Iterator[str]:
             of = f"{dimension} of {model} ({change.kept_count:,})"
             by_reason.setdefault(change.why, []).append(of)
     for why, verdicts in by_reason.items():
-        yield f"- not rescored: {', '.join(verdicts)}: {why}"
+        yield f"- not rescored: {shorten_list(verdicts)}: {why}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from json import dumps
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -22,8 +23,6 @@ from .pictures import PictureNames
 
 JsonObject: TypeAlias = dict[str, Any]
 OpenRun: TypeAlias = Callable[[Path], RunView]
-FindPrompt: TypeAlias = Callable[[str], StoredPrompt | None]
-"""Finds the prompt with a digest; returns None where it is not stored."""
 CHUNK = 50
 """Number of edits whose details are loaded together."""
 _DIGITS = 6
@@ -50,6 +49,7 @@ class PageRun:
     Args:
         number: Index of the run on the page.
         models_before: Number of models of all runs before this one.
+        checks: Whether pictures are left out that are not what was judged.
 
     Attributes:
         name: The folder of the run.
@@ -66,20 +66,26 @@ class PageRun:
     results: Results
     published_beside: PublishedNumbers | None
 
-    def __init__(self, view: RunView, number: int = 0, models_before: int = 0) -> None:
+    def __init__(
+        self, view: RunView, number: int = 0, models_before: int = 0, *, checks: bool = False
+    ) -> None:
         self.header = header = view.header
         self.view, self.number, self.name = view, number, str(view.folder)
         self.models = {name: models_before + place for place, name in enumerate(header.outputs)}
-        self.finder = view.make_picture_finder()
+        self.finder = view.make_picture_finder(checks=checks)
         # The digest covers the records; pictures beside the same records may differ elsewhere.
         self.data = f"{header.benchmark} {header.data_digest} {header.data}"
 
     @classmethod
-    def from_views(cls, views: Sequence[RunView]) -> list[PageRun]:
-        """Number several runs for one page."""
+    def from_views(cls, views: Sequence[RunView], *, checks: bool = False) -> list[PageRun]:
+        """Number several runs for one page.
+
+        Args:
+            checks: Whether pictures are left out that are not what was judged.
+        """
         runs: list[PageRun] = []
         for number, view in enumerate(views):
-            runs.append(cls(view, number, sum(len(run.models) for run in runs)))
+            runs.append(cls(view, number, sum(len(run.models) for run in runs), checks=checks))
         return runs
 
     def read(self, edits: Edits, *, with_published: bool) -> None:
@@ -299,19 +305,22 @@ class DetailChunk:
         self._edits[number] = {
             "file": _path_text(pictures.outputs.get(row.model)),
             "verdicts": [
-                {**self._verdict_json(line, run.view.prompt), "dimension": edits.dimensions[name]}
+                {**self._verdict_json(line, run.view), "dimension": edits.dimensions[name]}
                 for name, line in rows.items()
             ],
         }
 
-    def _verdict_json(self, row: VerdictRow, prompt: FindPrompt) -> JsonObject:
+    def _verdict_json(self, row: VerdictRow, view: RunView) -> JsonObject:
         """Return a verdict as in `show --json`, with indices in place of its long texts."""
         calls = row.calls or ()
         for call in calls:
             if self._calls.setdefault(call.call, len(self._replies)) == len(self._replies):
-                self._replies.append(call.model_dump(mode="json", exclude={"call"}))
+                form = self._intern_text(dumps(dict(view.form(call.call)), indent=1))
+                self._replies.append(
+                    call.model_dump(mode="json", exclude={"call"}) | {"form": form}
+                )
             if call.prompt is not None and call.prompt not in self._prompts:
-                self._prompts[call.prompt] = self._prompt_json(prompt(call.prompt))
+                self._prompts[call.prompt] = self._prompt_json(view.prompt(call.prompt))
         return {
             **row.model_dump(mode="json", exclude={"item", "model", "calls"}),
             "calls": [self._calls[call.call] for call in calls],

@@ -34,10 +34,16 @@ class PictureNames:
 
     Args:
         files: Files that were named before and keep their names; none by default.
+        find_name: Finds the name of a file; None where it has none and is not shown.
     """
 
-    def __init__(self, files: dict[str, Path] | None = None) -> None:
+    def __init__(
+        self,
+        files: dict[str, Path] | None = None,
+        find_name: Callable[[Path], str | None] | None = None,
+    ) -> None:
         self.files: dict[str, Path] = {} if files is None else files
+        self._find_name = find_name or name_picture
         self._names: dict[Path, str | None] = {}
 
     def name(self, file: Path | None) -> str | None:
@@ -45,7 +51,7 @@ class PictureNames:
         if file is None:
             return None
         if file not in self._names:
-            self._names[file] = name = name_picture(file)
+            self._names[file] = name = self._find_name(file)
             if name is not None:
                 self.files[name] = file
         return self._names[file]

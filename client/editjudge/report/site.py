@@ -116,6 +116,7 @@ def write_report(
     options: PageOptions | None = None,
     progress: Progress = lambda outcomes, _: outcomes,
     open_run: OpenRun = RunView,
+    is_bundle: bool = False,
 ) -> WrittenPage:
     """Write a page of runs: one file where its name ends in .html, else a folder.
 
@@ -128,6 +129,8 @@ def write_report(
         options: Further contents of the page.
         progress: Wraps the thumbnails and shows how many of how many are made.
         open_run: Opens a run.
+        is_bundle: Whether the page is that of a bundle of one run, whose pictures are what was
+            judged and are named by it.
 
     Raises:
         ConfigError: a folder holds no run, `out` cannot be written or is not a page of ours, or
@@ -146,8 +149,9 @@ def write_report(
                 f"give a folder: --out {out.with_suffix('')}",
             )
         target = _FilePage(out) if is_file else _FolderPage(out)
-        edits = Edits(PictureNames(), target.save_chunk)
-        page_runs = PageRun.from_views(views)
+        page_runs = PageRun.from_views(views, checks=is_bundle)
+        names = PictureNames(find_name=page_runs[0].finder.names.get if is_bundle else None)
+        edits = Edits(names, target.save_chunk)
         for run in page_runs:
             run.read(edits, with_published=with_published)
         edits.flush()

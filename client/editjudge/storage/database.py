@@ -95,6 +95,19 @@ class Database:
             what = " ".join(str(report).removeprefix("*** in database main ***").split())
             raise StoreError(f"{self.path} is damaged: {what}", RESTORE)
 
+    def copy_to(self, file: Path) -> None:
+        """Write all that is stored now to a new file, which needs no other file beside it.
+
+        Raises:
+            StoreError: the file is damaged, or the disk of the new one is full.
+        """
+        with self._turn, contextlib.closing(_connect(str(file))) as copy:
+            try:
+                self._db.backup(copy)
+                copy.execute("PRAGMA journal_mode = DELETE")
+            except _READ_ERRORS as error:
+                raise self._translate_error(error) from error
+
     def close(self) -> None:
         """Close the file after all work that was handed to `run_in_thread` is done."""
         self._thread.shutdown()

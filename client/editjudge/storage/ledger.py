@@ -274,6 +274,15 @@ class Ledger:
         document = self._database.compressor.decompress(row[4])
         return StoredPrompt(document["system"], tuple(document["parts"]))
 
+    def get_form(self, key: str) -> Mapping[str, JsonValue]:
+        """Get the form that an answer was to have, and how it was sampled.
+
+        Empty where a gateway made the call, or where its reply was dropped.
+        """
+        row = self._row(key)
+        form = {} if row is None else self._database.compressor.decompress(row[7])["form"]
+        return dict(form)
+
     @property
     def costs(self) -> tuple[float, float]:
         """The cost of all calls together, and the cost of the dearest call."""

@@ -572,6 +572,10 @@ def _as_collection(names: str | Collection[str]) -> Collection[str]:
 
 def _no_run(folder: Path) -> ConfigError:
     """Make the error for a folder without a run; it names the runs in the folders below."""
+    if folder.is_file():
+        return ConfigError(
+            f"{folder} is a file", "give the folder of a run; unpack a bundle and give its folder"
+        )
     below = [str(file.parent) for file in sorted(folder.glob(f"*/{FILE}"))]
     runs = f", such as {shorten_list(below)}" if below else ""
     return ConfigError(f"{folder} holds no run", f"give the folder of a run{runs}")

@@ -47,7 +47,11 @@
       text !== undefined && app.long(text, "reply"),
       raw && (text === undefined ? app.long(raw, "reply")
         : node("details", {}, node("summary", {}, "complete reply"), app.long(raw, "complete reply"))),
-      prompt && node("details", {}, node("summary", {}, "prompt as sent"), app.prompt(prompt, detail.texts)));
+      prompt && node("details", {}, node("summary", {}, "prompt as sent"),
+        app.prompt(prompt, detail.texts),
+        node("dl", { class: "evidence" },
+          node("dt", {}, "judge"), node("dd", {}, foreign(call.judge)),
+          node("dt", {}, "form and sampling"), node("dd", {}, foreign(detail.texts[call.form])))));
   }
 
   function signature(verdict, detail) {
