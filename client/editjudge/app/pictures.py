@@ -69,11 +69,11 @@ class Places:
 
         of_data = {old: find(new) for old, new in spec.roots.items()}
         is_official = load_benchmark(spec.benchmark).has_official_paths
-        named = {old: new for old, new in self.roots.items() if is_official or old == str(new)}
+        more = {old: new for old, new in self.roots.items() if is_official or old == str(new)}
         return spec.model_copy(
             update={
                 "data": self.data or find(spec.data),
-                "roots": {**of_data, **named},
+                "roots": {**of_data, **more},
                 "outputs": {model: find(folder) for model, folder in spec.outputs.items()},
             }
         )

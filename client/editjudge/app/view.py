@@ -245,7 +245,7 @@ class RunView:
             raise ConfigError(f"{self.header.data} has no item {name!r}", "give an item's id")
         return self.make_picture_finder().find(name)
 
-    def find_data(self) -> Dataset | None:
+    def _find_data(self) -> Dataset | None:
         """Return the data where it is now, to read its pictures; None where it cannot be read.
 
         Raises:
@@ -274,7 +274,7 @@ class RunView:
         items, note = self._items
         outputs = self._places.apply_to(self.spec).outputs
         checks = checks or bool(note) or self._places.are_named
-        live = self.find_data()
+        live = self._find_data()
         return PictureFinder(self._store, items, live, outputs, checks=checks)
 
     def make_item_filter(self) -> Callable[[StoredEdit | StoredVerdict], bool]:

@@ -19,7 +19,7 @@ from ..benchmarks.outputs import SUFFIXES
 from .edits import OpenRun
 from .site import Progress, WrittenPage, write_report
 
-_PACKED = frozenset({*SUFFIXES, ".webp"})
+_DENSE_SUFFIXES = frozenset({*SUFFIXES, ".webp"})
 """Suffixes of files that compressing again makes no smaller."""
 
 
@@ -89,5 +89,5 @@ def is_bundle(file: Path) -> bool:
 
 
 def _add(bundle: zipfile.ZipFile, path: Path, name: str) -> None:
-    is_packed = path.suffix.lower() in _PACKED
-    bundle.write(path, name, zipfile.ZIP_STORED if is_packed else zipfile.ZIP_DEFLATED)
+    is_dense = path.suffix.lower() in _DENSE_SUFFIXES
+    bundle.write(path, name, zipfile.ZIP_STORED if is_dense else zipfile.ZIP_DEFLATED)

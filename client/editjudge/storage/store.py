@@ -574,7 +574,7 @@ def _no_run(folder: Path) -> ConfigError:
     """Make the error for a folder without a run; it names the runs in the folders below."""
     if folder.is_file():
         return ConfigError(
-            f"{folder} is a file", "give the folder of a run; unpack a bundle and give its folder"
+            f"{folder} is a file", "give the folder of a run, of a bundle the one it unpacks to"
         )
     below = [str(file.parent) for file in sorted(folder.glob(f"*/{FILE}"))]
     runs = f", such as {shorten_list(below)}" if below else ""
