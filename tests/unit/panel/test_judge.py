@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -133,79 +134,52 @@ async def test_an_answer_with_a_contract() -> None:
     assert (transport.samplings[0].max_tokens, transport.samplings[0].seed) == (77, 5)
 
 
-async def test_an_unreadable_reply_is_asked_for_once_more() -> None:
-    judge, transport = judge_of("I would say 4.", GOOD)
-    said = await judge.answer(PROMPT, SCORES)
-    assert said.value.scores == {"quality": 4}
-    assert (len(said.evidence["unreadable"]), len(said.calls)) == (1, 2)
-    assert "could not be read" in seen(transport.asked[1])
-
-
-async def test_a_second_unreadable_reply_is_unparsable() -> None:
-    store = MemoryReplies()
-    broken = '{"reasoning": "", "quality": 4.5}'
-    judge, transport = judge_of("I would say 4.", broken, ledger=store)
-    with abstains("unparsable") as caught:
-        await judge.answer(PROMPT, SCORES)
-    assert len(caught.value.evidence["unreadable"]) == len(transport.asked) == 2
-    assert "4.5" in str((await replies(store, caught.value.calls))[1].reply)
-
-
 def cut(text: str) -> Completion:
     return Completion(text, "length", "judge", Usage())
 
 
+NO_OBJECT, NO_INTEGER = "I would say 4.", '{"reasoning": "", "quality": 4.5}'
+GOES_ON = f"If it were perfect I would say {GOOD.replace('4', '5')}, but"
+DECLINES = "I'm sorry, but I can't assist\nwith that request."
+DECLINED = f"declined: {' '.join(DECLINES.split())}"
+FOLLOWED = "text follows the answer, which has to end the reply"
+AT_LIMIT = "the reply was cut at max_tokens = 77; set a higher one for generalist.judge"
+
+
 @pytest.mark.parametrize(
-    ("script", "calls"),
+    ("script", "kind", "reasons"),
     [
-        ([cut('{"reasoning": "it is'), GOOD], 1),
-        ([cut(f"{GOOD} or {GOOD}"), GOOD], 1),
-        (["I would say 4.", cut("Let me see. The")], 2),
+        ([cut(f"{GOOD}\n\n ")], "", []),
+        ([NO_OBJECT, GOOD], "", ["no JSON object"]),
+        ([GOES_ON, GOOD], "", [FOLLOWED]),
+        ([DECLINES, GOOD], "", [DECLINED]),
+        ([NO_OBJECT, NO_INTEGER], "unparsable", ["no JSON object", "is 4.5, not an integer"]),
+        ([DECLINES], "refused", [DECLINED, DECLINED]),
+        ([cut('{"reasoning": "it is'), GOOD], "unparsable", [AT_LIMIT]),
+        ([cut(f"{GOOD} or {GOOD}"), GOOD], "unparsable", [AT_LIMIT]),
+        ([cut(f"{GOOD} And so"), GOOD], "unparsable", ["may be a draft"]),
+        ([NO_OBJECT, cut("Let me see. The")], "unparsable", ["no JSON object", AT_LIMIT]),
     ],
 )
-async def test_a_cut_reply_is_not_asked_for_again(script: list[Any], calls: int) -> None:
-    judge, transport = judge_of(*script, max_tokens=77)
-    with abstains("unparsable") as caught:
-        await judge.answer(PROMPT, SCORES)
-    told = "the reply was cut at max_tokens = 77; set a higher one for generalist.judge"
-    assert told in caught.value.reason
-    assert told in caught.value.evidence["unreadable"][-1]
-    assert len(transport.asked) == len(caught.value.evidence["unreadable"]) == calls
-
-
-async def test_a_cut_reply_with_its_answer_is_one() -> None:
-    judge, _ = judge_of(cut(f"{GOOD}\n\n "))
-    said = await judge.answer(PROMPT, SCORES)
-    assert said.value.scores == {"quality": 4}
-    assert "unreadable" not in said.evidence
-
-
-async def test_an_answer_that_a_cut_reply_goes_on_after_is_none() -> None:
-    judge, transport = judge_of(cut(f"{GOOD} And so"))
-    with abstains("unparsable", "may be a draft"):
-        await judge.answer(PROMPT, SCORES)
-    assert len(transport.asked) == 1
-
-
-async def test_what_goes_on_after_its_answer_is_asked_for_once_more() -> None:
-    perfect = GOOD.replace("4", "5")
-    judge, transport = judge_of(f"If it were perfect I would say {perfect}, but", GOOD)
-    said = await judge.answer(PROMPT, SCORES)
-    assert said.value.scores == {"quality": 4}
-    assert said.evidence["unreadable"] == ["text follows the answer, which has to end the reply"]
-    assert "text follows the answer" in seen(transport.asked[1])
-
-
-async def test_a_judge_that_declines_in_words_is_asked_once_more() -> None:
-    words = "I'm sorry, but I can't assist\nwith that request."
-    judge, transport = judge_of(words)
-    with abstains("refused") as caught:
-        await judge.answer(PROMPT, SCORES)
-    assert caught.value.reason == f"declined: {' '.join(words.split())}"
-    assert caught.value.evidence["unreadable"] == [caught.value.reason] * 2
-    assert len(transport.asked) == 2
-    said = await scripted_judge(ScriptedTransport(words, GOOD)).answer(PROMPT, SCORES)
-    assert said.value.scores == {"quality": 4}
+async def test_what_is_unreadable_is_asked_for_once_more_unless_it_was_cut(
+    script: list[Any], kind: str, reasons: list[str]
+) -> None:
+    store = MemoryReplies()
+    judge, transport = judge_of(*script, max_tokens=77, ledger=store)
+    with abstains(kind, re.escape(reasons[-1])) if kind else nullcontext() as caught:
+        said = await judge.answer(PROMPT, SCORES)
+        assert said.value.scores == {"quality": 4}
+    said = caught.value if kind else said
+    unreadable = said.evidence.get("unreadable", [])
+    assert [due in why for due, why in zip(reasons, unreadable, strict=True)] == [True] * len(
+        reasons
+    )
+    kept = await replies(store, said.calls)
+    assert len(transport.asked) == len(kept) == len(reasons) + (not kind)
+    if len(kept) == 2:
+        again = seen(transport.asked[1])
+        assert "could not be read" in again
+        assert unreadable[0] in again
 
 
 async def test_a_sampled_judge_that_declines_in_words() -> None:
