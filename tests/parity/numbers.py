@@ -99,9 +99,8 @@ def outcome(verdict: Verdict) -> Any:
 
 
 def edit_of(source: Pixels, output: Pixels, mask: Mask | None = None) -> Edit:
-    item = Item(
-        "i", sources=(load_image(source),), instruction="", mask=mask, target=load_image(source)
-    )
+    image = load_image(source)
+    item = Item("i", sources=(image,), instruction="", mask=mask, target=image)
     return Edit(item, "m", load_image(output))
 
 
@@ -111,12 +110,9 @@ def _decoded() -> dict[str, Any]:
 
 
 def _masks() -> dict[str, Any]:
-    files = sorted(PICTURES.glob("mask*.*"))
-    masks = {file.name: load_mask(file) for file in files}
-    large = mask_of(scene()).resize((200, 150))
-    return {name: digest(one.region) for name, one in masks.items()} | {
-        "smaller": digest(large.region)
-    }
+    masks = {file.name: load_mask(file) for file in sorted(PICTURES.glob("mask*.*"))}
+    masks["smaller"] = mask_of(scene()).resize((200, 150))
+    return {name: digest(one.region) for name, one in masks.items()}
 
 
 def _fitted() -> dict[str, Any]:
@@ -126,14 +122,6 @@ def _fitted() -> dict[str, Any]:
         name: digest(fitted(image, load_image(np.zeros((h, w, 3), np.uint8)))[0])
         for name, (w, h) in sizes.items()
     }
-
-
-def _squashed() -> dict[str, Any]:
-    return {str(side): digest(squashed(load_image(scene()), side)) for side in (64, 224)}
-
-
-def _squared() -> dict[str, Any]:
-    return {"scene": digest(squared(load_image(scene())).rgb)}
 
 
 def _pairs() -> dict[str, tuple[Pixels, Pixels]]:
@@ -155,10 +143,6 @@ def _metric(of: Callable[..., float]) -> dict[str, Any]:
     return found
 
 
-def _structure() -> dict[str, Any]:
-    return {name: ssim(image, other) for name, (image, other) in _pairs().items()}
-
-
 def _windows() -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, (image, other) in _pairs().items():
@@ -172,11 +156,6 @@ def _windows() -> dict[str, Any]:
 def _framed() -> dict[str, Any]:
     square, within = framed(scene(), mask_of(scene()).region)
     return {"square": digest(square), "within": digest(within)}
-
-
-def _off_canvas() -> dict[str, Any]:
-    edit = edit_of(scene(), scene(256, 256))
-    return {"cut": digest(off_canvas(edit).output.rgb)}
 
 
 def _psnr() -> dict[str, Any]:
@@ -216,14 +195,11 @@ def _pixels(metric: str) -> dict[str, Any]:
     half = np.asarray(fitted(load_image(edited(source)), load_image(source[::2, ::2]))[0])
     outputs = {"edited": edited(source), "half": half}
     fields = frozenset({f"{metric}.outside"})
+    edits = {name: edit_of(source, output, mask_of(source)) for name, output in outputs.items()}
     return {
         f"{name}, {field}": outcome(verdict)
-        for name, output in outputs.items()
-        for field, verdict in sorted(
-            PixelComparison("source")
-            .compare(edit_of(source, output, mask_of(source)), fields)
-            .items()
-        )
+        for name, edit in edits.items()
+        for field, verdict in sorted(PixelComparison("source").compare(edit, fields).items())
     }
 
 
@@ -249,16 +225,16 @@ COMPUTED: Mapping[Callable[..., object], Callable[[], dict[str, Any]]] = {
     decode: _decoded,
     load_mask: _masks,
     fitted: _fitted,
-    squashed: _squashed,
-    squared: _squared,
+    squashed: lambda: {str(n): digest(squashed(load_image(scene()), n)) for n in (64, 224)},
+    squared: lambda: {"scene": digest(squared(load_image(scene())).rgb)},
     **{
         one.implementations[0]: partial(_metric, one.implementations[0]) for one in METRICS.values()
     },
     psnr_from_mse: _psnr,
-    ssim: _structure,
+    ssim: lambda: {name: ssim(image, other) for name, (image, other) in _pairs().items()},
     windows_within: _windows,
     framed: _framed,
-    off_canvas: _off_canvas,
+    off_canvas: lambda: {"cut": digest(off_canvas(edit_of(scene(), scene(256, 256))).output.rgb)},
     ssim_blacked_out: _blacked_out,
     align: _aligned,
     text_accuracy: _texts,

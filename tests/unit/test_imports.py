@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,7 @@ def modules(folder: str, package: str) -> Iterator[tuple[str, Path]]:
         yield ".".join(path.relative_to(root).with_suffix("").parts), path
 
 
+@cache
 def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text("utf-8"))
 

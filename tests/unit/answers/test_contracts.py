@@ -57,6 +57,37 @@ def test_the_schema_takes_what_is_read(name: str, good: dict[str, Any]) -> None:
     assert [key for key in good if f'"{key}"' not in CONTRACTS[name].instruction] == []
 
 
+PAIR = {"question": "Red?", "answer": "Yes"}
+CHOSEN = {"question": "Which?", "answer": "Red"}
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "entry", "beside", "low", "high"),
+    [
+        ("questions", "questions", "Is it red?", {}, 5, 7),
+        ("few_questions", "questions", "Is it red?", {}, 4, 7),
+        ("pairs", "pairs", PAIR, {}, 1, 3),
+        ("choice", "wrong", "Blue", CHOSEN, 1, 3),
+        ("targets", "phrases", "the cup", {"scope": "objects"}, 0, 4),
+        ("commands", "commands", "the cup", {}, 1, 3),
+        ("indexed_commands", "commands", {"source_index": 1, "phrase": "a cup"}, {}, 0, 4),
+    ],
+)
+def test_the_schema_takes_as_many_as_are_read(
+    name: str, key: str, entry: Any, beside: dict[str, Any], low: int, high: int
+) -> None:
+    valid = jsonschema.Draft202012Validator(CONTRACTS[name].schema).is_valid
+    taken = [count for count in range(high + 3) if valid(beside | {key: [entry] * count})]
+    assert taken == [*range(low, high + 1)]
+    assert not valid(beside | {key: [3] * high})
+
+
+def test_an_answer_has_300_characters_at_most() -> None:
+    assert ShortAnswer().parse("a" * 300) == "a" * 300
+    with pytest.raises(Unparsable, match="301 characters"):
+        ShortAnswer().parse("a" * 301)
+
+
 def test_a_question_is_read_with_its_options() -> None:
     reply = '{"question": "Which?", "answer": " Red  wine ", "wrong": ["Blue", "Green"]}'
     read = CONTRACTS["choice"].parse(f"Here it is:\n```json\n{reply}\n```")

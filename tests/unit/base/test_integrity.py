@@ -27,7 +27,7 @@ RNG = np.random.default_rng(5)
 SLOPE = np.add.outer(np.arange(41), np.arange(57))[..., None] * (1, 2, 3)
 PIXELS = np.clip(SLOPE + RNG.normal(0, 6, (41, 57, 3)), 0, 255).astype(np.uint8)
 INSERTED = (b"\xff\xd9", b"\xff\xda", b"IEND", b"\xff\xd8", b"\0\0\0\0IDAT")
-MUTATIONS = 10_000
+MUTATIONS = 4_000
 
 
 def saved(kind: str, mode: str = "RGB", **options: Any) -> bytes:
@@ -248,7 +248,7 @@ def deflated_anew(rng: random.Random) -> bytes:
     return mutated(made, rng) if rng.random() < 0.3 else made
 
 
-def test_ten_thousand_mutations_are_refused_as_by_decoding() -> None:
+def test_mutations_are_refused_as_by_decoding() -> None:
     rng = random.Random(16)
     originals = [*PLAIN.values(), *PLAIN.values(), *OTHERS.values()]
     kinds = Counter[str]()

@@ -115,7 +115,7 @@ async def test_retries_of_calls_from_before_the_cut_do_not_cut_again() -> None:
     assert limit(replica) == 16
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(st.integers(1, 60), st.integers(0, 30), st.integers(1, 64), st.integers(0, 2**16))
 async def test_it_stays_in_its_bounds_and_near_the_capacity(
     capacity: int, queue: int, most: int, seed: int

@@ -258,7 +258,7 @@ def drawn(seed, grain, size):
     scale=st.sampled_from([0.6, 1.0, 1.3]),
     repainted=st.sampled_from([0.0, 0.3, 1.0]),
 )
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_keypoints_that_were_found_before_give_the_same_bits(
     seed, grain, size, degrees, scale, repainted
 ):
