@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self, TypeVar
 
 from editjudge.base.config import JudgeEndpoint, Price
-from editjudge.base.identity import ServiceName
+from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.panel.calls import MemoryReplies, ReplyStore
 from editjudge.panel.choices import ChoiceDistribution
 from editjudge.panel.context import NO_CALLER, CallContext
@@ -25,6 +25,7 @@ from editjudge.panel.transport import (
     Usage,
 )
 
+JUDGE = ServiceName.judge("judge")
 USAGE = Usage(prompt_tokens=100, cached_tokens=60, completion_tokens=1)
 
 
@@ -131,7 +132,7 @@ def scripted_judge(
     """A judge over a scripted transport, not opened."""
     endpoint = JudgeEndpoint(url=transport.url, model=transport.model, **settings)
     return Judge(
-        ServiceName.judge("judge"),
+        JUDGE,
         endpoint,
         pool_of(transport, concurrency),
         ledger or MemoryReplies(),
@@ -152,3 +153,21 @@ class PanelStandIn:
         bound = copy.copy(self)
         bound.context = context
         return bound
+
+
+class OneJudge(PanelStandIn):
+    """Has one judge, whose answers are scripted, and specialists that a subclass answers for."""
+
+    def __init__(self, *script: Any, specialists: Iterable[str] = (), **settings: Any) -> None:
+        self.transport = ScriptedTransport(*script)
+        self.scripted = scripted_judge(self.transport, **settings)
+        self.specialists = tuple(map(ServiceName.parse, specialists))
+        self.service_names = frozenset({JUDGE, *self.specialists})
+
+    def judge(self, service: str) -> Any:
+        assert service == JUDGE
+        return self.scripted.with_context(self.context)
+
+    def identities(self) -> dict[ServiceName, ModelIdentity]:
+        theirs = {name: ModelIdentity(f"{name}/1") for name in self.specialists}
+        return {JUDGE: self.scripted.identity, **theirs}

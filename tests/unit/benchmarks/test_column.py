@@ -62,6 +62,11 @@ def cell(*columns: Column, of: list[Row]) -> Cell:
     return tabulate(columns, of)["m"][columns[-1].id]
 
 
+def by_task(*tasks: str) -> list[Column]:
+    """A column of the mean of each task, of that name."""
+    return [Column(t, t, Mean("d", where=lambda i, t=t: i.task == t), True) for t in tasks]  # type: ignore[misc]
+
+
 MEAN = Column("c", "C", Mean("d"), True)
 
 
@@ -290,32 +295,16 @@ def test_models_and_conditions_do_not_mix() -> None:
     assert len(looked) == len(mixed)
 
 
-def test_instance_weighted_columns() -> None:
+@pytest.mark.parametrize(("by", "value"), [((), 2), (("b", "b", "never"), 3)])
+def test_columns_weigh_by_their_edits_or_by_those_of_others(by: Any, value: float) -> None:
     of = rows([Score(value=1)] * 3, "a") + rows([Score(value=5)], "b")
-    columns = [
-        Column(task, task, Mean("d", where=lambda i, task=task: i.task == task), True)  # type: ignore[misc]
-        for task in ("a", "b", "never")
-    ]
-    total = Column("t", "T", AskedWeighted(("a", "b", "never")), True)
-    assert cell(*columns, total, of=of).value == 2
-
-
-def test_weights_may_be_those_of_other_columns() -> None:
-    of = rows([Score(value=1)] * 3, "a") + rows([Score(value=5)], "b")
-    columns = [
-        Column(task, task, Mean("d", where=lambda i, task=task: i.task == task), True)  # type: ignore[misc]
-        for task in ("a", "b", "never")
-    ]
-    total = Column("t", "T", AskedWeighted(("a", "b", "never"), by=("b", "b", "never")), True)
-    assert cell(*columns, total, of=of).value == 3
+    total = Column("t", "T", AskedWeighted(("a", "b", "never"), by=by), True)
+    assert cell(*by_task("a", "b", "never"), total, of=of).value == value
 
 
 @pytest.mark.parametrize("how", [AskedWeighted, ScoredWeighted])
 def test_parts_that_all_weigh_nothing_have_no_mean(how: Any) -> None:
-    columns = [
-        Column(task, task, Mean("d", where=lambda i, task=task: i.task == task), True)  # type: ignore[misc]
-        for task in ("a", "never")
-    ]
+    columns = by_task("a", "never")
     total = Column("t", "T", how(("a",), by=("never",)), True)
     got = cell(*columns, total, of=rows([Score(value=1)], "a"))
     assert (got.value, got.reason, got.scored) == (None, "every weight is 0", 1)
@@ -334,10 +323,7 @@ REFUSED = NoScore(kind="refused", reason="?")
 )
 def test_what_an_edit_without_a_value_counts_as(how: Any, mean: float) -> None:
     of = rows([Score(value=1), Score(value=1), REFUSED], "a") + rows([Score(value=5)], "b")
-    columns = [
-        Column(task, task, Mean("d", where=lambda i, task=task: i.task == task), True)  # type: ignore[misc]
-        for task in ("a", "b", "never")
-    ]
+    columns = by_task("a", "b", "never")
     parts = tuple(one.id for one in columns)
     total = Column("t", "T", how(parts), True)
     got = cell(*columns, total, of=of)
@@ -375,10 +361,7 @@ def test_what_was_not_judged_is_awaited(
 ) -> None:
     """Else a run without a service, or half of one, would show the mean of the other columns."""
     of = rows(given, "a") + rows([Score(value=5)], "b")
-    columns = [
-        Column(task, task, Mean("d", where=lambda i, task=task: i.task == task), True)  # type: ignore[misc]
-        for task in ("a", "b")
-    ]
+    columns = by_task("a", "b")
     total = Column("t", "T", ScoredWeighted(("a", "b")), True)
     got = cell(*columns, total, of=of)
     assert (got.value, got.reason) == (value, reason)
@@ -392,10 +375,7 @@ def test_what_was_not_judged_is_awaited(
 def test_a_composite_awaits_what_its_parts_without_a_value_do() -> None:
     """A failed edit of a part that has a value is not what the other part lacks."""
     some = rows([Score(value=1), Failure(error="?")], "a")
-    columns = [
-        Column(task, task, Mean("d", where=lambda i, task=task: i.task == task), True)  # type: ignore[misc]
-        for task in ("a", "b", "c")
-    ]
+    columns = by_task("a", "b", "c")
     less = Column("a-b", "L", Composite(lambda v: v["a"] - v["b"], {"a": "a", "b": "b"}), True)
     total = Column("t", "T", ScoredWeighted(("a-b", "c")), True)
     three = rows([Score(value=3)], "c")

@@ -16,7 +16,7 @@ from editjudge.benchmarks.registry import load_benchmark
 from editjudge.prompts import load_templates
 from editjudge.prompts.official_prompts import load_official_prompts
 
-from ..scorers.test_judge_scorers import Panel
+from ...fakes.transport import OneJudge
 from .gie import stand_ins as gie
 from .kris import stand_ins as kris
 
@@ -43,7 +43,7 @@ async def test_nothing_needs_them_before_they_are_asked(
     black, question = np.zeros((8, 8, 3), np.uint8), {"question": "?", "options": ["a", "b"]}
     edit = Edit.load(source=black, edited=black, instruction="x")
     item = replace(edit.item, questions=({**question, "answer": "a"},))
-    panel, reading = Panel("4"), asked[0].readings[0]
+    panel, reading = OneJudge("4"), asked[0].readings[0]
     with pytest.raises(ConfigError, match="not imported"):
         await reading.scorer.score(replace(edit, item=item), panel, frozenset({reading.field}))  # type: ignore[arg-type]
     assert panel.transport.asked == []

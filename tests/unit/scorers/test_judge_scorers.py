@@ -14,7 +14,6 @@ import pytest
 from editjudge.answers.questions import QuestionAnswers, Questions
 from editjudge.answers.scores import ScoreField, Scores
 from editjudge.base.errors import Abstention
-from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.item import Edit
 from editjudge.base.verdict import Score
 from editjudge.benchmarks.registry import load_benchmark, load_dimensions
@@ -28,28 +27,13 @@ from editjudge.scorers import vqa
 from editjudge.scorers.judge_scorer import JudgeScorer
 from editjudge.scorers.rubric import Rubric
 
-from ...fakes.transport import PanelStandIn, ScriptedTransport, scripted_judge, seen
+from ...fakes.transport import OneJudge as Panel
+from ...fakes.transport import seen
 from ...verdicts import abstains, why_not
 
 JUDGE = "generalist.judge"
 YES_NO, EQUATION_4 = vqa.YesNo(JUDGE, "t/yes"), vqa.UnnormalisedYesNo(JUDGE, "t/yes")
 QUESTIONS = [f"Is part {i} right?" for i in range(5)]
-
-
-class Panel(PanelStandIn):
-    """Has one judge."""
-
-    def __init__(self, *script: Any, **settings: Any) -> None:
-        self.transport = ScriptedTransport(*script)
-        self.scripted = scripted_judge(self.transport, **settings)
-        self.service_names = frozenset({JUDGE})
-
-    def judge(self, service: str) -> Any:
-        assert service == JUDGE
-        return self.scripted.with_context(self.context)
-
-    def identities(self) -> dict[ServiceName, ModelIdentity]:
-        return {JUDGE: self.scripted.identity}
 
 
 def template(name: str, user: str, *choices: str, contract: Any = None) -> Template:

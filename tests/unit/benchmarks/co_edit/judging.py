@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.images import decode, load_image, load_mask
 from editjudge.base.item import Edit, Item
 from editjudge.base.verdict import NotApplicable, Outcome, Score
@@ -18,11 +17,10 @@ from editjudge.benchmarks.co_edit import BENCHMARK
 from editjudge.benchmarks.co_edit.dimensions import GROUPS
 from editjudge.benchmarks.co_edit.taxonomy import SUBJECT_REGION
 from editjudge.benchmarks.dimension import Dimension, Formula
-from editjudge.engine.judge import judge
 from editjudge.engine.outcomes import derive
 
-from ....fakes.transport import seen
-from ...scorers.test_judge_scorers import Panel
+from ....fakes.transport import OneJudge, seen
+from .. import judging
 
 EDITING = (
     "editing_accuracy",
@@ -80,7 +78,7 @@ def said(scores: Mapping[str, Any] = SCORES) -> Any:
     return reply
 
 
-class Specialists(Panel):
+class Specialists(OneJudge):
     """One judge, and specialists that answer with what is set for them.
 
     `measured` may hold an exception, which is raised. `found` has, by the grey of a picture, the
@@ -94,9 +92,9 @@ class Specialists(Panel):
         found: Mapping[int, slice] | None = None,
         **settings: Any,
     ) -> None:
-        super().__init__(*(script or (said(),)), **settings)
+        specialists = (*_SERVICES, SEGMENTER)
+        super().__init__(*(script or (said(),)), specialists=specialists, **settings)
         self.measured, self.found = measured, found or {}
-        self.service_names |= {*_SERVICES, SEGMENTER}
         self.asked: list[tuple[str, dict[str, bytes], dict[str, str]]] = []
 
     async def call(self, service: str, inputs: Any, parameters: Any) -> dict[str, Any]:
@@ -118,11 +116,6 @@ class Specialists(Panel):
         mask[:, self.found.get(int(pixels[0, 0, 0]), slice(0))] = True
         data = load_mask(mask).encoded_bytes if mask.any() else b""
         return {"MASK": data, "SCORE": np.array([0.5])}
-
-    def identities(self) -> dict[ServiceName, ModelIdentity]:
-        return super().identities() | {
-            ServiceName.parse(name): ModelIdentity(f"{name}/1") for name in (*_SERVICES, SEGMENTER)
-        }
 
 
 def edit(of: Item) -> Edit:
@@ -171,7 +164,5 @@ def asked_of(panel: Specialists, service: str) -> list[dict[str, bytes]]:
 
 
 async def judged(of: Item, panel: Specialists | None = None, **switches: Any) -> dict[str, Outcome]:
-    asked = rules(**switches).dimensions
-    known = {one.id: one for one in asked}
-    done = await judge(edit(of), asked, known, panel or Specialists())  # type: ignore[arg-type]
-    return {name.removeprefix("co_edit."): one for name, one in done.outcomes.items()}
+    done = await judging.judged(edit(of), rules(**switches), panel or Specialists())
+    return {name.removeprefix("co_edit."): one for name, one in done.items()}

@@ -15,7 +15,6 @@ import pytest
 from PIL import Image as Pil
 from skimage.metrics import structural_similarity
 
-from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.images import decode, load_image
 from editjudge.base.item import Edit, Item
 from editjudge.base.verdict import NoScore, Outcome, Score
@@ -24,11 +23,11 @@ from editjudge.benchmarks.gie.dataset import GieData
 from editjudge.benchmarks.gie.dimensions import CLIP
 from editjudge.benchmarks.gie.switches import GieSwitches
 from editjudge.benchmarks.rounds import JudgeRounds, make_rounds
-from editjudge.engine.judge import judge
 from editjudge.scorers import pixels as module
 from editjudge.scorers.judge_scorer import JUDGE
 
-from ....fakes.transport import PanelStandIn, ScriptedTransport, scripted_judge, seen
+from ....fakes.transport import OneJudge, seen
+from .. import judging
 from .made import odd, picture, pixels, record, released, shifted
 
 ANSWER = "gie.functional_correctness"
@@ -37,21 +36,12 @@ ANSWER = "gie.functional_correctness"
 pytestmark = pytest.mark.usefixtures("authors")
 
 
-class Panel(PanelStandIn):
+class Panel(OneJudge):
     """A scripted judge, and a CLIP that says the mean colour of the region."""
 
-    service_names = frozenset({JUDGE, CLIP})
-
     def __init__(self, *script: Any) -> None:
-        self.transport = ScriptedTransport(*(script or ("The new one",)))
-        self.scripted = scripted_judge(self.transport)
+        super().__init__(*(script or ("The new one",)), specialists=[CLIP])
         self.sent: list[tuple[np.ndarray, np.ndarray | None, Mapping[str, str]]] = []
-
-    def judge(self, service: str) -> Any:
-        return self.scripted.with_context(self.context)
-
-    def identities(self) -> dict[ServiceName, ModelIdentity]:
-        return {JUDGE: self.scripted.identity, ServiceName.parse(CLIP): ModelIdentity("clip/1")}
 
     async def call(self, service: str, inputs: Any, parameters: Any) -> dict[str, Any]:
         assert service == CLIP
@@ -64,11 +54,9 @@ class Panel(PanelStandIn):
 
 async def judged(
     item: Item, edited: Any, protocol: str = "paper", panel: Panel | None = None, **rules: Any
-) -> dict[str, Outcome]:
-    asked = BENCHMARK.rules(protocol, **rules).dimensions
+) -> Mapping[str, Outcome]:
     edit = Edit(item, "m", load_image(edited))
-    done = await judge(edit, asked, {d.id: d for d in asked}, panel or Panel())  # type: ignore[arg-type]
-    return dict(done.outcomes)
+    return await judging.judged(edit, BENCHMARK.rules(protocol, **rules), panel or Panel())
 
 
 def value(outcomes: Mapping[str, Outcome], name: str) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,44 +18,28 @@ from editjudge.base.verdict import MissingOutput, NoScore, NotApplicable, Outcom
 from editjudge.benchmarks.column import Row
 from editjudge.benchmarks.kris.official import SEVERAL
 from editjudge.benchmarks.kris.taxonomy import KNOWLEDGE_TASKS, TEMPORAL_TASKS
-from editjudge.benchmarks.registry import load_benchmark, load_dimensions
 from editjudge.benchmarks.tabulation import tabulate
-from editjudge.engine.judge import Judgement, judge
 from editjudge.panel.prompt import Picture
 from editjudge.scorers.rubric import Rubric
 
-from ....fakes.transport import ScriptedTransport, seen
-from ...scorers.test_judge_scorers import Panel
+from ....fakes.transport import OneJudge, seen
+from .. import judging
 from .stand_ins import TEXTS
-from .test_protocol import MODELS, PRINTED, all_items, column, reply, row_of
-
-KRIS = load_benchmark("kris")
-
-
-OUTPUT = load_image(np.full((8, 10, 3), 9, np.uint8), "output")
-VC, VQ, IF, KP = (
-    f"kris.{name}"
-    for name in (
-        "visual_consistency",
-        "visual_quality",
-        "instruction_following",
-        "knowledge_plausibility",
-    )
+from .test_protocol import (
+    IDS,
+    KRIS,
+    MODELS,
+    OUTPUT,
+    PRINTED,
+    all_items,
+    column,
+    judged,
+    reply,
+    row_of,
+    values,
 )
 
-
-async def judged(
-    item: Item, on: Iterable[str], *script: Any, **settings: Any
-) -> tuple[Judgement, ScriptedTransport]:
-    rules = KRIS.rules("paper", tuple(on))
-    panel = Panel(*script, **settings)
-    edit = Edit(item, "m", OUTPUT)
-    done = await judge(edit, rules.dimensions, rules.dimensions_by_id(load_dimensions()), panel)  # type: ignore[arg-type]
-    return done, panel.transport
-
-
-def values(outcomes: Mapping[str, Outcome]) -> list[float | None]:
-    return [getattr(outcomes[name], "value", None) for name in (VC, VQ, IF, KP)]
+VC, VQ, IF, KP = IDS
 
 
 def said(file: str, *parts: str) -> str:
@@ -135,7 +119,7 @@ async def test_their_prompts_as_they_ask_them(
     items: Mapping[str, Item], folder: str, told: bool
 ) -> None:
     on = ["original_prompts", *([] if told else ["empty_instruction"])]
-    _, transport = await judged(items[folder], on, '{"consistency_score": 3}')
+    _, transport = await judged(items[folder], '{"consistency_score": 3}', on=on)
     item = items[folder]
     texts = {in_short(seen(p)) for p in transport.asked}
     due = {
@@ -162,15 +146,15 @@ async def test_their_prompts_are_read_strictly_where_nothing_else_is_said(
             return "4 of 5"
         return '{"consistency_score": 2, "reasoning": "c"}'
 
-    done, transport = await judged(items["biology"], ["original_prompts"], answer)
-    assert values(done.outcomes) == [2, None, 4, 3]
+    done, transport = await judged(items["biology"], answer, on=["original_prompts"])
+    assert values(done) == [2, None, 4, 3]
     assert len(transport.asked) == 4, "what cannot be read is asked for once more"
 
 
 async def test_nothing_is_told(items: Mapping[str, Item]) -> None:
     item = items["biology"]
     for on, expected in (((), True), (("empty_instruction",), False)):
-        _, transport = await judged(item, on, reply)
+        _, transport = await judged(item, reply, on=on)
         texts = [seen(p) for p in transport.asked]
         assert any(item.instruction in text for text in texts) is expected
         assert any(str(item.hint) in text for text in texts) is expected
@@ -181,16 +165,16 @@ FOUND = "1. all is kept\nquality 3/5, consistency_score: 2"
 
 
 async def test_replies_are_read_by_the_released_steps(items: Mapping[str, Item]) -> None:
-    done, transport = await judged(items["count_change"], ["first_digit"], FOUND)
-    assert values(done.outcomes) == [2, 3, 3, None]
-    assert done.outcomes[VC].evidence["read_as"] == "prefix"  # type: ignore[union-attr]
-    assert done.outcomes[VQ].evidence["read_as"] == "n/5"  # type: ignore[union-attr]
+    done, transport = await judged(items["count_change"], FOUND, on=["first_digit"])
+    assert values(done) == [2, 3, 3, None]
+    assert done[VC].evidence["read_as"] == "prefix"  # type: ignore[union-attr]
+    assert done[VQ].evidence["read_as"] == "n/5"  # type: ignore[union-attr]
     assert len(transport.asked) == 3
     assert transport.schemas == [None] * 3, "no reply is constrained"
 
-    done, _ = await judged(items["temporal_prediction"], ["first_digit"], "1. kept\nscore: 3")
-    assert values(done.outcomes) == [1, 1, 1, None]
-    assert done.outcomes[IF].evidence["read_as"] == "first digit"  # type: ignore[union-attr]
+    done, _ = await judged(items["temporal_prediction"], "1. kept\nscore: 3", on=["first_digit"])
+    assert values(done) == [1, 1, 1, None]
+    assert done[IF].evidence["read_as"] == "first digit"  # type: ignore[union-attr]
 
 
 async def test_what_has_no_score_is_unscored_and_not_asked_again(
@@ -202,34 +186,31 @@ async def test_what_has_no_score_is_unscored_and_not_asked_again(
         "nothing": [None] * 4,
     }
     for text, expected in texts.items():
-        done, transport = await judged(items["physics"], ["first_digit"], text)
-        got = values(done.outcomes)
+        done, transport = await judged(items["physics"], text, on=["first_digit"])
+        got = values(done)
         assert got[2:] == expected[2:]
         assert len(transport.asked) == 3
         for name in (IF, KP):
-            outcome = done.outcomes[name]
+            outcome = done[name]
             assert isinstance(outcome, Score | NoScore)
             if isinstance(outcome, NoScore):
                 assert outcome.kind == "unparsable"
                 assert len(outcome.calls) == 1
     ungated, _ = await judged(
         items["physics"],
-        ["first_digit", "knowledge_ungated"],
         '{"instruction_score": 7, "knowledge_score": 2}',
+        on=["first_digit", "knowledge_ungated"],
     )
-    assert values(ungated.outcomes)[2:] == [None, 2]
-    reason = ungated.outcomes[IF].reason  # type: ignore[union-attr]
+    assert values(ungated)[2:] == [None, 2]
+    reason = ungated[IF].reason  # type: ignore[union-attr]
     assert reason.startswith("the official reader takes 7 for instruction_score")
 
 
 async def test_the_mean_of_several_replies(items: Mapping[str, Item]) -> None:
     async def mean(*script: str) -> Outcome:
-        rules = KRIS.rules("paper", ["first_digit"])
-        panel = Panel(*script, temperature=1.0, samples=2)
+        panel = OneJudge(*script, temperature=1.0, samples=2)
         edit = Edit(items["count_change"], "m", OUTPUT)
-        known = rules.dimensions_by_id(load_dimensions())
-        done = await judge(edit, rules.dimensions[1:2], known, panel)  # type: ignore[arg-type]
-        return done.outcomes[VQ]
+        return (await judging.judged(edit, KRIS.rules("paper", ["first_digit"]), panel, VQ))[VQ]
 
     both = await mean('{"quality_score": 5}', "a 2")
     assert isinstance(both, Score)
@@ -242,7 +223,7 @@ async def test_the_mean_of_several_replies(items: Mapping[str, Item]) -> None:
 async def test_anomalies_by_the_common_prompt(items: Mapping[str, Item]) -> None:
     item = items["anomaly_correction"]
     for on, expected in (((), True), (("anomaly_by_common_prompt",), False)):
-        _, transport = await judged(item, on, reply)
+        _, transport = await judged(item, reply, on=on)
         assert any(str(item.hint) in seen(p) for p in transport.asked) is expected
         assert all(item.instruction in seen(p) for p in transport.asked[::2])
     common = KRIS.rules("paper", ["anomaly_by_common_prompt"]).dimensions[2].readings[0].scorer
@@ -258,16 +239,16 @@ async def test_knowledge_without_its_gate(
         return reply(prompt, instruction_score=followed, knowledge_score=4)
 
     for on, expected in (((), gated), (("knowledge_ungated",), ungated)):
-        done, _ = await judged(items["biology"], on, answer)
-        assert values(done.outcomes)[2:] == [followed, expected]
-        average = done.outcomes["kris.average"]
+        done, _ = await judged(items["biology"], answer, on=on)
+        assert values(done)[2:] == [followed, expected]
+        average = done["kris.average"]
         assert isinstance(average, Score)
         assert average.value == (4 + 4 + followed + expected) / 4
 
 
 async def test_frames_are_encoded_anew(items: Mapping[str, Item]) -> None:
     async def sent(folder: str, *on: str) -> set[bytes]:
-        _, transport = await judged(items[folder], on, reply)
+        _, transport = await judged(items[folder], reply, on=on)
         return {
             p.data for prompt in transport.asked for p in prompt.parts if isinstance(p, Picture)
         }
@@ -290,8 +271,8 @@ async def test_frames_are_encoded_anew(items: Mapping[str, Item]) -> None:
 async def test_a_frame_that_no_jpeg_can_hold(items: Mapping[str, Item]) -> None:
     wide = load_image(np.zeros((1, 65_536, 3), np.uint8), "wide")
     item = replace(items["temporal_prediction"], sources=(wide,) * 3)
-    done, transport = await judged(item, ["temporal_jpeg"], reply)
-    outcome = done.outcomes[VC]
+    done, transport = await judged(item, reply, on=["temporal_jpeg"])
+    outcome = done[VC]
     assert isinstance(outcome, NoScore)
     assert (outcome.kind, transport.asked) == ("degenerate", [])
 

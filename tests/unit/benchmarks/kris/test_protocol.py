@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,16 +25,16 @@ from editjudge.benchmarks.column import Row
 from editjudge.benchmarks.dimension import Formula
 from editjudge.benchmarks.kris.columns import BY_TASK, METRICS
 from editjudge.benchmarks.kris.taxonomy import FOLDERS, REASONING_DIMENSIONS, TEMPORAL, task_of
-from editjudge.benchmarks.registry import load_benchmark, load_dimensions
+from editjudge.benchmarks.registry import load_benchmark
 from editjudge.benchmarks.tabulation import tabulate
-from editjudge.engine.judge import judge
 from editjudge.engine.outcomes import derive
 
-from ....fakes.transport import seen
-from ...scorers.test_judge_scorers import Panel
+from ....fakes.transport import OneJudge, ScriptedTransport, seen
+from .. import judging
 
 OUTPUT = load_image(np.full((8, 10, 3), 9, np.uint8), "output")
-RULES = load_benchmark("kris").rules()
+KRIS = load_benchmark("kris")
+RULES = KRIS.rules()
 DIMENSIONS, COLUMNS = RULES.dimensions, RULES.columns
 IDS = [f"kris.{name}" for name in METRICS]
 AVERAGE = "kris.average"
@@ -48,10 +48,13 @@ def reply(prompt: Any, **scores: int) -> str:
     return json.dumps({k: scores.get(k, 4) if k.endswith("_score") else "seen" for k in asked})
 
 
-async def judged(item: Item, *script: Any) -> tuple[dict[str, Outcome], list[str]]:
-    panel = Panel(*script)
-    done = await judge(Edit(item, "m", OUTPUT), DIMENSIONS, load_dimensions(), panel)  # type: ignore[arg-type]
-    return dict(done.outcomes), [seen(p) for p in panel.transport.asked]
+async def judged(
+    item: Item, *script: Any, on: Iterable[str] = (), **settings: Any
+) -> tuple[Mapping[str, Outcome], ScriptedTransport]:
+    """By the protocol `paper` with these switches: outcomes, and what was asked."""
+    panel = OneJudge(*script, **settings)
+    rules = KRIS.rules("paper", tuple(on))
+    return await judging.judged(Edit(item, "m", OUTPUT), rules, panel), panel.transport
 
 
 def values(outcomes: Mapping[str, Outcome]) -> list[float | None]:
@@ -61,8 +64,8 @@ def values(outcomes: Mapping[str, Outcome]) -> list[float | None]:
 async def test_every_task_takes_three_calls(items: Mapping[str, Item]) -> None:
     with_knowledge = set()
     for folder, item in items.items():
-        outcomes, texts = await judged(item, reply)
-        assert len(texts) == 3
+        outcomes, transport = await judged(item, reply)
+        assert len(transport.asked) == 3
         got = values(outcomes)
         assert got[:3] == [4, 4, 4]
         assert getattr(outcomes[AVERAGE], "value", None) == 4
@@ -103,14 +106,15 @@ async def test_an_unparsable_reply_is_no_number(items: Mapping[str, Item]) -> No
 
 
 async def test_items_of_others_are_none_of_its_business(items: Mapping[str, Item]) -> None:
-    outcomes, texts = await judged(replace(items["biology"], task="replace"), reply)
-    assert texts == []
+    outcomes, transport = await judged(replace(items["biology"], task="replace"), reply)
+    assert transport.asked == []
     assert {type(one) for one in outcomes.values()} == {NotApplicable}
 
 
 async def test_what_a_judge_is_shown(items: Mapping[str, Item]) -> None:
     async def shown(folder: str) -> tuple[str, str, str]:
-        _, texts = await judged(items[folder], reply)
+        _, transport = await judged(items[folder], reply)
+        texts = [seen(prompt) for prompt in transport.asked]
         by = {key: text for text in texts for key in ("consistency", "quality", "instruction")
               if f'"{key}_score": an integer from 1 to 5' in text}  # fmt: skip
         return by["consistency"], by["quality"], by["instruction"]
@@ -141,8 +145,8 @@ async def test_what_a_judge_is_shown(items: Mapping[str, Item]) -> None:
     _, _, instruction = await shown("anomaly_correction")
     assert "so that 1" in instruction
     without = replace(items["anomaly_correction"], hint=None)
-    _, texts = await judged(without, reply)
-    assert any("Nothing was written down for this one" in text for text in texts)
+    _, transport = await judged(without, reply)
+    assert any("Nothing was written down for this one" in seen(p) for p in transport.asked)
 
 
 PRINTED = list(csv.DictReader(Path(__file__).with_name("table2.csv").read_text().splitlines()))

@@ -6,7 +6,6 @@ import csv
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image as Pil
 
-from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.images import decode, load_image, load_mask
 from editjudge.base.item import Edit, Item
 from editjudge.base.verdict import NoScore, Outcome, Score
@@ -27,14 +25,14 @@ from editjudge.benchmarks.column import Row
 from editjudge.benchmarks.omni_iie.columns import METRICS, overall, overall_loss
 from editjudge.benchmarks.registry import load_benchmark
 from editjudge.benchmarks.tabulation import tabulate
-from editjudge.engine.judge import judge
 from editjudge.panel.prompt import Prompt
-from editjudge.scorers.judge_scorer import JUDGE
 from editjudge.scorers.square_images import squared
 
-from ....fakes.transport import PanelStandIn, ScriptedTransport, scripted_judge, seen
+from ....fakes.transport import OneJudge, seen
+from .. import judging
 
 OMNI = load_benchmark("omni_iie")
+QA = "omni_iie.qa"
 PRINTED = list(csv.DictReader(Path(__file__).with_name("tables.csv").read_text().splitlines()))
 SMALL = load_image(np.zeros((8, 8, 3), np.uint8))
 
@@ -148,16 +146,12 @@ def test_dialogues_by_round_and_by_switch() -> None:
     assert cells["omni_iie.multi_turn.round_2.overall"].value == pytest.approx(0.55)
 
 
-@dataclass
-class Panel(PanelStandIn):
+class Panel(OneJudge):
     """Answers from what it is sent, so that other inputs get other answers."""
 
-    asked: list[tuple[str, Mapping[str, bytes], Mapping[str, str]]] = field(default_factory=list)
-    service_names: frozenset[str] = frozenset({"lpips.vgg", "clip.vit_b_32", JUDGE})
-
-    def __post_init__(self) -> None:
-        self.transport = ScriptedTransport(self._said)
-        self.scripted = scripted_judge(self.transport)
+    def __init__(self) -> None:
+        super().__init__(self._said, specialists=["lpips.vgg", "clip.vit_b_32"])
+        self.asked: list[tuple[str, Mapping[str, bytes], Mapping[str, str]]] = []
 
     def _said(self, prompt: Prompt) -> Any:
         if "Which" in seen(prompt) or "neither the image nor the result" in seen(prompt):
@@ -165,12 +159,6 @@ class Panel(PanelStandIn):
         if "Answer it from what the image shows" in seen(prompt):
             return "A  red cup."
         return {"True": 0.9, "False": 0.1}
-
-    def judge(self, service: str) -> Any:
-        return self.scripted.with_context(self.context)
-
-    def identities(self) -> dict[ServiceName, ModelIdentity]:
-        return {ServiceName.parse(name): ModelIdentity("scripted/1") for name in self.service_names}
 
     async def call(self, service: str, inputs: Any, parameters: Any) -> dict[str, Any]:
         self.asked.append((service, inputs, parameters))
@@ -198,11 +186,10 @@ def edits() -> list[Edit]:
 
 
 async def judged(rules: Rules, panel: Panel | None = None) -> dict[str, Cell]:
-    known = {d.id: d for d in rules.dimensions}
     rows = []
     for edit in edits():
-        one = await judge(edit, rules.dimensions, known, panel or Panel())  # type: ignore[arg-type]
-        rows.append(Row(edit.item, "m", one.outcomes))
+        outcomes = await judging.judged(edit, rules, panel or Panel())
+        rows.append(Row(edit.item, "m", outcomes))
     return tabulate(rules.columns, rows)["m"]
 
 
@@ -247,8 +234,7 @@ async def test_transparency_is_dropped_as_released(size: tuple[int, int]) -> Non
 
     async def numbers(protocol: str) -> tuple[Mapping[str, Outcome], set[bytes]]:
         rules, panel = OMNI.rules(protocol), Panel()
-        known = {d.id: d for d in rules.dimensions}
-        outcomes = (await judge(edit, rules.dimensions, known, panel)).outcomes  # type: ignore[arg-type]
+        outcomes = await judging.judged(edit, rules, panel)
         sent = {v for _, i, _ in panel.asked for k, v in i.items() if k.startswith("IMAGE")}
         return outcomes, {decode(data)[0].tobytes() for data in sent}
 
@@ -266,11 +252,7 @@ async def test_transparency_is_dropped_as_released(size: tuple[int, int]) -> Non
 
 async def test_the_papers_protocol_has_no_number_for_an_empty_region() -> None:
     rules, panel = OMNI.rules("paper"), Panel()
-    known = {d.id: d for d in rules.dimensions}
-    _, _, empty, full = [
-        (await judge(edit, rules.dimensions, known, panel)).outcomes  # type: ignore[arg-type]
-        for edit in edits()
-    ]
+    _, _, empty, full = [await judging.judged(edit, rules, panel) for edit in edits()]
     for metric in ("lpips", "clip"):
         for outcomes, region in ((empty, "foreground"), (full, "background")):
             one = outcomes[f"omni_iie.{metric}.{region}"]
@@ -288,8 +270,7 @@ async def test_what_travels_is_square_and_made_once() -> None:
     panel = Panel()
     rules = OMNI.rules("paper", (), ())
     edit = edits()[0]
-    known = {d.id: d for d in rules.dimensions}
-    await judge(edit, rules.dimensions, known, panel)  # type: ignore[arg-type]
+    await judging.judged(edit, rules, panel)
     assert len(panel.asked) == 3 + 6
     target, output = edit.item.target, edit.output
     assert target is not None
@@ -310,8 +291,7 @@ async def test_what_travels_is_square_and_made_once() -> None:
 
 async def test_pixels_are_compared_as_scikit_image_does() -> None:
     edit = edits()[1]
-    dimensions = [d for d in OMNI.dimensions if d.id in {"omni_iie.psnr", "omni_iie.ssim"}]
-    got = (await judge(edit, dimensions, {}, Panel())).outcomes  # type: ignore[arg-type]
+    got = await judging.judged(edit, OMNI.rules(), Panel(), "omni_iie.psnr", "omni_iie.ssim")
     target, edited = (
         np.asarray(Pil.fromarray(one.rgb).resize((768, 768), Pil.Resampling.LANCZOS))
         for one in (edit.item.target, edit.output)
@@ -328,12 +308,11 @@ async def test_pixels_are_compared_as_scikit_image_does() -> None:
 
 
 async def test_questions_are_the_items_own_or_generated() -> None:
-    (qa,) = [d for d in OMNI.dimensions if d.id == "omni_iie.qa"]
     own = {"question": "Is the cat gone?", "answer": "yes"}
     for questions, asked in (((), ["Is it red?"]), ((own,), ["Is the cat gone?"])):
         panel = Panel()
         one = item("low", questions=questions)
-        outcome = (await judge(Edit(one, "m", SMALL), [qa], {}, panel)).outcomes["omni_iie.qa"]  # type: ignore[arg-type]
+        outcome = (await judging.judged(Edit(one, "m", SMALL), OMNI.rules(), panel, QA))[QA]
         assert isinstance(outcome, Score)
         assert [fact["question"] for fact in outcome.evidence["facts"]] == asked  # type: ignore[union-attr,index,call-overload]
         texts = [seen(prompt) for prompt in panel.transport.asked]
@@ -352,7 +331,7 @@ async def test_questions_in_two_stages() -> None:
     own = {"question": "What stands there?", "answer": "a cup"}
     panel = Panel()
     one = item("low", questions=(own,))
-    outcome = (await judge(Edit(one, "m", SMALL), [qa], {}, panel)).outcomes[qa.id]  # type: ignore[arg-type]
+    outcome = (await judging.judged(Edit(one, "m", SMALL), rules, panel, QA))[QA]
     assert isinstance(outcome, Score)
     assert outcome.value == 1
     assert len(outcome.calls) == 2
