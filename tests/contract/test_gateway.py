@@ -36,12 +36,18 @@ from ..fakes.judge_service import ScriptedService
 from ..golden.cases import CASES, Case
 from ..golden.services import Specialists, served
 from ..golden.taken import spoken
-from ..patience import until
+from ..patience import patience, until
 
 OWN_PROMPT = """
 user = '''{sources}{edited}The edit: {instruction} How well was it followed?'''
 """
 JUDGES = ("--judge", "judge", "--judge", "second", "--rounds", 2)
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a busy machine signs late is waited for."""
+    monkeypatch.setenv("EDITJUDGE_PROBE_TIMEOUT", str(patience(60)))
 
 
 @asynccontextmanager

@@ -323,6 +323,8 @@ async def test_who_asks_for_heads_gets_them(served: Served) -> None:
     for path in ("/health", "/v1/panel", "/v1/openapi.json"):
         async with served.session.head(served.web + path) as reply:
             assert (reply.status, await reply.read()) == (200, b"")
+    async with served.session.get(f"{served.web}/health") as reply:
+        assert await reply.text() == "serving"
 
 
 async def test_a_stream_and_a_batch_refuse_one_and_judge_the_others(served: Served) -> None:

@@ -240,6 +240,18 @@ async def test_an_endpoint_is_asked_only_for_the_services_it_is_given() -> None:
             await ask(panel)
 
 
+class Strange(ScriptedTriton):
+    """Knows no model by its name."""
+
+    async def ModelReady(self, request: Any, context: Any) -> Any:  # noqa: N802
+        await context.abort(StatusCode.NOT_FOUND, "Request for unknown model")
+
+
+async def test_a_server_that_does_not_know_a_model_has_it_not_ready() -> None:
+    async with panel_of(Strange()) as panel:
+        assert (panel.service_names, panel.problems) == (set(), {})
+
+
 async def test_an_unknown_service_in_the_settings() -> None:
     settings = Settings(endpoints={"a": Endpoint(url="grpc://x:1", services=("magic.ocr",))})
     with pytest.raises(errors.ConfigError, match=r"no service is named magic\.ocr"):
