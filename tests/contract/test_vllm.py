@@ -23,18 +23,10 @@ from editjudge.panel.transport import Sampling, Usage
 from editjudge.panel.triton import TritonEndpoint
 from editjudge.panel.vllm import VllmTransport
 
+from ..fakes import vllm_grpc as fakes
 from ..fakes.grpc_server import Failure
 from ..fakes.triton import ScriptedTriton
-from ..fakes.vllm_grpc import (
-    LEVELS,
-    LOGITS,
-    PROMPT,
-    ScriptedVllmGrpc,
-    bundle_files,
-    judge,
-    tokenizer,
-    zipped,
-)
+from ..fakes.vllm_grpc import LEVELS, LOGITS, PROMPT, ScriptedVllmGrpc, judge
 from ..patience import until
 
 GONE = Failure(StatusCode.UNAVAILABLE, "Socket closed")
@@ -89,9 +81,9 @@ async def test_a_server_that_warms_up() -> None:
         assert (await asking).name == "judge"
 
 
-FILES = bundle_files(tokenizer())
-BARE = zipped({"tokenizer.json": FILES["tokenizer.json"]})
-ODD = zipped({**FILES, "generation_config.json": '{"eos_token_id": {}}'})
+FILES = fakes.bundle_files(fakes.tokenizer())
+BARE = fakes.zipped({"tokenizer.json": FILES["tokenizer.json"]})
+ODD = fakes.zipped({**FILES, "generation_config.json": '{"eos_token_id": {}}'})
 TOKENIZERS: dict[str, tuple[dict[str, Any], str]] = {
     "no zip": ({"archive": b"no zip"}, "cannot be read"),
     "another digest": ({"digest": "00" * 32}, "damaged"),

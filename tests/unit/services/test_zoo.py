@@ -240,16 +240,10 @@ def invoke(*arguments: str) -> tuple[int, str, str]:
 
 def test_the_verbs(recipe: FakeRecipe) -> None:
     assert invoke("verify") == (0, "no model is installed\n", "")
-    assert invoke("pull", "--untrained", "lpips-vgg") == (
-        0,
-        "lpips-vgg is here: untrained, seed 0\n",
-        "",
-    )
-    assert invoke("export", "lpips-vgg", "--precision", "bf16") == (
-        0,
-        "lpips-vgg bf16 is ready, within 0 of its source (untrained, seed 0)\n",
-        "",
-    )
+    here = "lpips-vgg is here: untrained, seed 0\n"
+    assert invoke("pull", "--untrained", "lpips-vgg") == (0, here, "")
+    ready = "lpips-vgg bf16 is ready, within 0 of its source (untrained, seed 0)\n"
+    assert invoke("export", "lpips-vgg", "--precision", "bf16") == (0, ready, "")
     code, out, _ = invoke("verify", "lpips-vgg")
     assert code == 0
     assert "lpips-vgg bf16 is right, fingerprint same (untrained, seed 0)" in out
