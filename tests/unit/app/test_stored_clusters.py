@@ -127,25 +127,40 @@ def test_a_session_after_sources_went_changes_nothing(folder: Path) -> None:
     assert _numbers(_judge(folder)) == before
 
 
-def test_moved_data_has_the_same_clusters(folder: Path) -> None:
-    before = _numbers(_judge(folder))
-    (folder / "data").rename(folder / "moved")
-    assert _numbers(_judge(folder, data=folder / "moved")) == before
-    _remove(folder / "moved")
-    assert _numbers(folder / "run") == before
+def _after_a_move(folder: Path) -> Path:
+    _judge(folder)
+    (folder / "data").rename(folder / "far")
+    return _judge(folder, data=folder / "far")
 
 
-def test_pictures_outside_the_data_may_go_too(folder: Path) -> None:
-    shutil.copytree(folder / "data", folder / "far")
+def _of_sources_elsewhere(folder: Path) -> Path:
+    far = shutil.copytree(folder / "data", folder / "far")
     lines = read_items(folder / "data")
-    write_items(
-        folder / "data", (line | {"source": str(folder / "far" / line["source"])} for line in lines)
-    )
-    run = _judge(folder, roots={str(folder / "far"): folder / "far"})
-    before = _numbers(run)
-    assert before["sources"] == (SOURCES, SOURCES)
-    _remove(folder / "far")
-    assert _numbers(run) == before
+    write_items(folder / "data", (line | {"source": f"{far}/{line['source']}"} for line in lines))
+    return _judge(folder, roots={str(far): far})
+
+
+def _grown(folder: Path) -> Path:
+    _judge(folder, limit=4)
+    return _judge(folder)
+
+
+def _merged(folder: Path) -> Path:
+    shards = [_judge(folder, f"shard {n}", shard=(n, 2)) for n in (0, 1)]
+    merge(shards, folder / "merged")
+    return folder / "merged"
+
+
+@pytest.mark.parametrize("judge", [_after_a_move, _of_sources_elsewhere, _grown, _merged])
+def test_however_it_was_judged_a_run_needs_no_pictures(
+    folder: Path, judge: Callable[[Path], Path]
+) -> None:
+    plain = _numbers(_judge(folder, "plain"))
+    run = judge(folder)
+    assert _numbers(run) == plain
+    for data in (folder / "data", folder / "far"):
+        _remove(data)
+    assert _numbers(run) == plain
 
 
 def test_a_replaced_source_is_its_items_own_until_it_is_back(folder: Path) -> None:
@@ -182,22 +197,6 @@ def test_a_run_without_any_source_is_still_refused(folder: Path) -> None:
     _remove(folder / "data")
     with pytest.raises(InputError, match="source: no such file"):
         _judge(folder)
-
-
-def test_a_run_that_grew_has_the_clusters_of_all(folder: Path) -> None:
-    _judge(folder, limit=4)
-    whole = _numbers(_judge(folder))
-    assert whole["sources"] == (SOURCES, SOURCES)
-    _remove(folder / "data")
-    assert _numbers(folder / "run") == whole
-
-
-def test_merged_shards_keep_their_clusters(folder: Path) -> None:
-    whole = _numbers(_judge(folder))
-    shards = [_judge(folder, f"shard {n}", shard=(n, 2)) for n in (0, 1)]
-    _remove(folder / "data")
-    merge(shards, folder / "merged")
-    assert _numbers(folder / "merged") == whole
 
 
 def test_two_runs_are_compared_by_the_sources_that_both_judged(folder: Path) -> None:
