@@ -47,6 +47,7 @@ def test_drawn_signs_say_what_scipy_says() -> None:
         rng=np.random.default_rng(1),
     )
     assert sign_flip_p(sums) == pytest.approx(expected.pvalue, abs=0.01)
+    assert sign_flip_p([1.0] * 60) == 1 / (1 + module._FLIPS), "the signs as they are count too"
 
 
 def test_the_figures_of_a_small_case() -> None:

@@ -45,9 +45,13 @@ async def test_a_reply_comes_back_after_reopening(tmp_path: Path) -> None:
         assert await ledger.get(CALL) is None
         await ledger.put(CALL, REPLY)
         assert await ledger.get(CALL) == REPLY
-    with Ledger(path) as ledger:
+    with Ledger.open_read_only(path) as ledger:
         assert await ledger.get(CALL) == REPLY
         assert count_replies(ledger) == 1
+        prompt = ledger.get_prompt(PROMPT.digest)
+        assert [part["text"] for part in prompt.parts] == ["Is it ", "röd\u2028?"]
+        with pytest.raises(ConfigError, match="cannot be written"):
+            await ledger.put(again(1), REPLY)
 
 
 @pytest.mark.parametrize(
@@ -93,14 +97,16 @@ async def test_what_is_purged_is_gone_and_the_rest_answers(tmp_path: Path) -> No
         await service.put(again(1), REPLY)
         between = time.time()
         await service.put(other, REPLY)
+        await service.put(again(2), REPLY)
         await service.put(FEATURES, embedding(0))
         assert await ledger.purge(between) == 2
         assert await service.get(CALL) is None
         assert await service.get(other) == REPLY
+        assert service.get_prompt(PROMPT.digest) is not None, "it was asked again"
         assert await service.get(FEATURES) is not None
-        await service.put(CALL, REPLY)  # its prompt was gone with the others
+        await service.put(CALL, REPLY)
         assert (await service.get_records([CALL.key]))[CALL.key].prompt == PROMPT.digest
-        assert await ledger.purge(shrink=True) == 3
+        assert await ledger.purge(shrink=True) == 4
         assert b"zeppelin" not in path.read_bytes()
         assert count_replies(service) == 0
 
@@ -227,7 +233,9 @@ async def test_dropped_outputs_do_not_come_back(tmp_path: Path) -> None:
     with Ledger(tmp_path / "a.sqlite") as ledger, Ledger(tmp_path / "b.sqlite") as other:
         await ledger.put(FEATURES, embedding(1, 1))
         assert await ledger.drop([FEATURES.key]) == 1
+        await ledger.put(CALL, REPLY)
         ledger.copy_to(other)
+        assert other.get_prompt(PROMPT.digest) == ledger.get_prompt(PROMPT.digest)
         for each in (ledger, other):
             assert await each.get(FEATURES) is None
             assert await each.get_dropped_keys() == {FEATURES.key}
@@ -274,6 +282,17 @@ async def test_what_was_said(ledger: Ledger) -> None:
     assert said[FEATURES.key].reply == {"EMBEDDING": {"shape": [64]}}
     assert said[few.key].reply == {"DISTANCE": [1.0], "TEXT": {"bytes": 2}}
     assert (said[few.key].judge, said[few.key].prompt) == ("lpips_vgg/1", None)
+
+
+async def test_calls_that_a_gateway_made_are_stored(ledger: Ledger) -> None:
+    with Ledger() as gateway:
+        await gateway.put(CALL, REPLY)
+        await gateway.put(FEATURES, embedding(*range(64)))
+        records = await gateway.get_records([CALL.key, FEATURES.key])
+    await ledger.put_records(records.values())
+    # Without what they cost, which is spent there, and without what specialists said.
+    stored = records[CALL.key].model_copy(update={"cost": None})
+    assert await ledger.get_records([*records]) == {CALL.key: stored}
 
 
 async def test_a_busy_file_holds_up_its_writer_and_nobody_else(tmp_path: Path) -> None:
