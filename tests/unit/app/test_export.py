@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from pyarrow import parquet
 
 from editjudge.app.export import FIELDS, export
 from editjudge.app.export import Format as Form
@@ -48,20 +49,38 @@ def exported(*arguments: object) -> Result:
     return CliRunner().invoke(command, [str(each) for each in arguments], catch_exceptions=False)
 
 
-def rows_of_csv(file: Path) -> list[dict[str, str]]:
-    with file.open(encoding="utf-8", newline="") as text:
-        return list(csv.DictReader(text))
+def rows_of(file: Path, form: str) -> list[dict[str, Any]]:
+    """The rows of a file: as JSON has them, and of CSV all as text."""
+    if form == "csv":
+        with file.open(encoding="utf-8", newline="") as text:
+            return list(csv.DictReader(text))
+    if form == "jsonl":
+        return [json.loads(line) for line in file.read_text("utf-8").split("\n") if line]
+    return list(parquet.read_table(file).to_pylist())
 
 
-def test_jsonl(run: Path) -> None:
-    assert exported(run, "--format", "jsonl").output.endswith("verdicts.jsonl: 5 rows\n")
-    with (run / "verdicts.jsonl").open(encoding="utf-8") as file:
-        rows = [json.loads(line) for line in file]
+@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
+def test_every_verdict_is_a_row(run: Path, tmp_path: Path, form: str) -> None:
+    file = tmp_path / "new" / f"table.{form}"
+    out = exported(run, "--format", form, "--out", file)
+    assert out.output.endswith(f"table.{form}: 5 rows\n")
+    rows = rows_of(file, form)
     assert [tuple(row) for row in rows] == [FIELDS] * 5
-    for row, expected in zip(rows, EXPECTED, strict=True):
-        assert (*(row[name] for name in COLUMNS), row["evidence"] or {}) == expected
+    for row, (*shown, evidence) in zip(rows, EXPECTED, strict=True):
+        due = ["" if one is None else str(one) for one in shown] if form == "csv" else shown
+        assert [row[name] for name in COLUMNS] == due
+        said = row["evidence"] or {}
+        assert (json.loads(said) if isinstance(said, str) else said) == evidence
         assert row["model"] == "alpha"
-        assert row["signature"] == SIGNATURES.get(row["dimension"])
+        assert (row["signature"] or None) == SIGNATURES.get(row["dimension"])
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+
+
+def test_columns_of_parquet_have_types_and_the_file_names_its_run(run: Path) -> None:
+    exported(run, "--format", "parquet")
+    schema = parquet.read_table(run / "verdicts.parquet").schema
+    assert [str(schema.field(n).type) for n in ("value", "imputed")] == ["double", "bool"]
+    assert json.loads(schema.metadata[b"editjudge.run"])["benchmark"] == "core"
 
 
 def test_a_run_by_an_older_reading_of_its_benchmark(tmp_path: Path) -> None:
@@ -70,16 +89,6 @@ def test_a_run_by_an_older_reading_of_its_benchmark(tmp_path: Path) -> None:
         put(store, "one", {"core.a": scored(0.5)})
     out = exported(tmp_path / "run", "--format", "jsonl")
     assert out.output.endswith("verdicts.jsonl: 1 row\n")
-
-
-def test_csv(run: Path, tmp_path: Path) -> None:
-    file = tmp_path / "new" / "table.csv"
-    exported(run, "--format", "csv", "--out", file)
-    for row, expected in zip(rows_of_csv(file), EXPECTED, strict=True):
-        *shown, evidence = expected
-        assert [row[name] for name in COLUMNS] == ["" if x is None else str(x) for x in shown]
-        assert json.loads(row["evidence"] or "{}") == evidence
-    assert [path.name for path in file.parent.iterdir()] == ["table.csv"]
 
 
 def test_it_says_that_the_data_is_gone(run: Path) -> None:
@@ -93,35 +102,20 @@ def test_text_in_csv_is_no_formula(tmp_path: Path, text: str) -> None:
         put(store, text, {"core.a": NoScore(kind="refused", reason=text)})
         put(store, "number", {"core.b": Score(value=-1.5)})
         export(RunView.from_store(store), tmp_path / "file", "csv")
-    rows = {row["dimension"]: row for row in rows_of_csv(tmp_path / "file")}
+    rows = {row["dimension"]: row for row in rows_of(tmp_path / "file", "csv")}
     assert (rows["core.a"]["item"], rows["core.a"]["reason"]) == (f"'{text}", f"'{text}")
     assert rows["core.b"]["value"] == "-1.5"
 
 
-def test_parquet(run: Path, tmp_path: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
-    with RunView(run) as view:
-        assert export(view, tmp_path / "v.parquet", "parquet") == 5
-    table = parquet.read_table(tmp_path / "v.parquet")
-    assert table.column_names == list(FIELDS)
-    assert [str(table.schema.field(n).type) for n in ("value", "imputed")] == ["double", "bool"]
-    for row, expected in zip(table.to_pylist(), EXPECTED, strict=True):
-        evidence = json.loads(row["evidence"] or "{}")
-        assert (*(row[name] for name in COLUMNS), evidence) == expected
-    assert json.loads(table.schema.metadata[b"editjudge.run"])["benchmark"] == "core"
-
-
 @pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
 def test_broken_text_of_a_server_stays_readable(tmp_path: Path, form: str) -> None:
-    if form == "parquet":
-        pytest.importorskip("pyarrow")
     broken = NoScore(kind="refused", reason="\ud800", evidence={"reply": "\udfff"})
     with RunStore.open(tmp_path / "run", HEADER) as store:
         put(store, "one", {"core.a": broken})
         assert [one.verdict for one in store.verdicts()] == [broken]
         assert export(RunView.from_store(store), tmp_path / "file", form) == 1  # type: ignore[arg-type]
     if form == "jsonl":
-        row = json.loads((tmp_path / "file").read_text("utf-8"))
+        (row,) = rows_of(tmp_path / "file", form)
         assert (row["reason"], row["evidence"]) == ("\ud800", {"reply": "\udfff"})
 
 
@@ -180,7 +174,6 @@ def test_names_of_the_runs_own_files_are_taken(run: Path, name: str) -> None:
 
 @pytest.mark.parametrize("earlier", FORMS)
 def test_a_former_export_of_any_form_yields(of_data: Path, tmp_path: Path, earlier: Form) -> None:
-    pytest.importorskip("pyarrow")
     out = tmp_path / "out"
     out.touch()
     with RunView(of_data) as view:
@@ -228,14 +221,8 @@ def test_a_row_for_each_edit(of_data: Path, form: str) -> None:
     out = exported(of_data, "--format", form, "--wide")
     assert out.output.endswith(f"edits.{form}: 3 rows\n")
     file = of_data / f"edits.{form}"
-    rows: list[dict[str, Any]]
-    if form == "csv":
-        rows = [{key: value or None for key, value in row.items()} for row in rows_of_csv(file)]
-    elif form == "jsonl":
-        rows = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
-    else:
-        rows = pytest.importorskip("pyarrow.parquet").read_table(file).to_pylist()
-    values = [[row[n] and float(row[n]) for n in (PSNR, MSE)] for row in rows]
+    rows = rows_of(file, form)
+    values = [[float(row[n]) if row[n] else None for n in (PSNR, MSE)] for row in rows]
     assert values == [[0.1 + 0.2, None], [None, None], [5.0, None]]
     assert [row["item"] for row in rows] == ["one", "two", "'=3" if form == "csv" else "=3"]
     assert [bool(row["missing"]) for row in rows] == [False, True, False]

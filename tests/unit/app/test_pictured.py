@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner, Result
+from pyarrow import parquet
 
 from editjudge.app.label_studio import control_name, picture_paths
 from editjudge.app.view import RunView
@@ -133,7 +134,6 @@ def test_only_some_dimensions(run: Path) -> None:
 
 @pytest.mark.parametrize("wide", [True, False])
 def test_parquet_with_the_paths_of_pictures(run: Path, *, wide: bool) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
     ran("export", run, "--format", "parquet", "--pictures", *["--wide"] * wide)
     rows = parquet.read_table(run / ("edits.parquet" if wide else "verdicts.parquet")).to_pylist()
     places = {row["item"]: row for row in rows if row["item"]}
