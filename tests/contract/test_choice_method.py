@@ -41,7 +41,9 @@ class Probed(ScriptedOpenAi):
     """
 
     def __init__(self, told: Any = SURE, told_as: str = "judge", *, waits: bool = False) -> None:
-        super().__init__(reply(json.dumps({"reasoning": "As it was.", "consistency_score": 4})))
+        answer = reply(json.dumps({"reasoning": "As it was.", "consistency_score": 4}))
+        # Only a server that takes every field is asked about edits before it is known.
+        super().__init__(answer, owner="vllm", tokenize=False)
         self.told, self.told_as = told, told_as
         self.probes = 0
         self.may_tell = asyncio.Event()

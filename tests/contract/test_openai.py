@@ -53,16 +53,32 @@ async def test_vllm_tells_what_it_serves_and_others_tell_less() -> None:
 
 
 @pytest.mark.parametrize(
-    ("models", "asked", "text"),
+    ("models", "asked", "owner", "text"),
     [
-        (("a", "b"), "judge", "no model judge; there is a, b"),
-        (("a", "b"), "", r"name the `model` \(--judge-model\); there is a, b"),
-        ((), "judge", "there is none"),
+        (("a", "b"), "judge", "vllm", "no model judge; there is a, b"),
+        (("a", "b"), "", "openai", r"name the `model` \(--judge-model\); there is a, b"),
+        ((), "", "openai", "there is none"),
     ],
 )
-async def test_another_model_is_not_taken(models: tuple[str, ...], asked: str, text: str) -> None:
-    with pytest.raises(errors.NoModel, match=text):
-        await identify(ScriptedOpenAi(models=models), asked)
+async def test_another_model_is_not_taken(
+    models: tuple[str, ...], asked: str, owner: str, text: str
+) -> None:
+    async with asking(ScriptedOpenAi(models=models, owner=owner), model=asked) as transport:
+        with pytest.raises(errors.NoModel, match=text):
+            await transport.identify(5)
+
+
+async def test_a_named_model_that_is_not_listed_is_tried() -> None:
+    absent = problem(404, "The model does not exist")
+    server = ScriptedOpenAi(reply("fine"), absent, models=("models/a", "models/b"))
+    async with asking(server, model="c", accept=("judge",)) as transport:
+        assert (await transport.identify(5)).name == "c"
+        assert (await transport.complete(ASKED, Sampling())).text == "fine"
+        with pytest.raises(errors.NoModel, match="does not exist; it lists models/a, models/b"):
+            await transport.complete(ASKED, Sampling())
+    async with asking(server, model="a") as transport:
+        model = await transport.identify(5)
+    assert (model.name, model.server) == ("a", "openai")
 
 
 @pytest.mark.parametrize("status", [404, 405])
@@ -158,38 +174,43 @@ async def test_a_schema_goes_along() -> None:
     assert asked == {"type": "json_schema", "json_schema": form}
 
 
-NEWER = (
-    "Unsupported parameter: 'max_tokens' is not supported with this model. "
-    "Use 'max_completion_tokens' instead."
-)
-OLDER = "Invalid parameter: 'response_format' of type 'json_schema' is not supported."
-DEEPSEEK = "This response_format type is unavailable now"
-FASTAPI = {"detail": [{"type": "extra_forbidden", "loc": ["body", "response_format"]}]}
-UNSUPPORTED = {"param": "max_tokens", "code": "unsupported_parameter"}
-ADAPTED: dict[str, tuple[Fault, str]] = {
-    "OpenAI's newer models": (problem(400, NEWER, **UNSUPPORTED), "max_tokens"),
-    "OpenAI's older models": (problem(400, OLDER, param=None), "response_format"),
-    "DeepSeek": (problem(400, DEEPSEEK), "response_format"),
-    "FastAPI": (Fault(422, FASTAPI), "response_format"),
+async def test_the_name_of_the_limit_is_that_of_the_server() -> None:
+    fault = problem(
+        400, "Unsupported parameter: 'max_tokens' is not supported.", param="max_tokens"
+    )
+    server = ScriptedOpenAi(fault, reply())
+    async with asking(server) as transport:
+        await transport.complete(ASKED, Sampling())
+        await transport.complete(ASKED, Sampling())
+    assert ["max_tokens" in asked for asked in server.requests] == [True, False, False]
+    assert ["max_completion_tokens" in asked for asked in server.requests] == [False, True, True]
+
+
+REFUSED: dict[str, tuple[Fault, str]] = {
+    "OpenAI's older models": (
+        problem(400, "Invalid parameter: 'response_format' is not supported.", param=None),
+        "schema",
+    ),
+    "DeepSeek": (problem(400, "This response_format type is unavailable now"), "schema"),
+    "FastAPI": (
+        Fault(422, {"detail": [{"type": "extra_forbidden", "loc": ["body", "response_format"]}]}),
+        "schema",
+    ),
+    "a schema": (problem(400, "Invalid schema for response_format 'reply': unknown"), "schema"),
+    "a temperature": (problem(400, "no", param="temperature"), "temperature"),
+    "a seed": (problem(400, 'Unknown name "seed": Cannot find field.'), "seed"),
+    "something else": (problem(400, "The image at messages[0] is unsupported"), ""),
 }
 
 
-@pytest.mark.parametrize("case", ADAPTED)
-async def test_what_a_server_does_not_take_is_left_out_from_then_on(case: str) -> None:
-    fault, name = ADAPTED[case]
-    server = ScriptedOpenAi(fault, reply())
-    async with asking(server) as transport:
-        for _ in range(2):
-            await transport.complete(ASKED, Sampling(), {"type": "object"})
-    assert [name in asked for asked in server.requests] == [True, False, False]
-    assert all(("max_tokens" in a) != ("max_completion_tokens" in a) for a in server.requests)
-
-
-async def test_a_schema_that_is_wrong_is_not_left_out() -> None:
-    fault = problem(400, "Invalid schema for response_format 'reply': unknown keyword")
+@pytest.mark.parametrize("case", REFUSED)
+async def test_a_field_that_a_server_refuses_is_named_and_not_left_out_here(case: str) -> None:
+    fault, setting = REFUSED[case]
     server = ScriptedOpenAi(fault)
-    with pytest.raises(errors.Rejection, match="Invalid schema"):
-        await complete(server, schema={"type": "objekt"})
+    async with asking(server) as transport:
+        with pytest.raises(errors.Rejection) as caught:
+            await transport.complete(ASKED, Sampling(), {"type": "object"})
+    assert getattr(caught.value, "field", "") == setting
     assert len(server.requests) == 1
 
 
@@ -200,7 +221,6 @@ async def test_a_schema_that_is_wrong_is_not_left_out() -> None:
     ("answer", "text"),
     [
         (reply(None), "content is NoneType"),
-        (reply(None, finish_reason="length"), "finished by length"),
         ({"choices": []}, "no choice"),
         ({"choices": [{"index": 0}]}, "no choice with a message"),
         (Fault(200, [1, 2]), "no choice"),

@@ -142,7 +142,8 @@ async def test_a_much_busier_replica_and_a_dead_one_are_left(dead: bool) -> None
 
 
 async def test_a_judge_replica_with_another_model() -> None:
-    servers = ScriptedOpenAi(), ScriptedOpenAi(owner="vllm"), ScriptedOpenAi(models=("other",))
+    other = ScriptedOpenAi(models=("other",), owner="vllm")
+    servers = ScriptedOpenAi(), ScriptedOpenAi(owner="vllm"), other
     async with panel_of(judges=servers) as panel:
         assert len(panel.judge("generalist.judge").replicas) == 1
         different, absent = panel.problems.values()
@@ -151,7 +152,7 @@ async def test_a_judge_replica_with_another_model() -> None:
 
 
 async def test_a_judge_without_any_server() -> None:
-    servers = ScriptedOpenAi(models=("x",)), ScriptedOpenAi(models=("y",))
+    servers = [ScriptedOpenAi(models=(name,), owner="vllm") for name in "xy"]
     async with panel_of(judges=servers) as panel:
         assert len(panel.problems) == 2
         with pytest.raises(NoModel, match="no model judge"):

@@ -222,7 +222,7 @@ async def test_no_more_replies_wait_to_be_kept_than_calls_may_be_in_flight() -> 
             ledger.may.set()
             await answers
     assert 1 <= ledger.most <= 2
-    assert len(server.requests) == 6
+    assert len(server.requests) == 7, "and the question about probabilities"
 
 
 class Full(Ledger):

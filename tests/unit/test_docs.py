@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 import editjudge
 from editjudge.base import config
+from editjudge.base.providers import load_providers
 from editjudge.benchmarks.gie import dataset as gie
 from editjudge.benchmarks.kris import dataset as kris
 from editjudge.benchmarks.omni_iie import dataset as omni_iie
@@ -76,6 +77,13 @@ def test_every_setting_is_documented(model: type[BaseModel]) -> None:
     page = read("docs", "configuration.md")
     form = "{{ {} = " if model is config.Secret else "| `{}` |"
     assert [name for name in model.model_fields if form.format(name) not in page] == []
+
+
+def test_the_table_of_providers_is_the_data() -> None:
+    page = read("docs", "hosted.md")
+    for name, row in load_providers().items():
+        cells = (row.title, row.probabilities, row.choices, row.refuses, row.prices, row.lacks)
+        assert f"| `{name}` | {' | '.join((*cells, row.limits))} |" in page
 
 
 def test_arguments_for_the_judge_service_are_options_of_it() -> None:

@@ -47,7 +47,8 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     # The modules that lie in no package: the public names, and `python -m editjudge`.
     "__init__": _REPORT,
     "__main__": frozenset({"cli"}),
-    SERVICES: _BASE | {GATEWAY},
+    # Specialists that are language models are asked over the judges' connection.
+    SERVICES: _PANEL | {GATEWAY},
     # Verbs of the one command line: they take its options and write its tables.
     COMMANDS: _BASE | {SERVICES, GATEWAY, "cli", "report"},
     # A client as others write them: the public names, and the messages of the proto.

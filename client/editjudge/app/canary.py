@@ -217,7 +217,7 @@ async def _check_judge(
         unit, baseline = check.unit, check.first
     else:
         endpoint = judge.endpoint
-        unit = noise_unit(method, endpoint.temperature, endpoint.samples)
+        unit = noise_unit(method, endpoint.samples, is_greedy=endpoint.is_greedy)
         baseline = _make_baseline(measurement)
     drift = detect_drift(baseline, measurement, known_places(), unit)
     is_unusable = check is None and drift.state == "unchecked"

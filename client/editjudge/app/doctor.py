@@ -239,10 +239,16 @@ async def _check_judge(judge: Judge, settings: Settings) -> Finding:
         round_trip_ms=milliseconds,
         answer=_ANSWERS[method],
         access=await _try_judge(judge, settings),
-        note=describe_sampling(judge.identity),
+        note="; ".join(filter(None, (_describe_refused(judge), describe_sampling(judge.identity)))),
         problem=problem,
         fix=fix,
     )
+
+
+def _describe_refused(judge: Judge) -> str:
+    """Describe what its server refuses of a request; empty where it takes all."""
+    names = ", ".join(judge.refused_settings)
+    return f"the server refuses {names}: not sent, and signed so" if names else ""
 
 
 def _find_judge_problem(judge: Judge, method: str) -> tuple[str, str]:

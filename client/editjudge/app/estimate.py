@@ -188,7 +188,7 @@ def _warn_of_equal_rounds(order: RunInputs, settings: Settings) -> tuple[str, ..
         " server gives equal replies; set a temperature"
         for service in sorted(order.roles(one.id for one in order.dimensions))
         for endpoint in (_endpoint(service, settings),)
-        if endpoint is not None and not endpoint.temperature
+        if endpoint is not None and endpoint.is_greedy
     )
 
 

@@ -8,10 +8,18 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -24,6 +32,7 @@ from .contracts import CONTRACTS
 from .errors import ConfigError
 from .identity import JUDGE_ROLE
 from .parse import describe_failure, first_problem
+from .providers import load_providers
 
 CONFIG_FILE = "editjudge.toml"
 _TABLES = {
@@ -218,10 +227,22 @@ class Price(BaseModel):
         return (prompt_cost + completion * self.output) / 1e6
 
 
+_OWN_FIELDS = frozenset(
+    {
+        "messages", "model", "n", "stream", "tools", "max_tokens", "max_completion_tokens",
+        "temperature", "top_p", "seed", "response_format", "structured_outputs", "logprobs",
+        "top_logprobs",
+    }
+)  # fmt: skip
+"""Fields of a request that have a setting or are ours, and cannot be in `extra`."""
+
+
 class JudgeEndpoint(Address):
     """One multimodal LLM as judge, bound as `generalist.<its name in the settings>`.
 
     Attributes:
+        provider: A row of `base/providers.toml`, whose address and variable of the key are the
+            defaults of `url` and `api_key`.
         url: `http(s)://host:port/v1` for an OpenAI-compatible API, `grpc://host:port` for
             vLLM's own protocol.
         replicas: Further addresses with the same model, which share the calls.
@@ -230,26 +251,61 @@ class JudgeEndpoint(Address):
         send_images: Consent to send images to a server outside your own network.
         max_pixels: Images of more pixels are made smaller (Lanczos) before they are sent.
         max_tokens: Of one reply; by default what each prompt asks for.
-        temperature: 0 is greedy.
+        temperature: 0 is greedy; `default` sends none.
         seed: For servers that take one.
+        extra: Further fields of each request, for example `reasoning_effort`; only over HTTP.
+        image_detail: How closely a provider looks at images; only over HTTP.
         logprobs: `auto` uses probabilities where the server tells them, `never` samples.
         samples: Replies to average where answers are sampled.
         max_outside: Probability outside the choices above which there is no score.
         price: For costs in reports and `max_cost`.
     """
 
+    provider: str = ""
     replicas: tuple[str, ...] = ()
     model: str = ""
     accept: tuple[str, ...] = ()
     send_images: bool = False
     max_pixels: int = Field(default=1024 * 1024, ge=1024, le=64 * 1024 * 1024)
     max_tokens: int | None = Field(default=None, ge=1)
-    temperature: float = Field(default=0.0, ge=0, le=2)
+    temperature: Annotated[float, Field(ge=0, le=2)] | Literal["default"] = 0.0
     seed: int | None = 0
+    extra: dict[str, JsonValue] = Field(default_factory=dict)
+    image_detail: Literal["auto", "low", "high"] | None = None
     logprobs: Literal["auto", "never"] = "auto"
     samples: int = Field(default=1, ge=1, le=1000)
     max_outside: float = Field(default=0.5, ge=0, le=1)
     price: Price | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in_provider(cls, values: Any) -> Any:
+        name = values.get("provider") if isinstance(values, dict) else None
+        if not name:
+            return values
+        providers = load_providers()
+        if name not in providers:
+            raise ValueError(f"no provider {name!r}; there are {', '.join(providers)}")
+        provider = providers[name]
+        if "url" not in values and (not provider.url or "{" in provider.url):
+            example = provider.url or "http://host:port/v1"
+            raise ValueError(f"give the `url` of {provider.title}, such as {example}")
+        defaults: dict[str, Any] = {"url": provider.url}
+        if provider.key and "headers" not in values:
+            defaults["api_key"] = {"env": provider.key}
+        return defaults | values
+
+    @field_validator("extra")
+    @classmethod
+    def _check_extra(cls, extra: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        if own := sorted(extra.keys() & _OWN_FIELDS):
+            raise ValueError(f"{', '.join(own)}: this field is set by the program itself")
+        return extra
+
+    @property
+    def is_greedy(self) -> bool:
+        """Whether a judge that is asked again says the same, as far as the settings tell."""
+        return self.temperature == 0
 
     @field_validator("replicas")
     @classmethod
@@ -263,6 +319,8 @@ class JudgeEndpoint(Address):
             raise ValueError("an address is among the replicas twice")
         if len({urlsplit(url).scheme == "grpc" for url in urls}) > 1:
             raise ValueError("replicas are asked over the same protocol as `url`")
+        if urlsplit(self.url).scheme == "grpc" and (self.extra or self.image_detail):
+            raise ValueError("`extra` and `image_detail` are sent over HTTP only")
         return self
 
     @field_validator("url")

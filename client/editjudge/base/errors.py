@@ -15,9 +15,11 @@
         ├── Unreachable            the connection was lost                   retry can help
         │   └── NoConnection       there was none: nothing was asked         retry can help
         ├── Overload               the server has no room now                retry can help
+        │   └── RateLimit          the caller's limit is reached             retry can help
         ├── DeadlineExceeded         no answer in time
         ├── OutOfTime              no answer while anybody waited for it
         ├── Rejection              the server rejects this very input
+        │   └── FieldRefused       it does not take a field of the request
         ├── NoModel                the endpoint has no such model
         ├── NoAccess               the key or token is missing, wrong or without rights
         ├── WrongModel             another model answered than the one asked for
@@ -199,6 +201,10 @@ class Overload(ServiceError):
     retryable = True
 
 
+class RateLimit(Overload):
+    """The caller has reached a limit of calls or tokens; it lasts longer than a lack of room."""
+
+
 class DeadlineExceeded(ServiceError):
     """No reply within the deadline, retries included."""
 
@@ -220,6 +226,16 @@ class OutOfTime(ServiceError):
 
 class Rejection(ServiceError):
     """The server rejects this very input; asking again cannot help."""
+
+
+class FieldRefused(Rejection):
+    """The server does not take a field of the request; another form may be accepted.
+
+    Attributes:
+        field: The setting that the field comes from; see `panel.transport.RequestForm`.
+    """
+
+    field: str = ""
 
 
 class NoModel(ServiceError):

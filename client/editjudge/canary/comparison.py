@@ -59,7 +59,7 @@ class Drift(NamedTuple):
     tau: float | None = None
 
 
-def noise_unit(method: str, temperature: float, samples: int) -> float:
+def noise_unit(method: str, samples: int, *, is_greedy: bool) -> float:
     """How much a score changes if one reply changes, from 0 to 4.
 
     Probabilities vary by some hundredths with the other requests in a server's batch: 0.03 of the
@@ -69,10 +69,11 @@ def noise_unit(method: str, temperature: float, samples: int) -> float:
     Args:
         method: How choices are scored; see `Judge.method`.
         samples: Number of replies that are averaged.
+        is_greedy: Whether words are not sampled.
     """
     if method not in IN_WORDS:
         return _PROBABILITY
-    return 1.0 / samples if temperature > 0 else 0.0
+    return 0.0 if is_greedy else 1.0 / samples
 
 
 def detect_drift(

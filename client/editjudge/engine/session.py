@@ -37,7 +37,18 @@ from .scheduler import Scheduler
 
 IDENTITIES = TypeAdapter(dict[ServiceName, ModelIdentity])
 _CALL_SETTINGS = frozenset(
-    {"url", "model", "max_pixels", "max_tokens", "temperature", "seed", "samples", "logprobs"}
+    {
+        "url",
+        "model",
+        "max_pixels",
+        "max_tokens",
+        "temperature",
+        "seed",
+        "samples",
+        "logprobs",
+        "extra",
+        "image_detail",
+    }
 )
 
 

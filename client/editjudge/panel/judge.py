@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
-from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from ..answers.contract import OutputContract
@@ -25,30 +25,37 @@ from ..base.config import JudgeEndpoint
 from ..base.errors import (
     Abstention,
     CostLimit,
+    FieldRefused,
     LogprobsUnavailable,
     NoModel,
-    Rejection,
     ServiceError,
     StoreError,
     WrongModel,
 )
 from ..base.identity import BINDING, ModelIdentity, ServiceName, describe_change
+from ..base.parse import parse_json
 from .calls import NOT_STORED, Call, Reply, ReplyStore, Usage
 from .choices import IN_WORDS, LABELS, ChoiceDistribution, Method, check_choices
 from .coalesce import Coalescer, PrefixLeaders, gather_all
 from .context import NO_CALLER, CallContext, SharedTerms
+from .judge_identity import (
+    NO_SCHEMA,
+    describe_call_identity,
+    find_snapshot,
+    make_judge_identity,
+    make_model_identity,
+)
+from .judge_probe import complete, make_request, probe_form, probe_logprobs
 from .pool import EndpointPool
 from .prompt import Picture, PictureCache, Prompt
 from .replica import Replica
 from .transport import (
     MAX_TOKENS,
-    Completion,
     JudgeModel,
-    Sampling,
+    RequestForm,
     Transport,
-    format_limit,
 )
-from .words import BEARINGS, PROBE, ask_again, read_reply
+from .words import ask_again, read_reply
 
 if TYPE_CHECKING:
     from ..base.images import Image
@@ -83,11 +90,15 @@ class _Findings:
 
     Attributes:
         method: How choices are scored; empty before it is known.
+        form: What its servers take of a request; None before it is known.
+        snapshot: The dated name by which the model answered; empty while it gives the one asked.
         without_logprobs: Why choices are sampled although the settings ask for probabilities.
         wrong: The error of a reply by another model than the one asked for.
     """
 
     method: str = ""
+    form: RequestForm | None = None
+    snapshot: str = ""
     without_logprobs: str = ""
     wrong: WrongModel | None = None
 
@@ -129,7 +140,7 @@ class Judge:
         identity: ModelIdentity | None = None,
     ) -> None:
         self.name = name
-        self.endpoint = endpoint
+        self._settings = endpoint
         self.model = JudgeModel(identity.name if identity else endpoint.model)
         self.problems: dict[str, str] = {}
         self.context = NO_CALLER
@@ -144,11 +155,14 @@ class Judge:
         # By ledger, why its latest reply could not be stored.
         self._store_errors: WeakKeyDictionary[ReplyStore, StoreError] = WeakKeyDictionary()
         self._stored_identity = identity
-        self._identities: dict[str, ModelIdentity] = {}
+        self._identities: dict[tuple[str, RequestForm | None, str], ModelIdentity] = {}
         if identity is not None:
             self._findings.method = (
                 "bound" if BINDING in identity.facts else identity.facts.get("choices", "")
             )
+            form = RequestForm()
+            has_schema = identity.facts.get("schema") != NO_SCHEMA
+            self._findings.form = form if has_schema else form.without("schema")
 
     async def open(self, timeout: float) -> None:
         """Ask the servers for their model; `problems` names the replicas that are not used.
@@ -169,8 +183,8 @@ class Judge:
                 self.problems[replica.url] = model.detail
             elif isinstance(model, BaseException):
                 raise model
-            elif open_replicas and _make_identity(model) != _make_identity(self.model):
-                here, first = _make_identity(model), _make_identity(self.model)
+            elif open_replicas and make_model_identity(model) != make_model_identity(self.model):
+                here, first = make_model_identity(model), make_model_identity(self.model)
                 self.problems[replica.url] = f"not used: {here} is served here, not {first}"
             else:
                 self.model = model
@@ -179,10 +193,21 @@ class Judge:
         if not open_replicas:
             raise next(error for error in models if isinstance(error, ServiceError))
         self._pool = self._pool and self._pool.with_replicas(open_replicas)
+        if self._takes_all:
+            self._findings.form = RequestForm()
         is_vllm = self.model.server.startswith("vllm")
         if self._prefix_first is None and len(open_replicas) == 1 and is_vllm:
             self._leaders = PrefixLeaders(is_enabled=False)
         await self._load_method()
+
+    @property
+    def endpoint(self) -> JudgeEndpoint:
+        """Its settings as they are sent: without what the server refuses."""
+        return self._form.apply(self._settings)
+
+    @property
+    def _form(self) -> RequestForm:
+        return self._findings.form or RequestForm()
 
     def with_context(self, context: CallContext) -> Judge:
         """The same judge, called on somebody's behalf."""
@@ -201,13 +226,18 @@ class Judge:
         """Why choices are sampled although the settings ask for probabilities; may be empty."""
         return self._findings.without_logprobs
 
+    @property
+    def refused_settings(self) -> list[str]:
+        """Settings that its server refuses; see `RequestForm`."""
+        return sorted(self._form.left_out)
+
     def is_same_as(self, later: Judge) -> bool:
         """Whether a judge that was opened later has the same model at the same servers.
 
         False too where another model than the one asked for has answered, so that the later one
         asks again.
         """
-        same = _make_identity(self.model) == _make_identity(later.model)
+        same = make_model_identity(self.model) == make_model_identity(later.model)
         return same and self.replicas == later.replicas and self._findings.wrong is None
 
     async def list_model_changes(self, timeout: float) -> list[str]:
@@ -220,14 +250,14 @@ class Judge:
             if replica.measure_load().is_lost:
                 return ""
             try:
-                now = _make_identity(await replica.target.identify(timeout))
+                now = make_model_identity(await replica.target.identify(timeout))
             except NoModel as error:
                 return f"{self.name} at {replica.url} is gone since this session began: {error}"
             except ServiceError:
                 return ""
             return "" if now == then else describe_change(self.name, replica.url, then, now)
 
-        then = _make_identity(self.model)
+        then = make_model_identity(self.model)
         return [line for line in await asyncio.gather(*map(check, self.replicas)) if line]
 
     @property
@@ -240,28 +270,15 @@ class Judge:
         """Identity for signatures: which model it is and how it is asked."""
         if self._stored_identity is not None:
             return self._stored_identity
-        method = self._findings.method
-        if self._identities.get(method) is None:
-            self._identities[method] = self._identity_now(method)
-        return self._identities[method]
+        findings = self._findings
+        key = findings.method, findings.form, findings.snapshot
+        if self._identities.get(key) is None:
+            self._identities[key] = self._sign(*key)
+        return self._identities[key]
 
-    def _identity_now(self, method: str) -> ModelIdentity:
-        facts = {
-            **_identity_facts(self.model),
-            "transport": urlsplit(self.endpoint.url).scheme.removesuffix("s"),
-            "images": self._pictures.rule,
-            "choices": "sampled" if method == "bound" else method,
-            BINDING: "choices" if method == "bound" else "",
-            # Sampled choices are replies in words. How they are read and asked for again is signed
-            # by the scorers that ask for choices (`words`, `again`): nothing else depends on it.
-            "reads": f"{Option.name}.{Option.parser}" if method in IN_WORDS else "",
-            "temperature": f"{self.endpoint.temperature:g}",
-            "max_tokens": format_limit(self.endpoint.max_tokens),
-            "seed": str(self.endpoint.seed),
-            "repeats": str(self.endpoint.samples),
-            "untrained": "yes" if "untrained" in self.model.name else "",
-        }
-        return ModelIdentity(self.model.name, {k: v for k, v in facts.items() if v})
+    def _sign(self, method: str, form: RequestForm | None, snapshot: str) -> ModelIdentity:
+        facts = {"choices": method, "images": self._pictures.rule, "snapshot": snapshot}
+        return make_judge_identity(self.model, self._settings, form, facts)
 
     def prepare_picture(self, image: Image) -> Picture:
         """An image in the form in which it is sent."""
@@ -336,9 +353,12 @@ class Judge:
         request = prompt
         reasons: list[str] = []
         kind = Unparsable.kind
-        limit = self.endpoint.max_tokens or max_tokens
-        form = self._form(contract.schema, repeat, limit)
-        is_bound = isinstance(contract, Option) and await self.find_choice_method() == "bound"
+        limit = self._settings.max_tokens or max_tokens
+        is_choice = isinstance(contract, Option)
+        # What the server refuses has to be found out before the first reply is stored.
+        has_method = is_choice or not self._takes_all
+        is_bound = has_method and await self.find_choice_method() == "bound" and is_choice
+        form = make_request(self._settings, self._form, contract.schema, repeat=repeat, limit=limit)
         if is_bound:
             form["bound"] = True
         for _ in range(2):
@@ -370,6 +390,8 @@ class Judge:
         meanwhile wait for the same answer.
         """
         async with self._probing:
+            if self._findings.wrong is not None:
+                raise self._findings.wrong
             if not self._findings.method:
                 await self._load_method()
             if not self._findings.method:
@@ -383,63 +405,52 @@ class Judge:
         return self._findings.method
 
     async def _probe(self) -> None:
-        findings = self._findings
-        method = "" if self.endpoint.logprobs == "never" else await self._probe_logprobs()
-        findings.method = method or await self._probe_binding()
-        fact = f"{findings.method} {findings.without_logprobs}".strip()
-        await self._ledger.put_fact(self._fact, fact)
-
-    async def _probe_logprobs(self) -> str:
-        """How the server reports probabilities; empty if it reports none."""
-        context = self.context
-        try:
-            choice = await self._get_pool.run(
-                lambda server: server.choose(PROBE, ("Yes", "No"), context), terms=context.terms
+        findings, pool, method = self._findings, self._get_pool, ""
+        if self._settings.logprobs != "never":
+            try:
+                method = await probe_logprobs(pool, self.context, self._fix_model)
+            except LogprobsUnavailable as error:
+                findings.without_logprobs = error.detail
+        if not method or not self._takes_all:
+            in_words, findings.form = await probe_form(
+                pool, self._settings, self.context, self._fix_model
             )
-            self._check_model(choice.model)
-        except LogprobsUnavailable as error:
-            self._findings.without_logprobs = error.detail
-            return ""
-        except Abstention:
-            return "top_logprobs"  # it lists tokens, but none of them begins an answer
-        context.require_budget().count_calls(choice.usage)
-        return choice.distribution.method
+            method = method or in_words
+        findings.method = method
+        fact = {
+            "method": method,
+            "without_logprobs": findings.without_logprobs,
+            "left_out": self.refused_settings,
+            "snapshot": findings.snapshot,
+        }
+        await self._ledger.put_fact(self._fact, json.dumps(fact))
 
-    async def _probe_binding(self) -> Method:
-        """Ask for a choice that answers nothing: only a server that binds replies gives it."""
-        context = self.context
-        form = self._form(BEARINGS.schema, 0, self.endpoint.max_tokens or MAX_TOKENS)
-        sampling = Sampling(**form["sampling"])
-        try:
-            reply = await self._get_pool.run(
-                lambda server: server.complete(PROBE, sampling, form["schema"], context),
-                terms=context.terms,
-            )
-        except (Abstention, Rejection):
-            return "sampled"
-        self._check_model(reply.model)
-        context.require_budget().count_calls(reply.usage)
-        return "bound" if reply.text.strip() in BEARINGS.options else "sampled"
+    @property
+    def _takes_all(self) -> bool:
+        return all(replica.target.takes_all for replica in self.replicas)
 
     async def _load_method(self) -> None:
-        """Load the method from the ledger, where it is known."""
+        """Load the method and the form of requests from the ledger, where they are known."""
         findings = self._findings
         if not findings.method and (fact := await self._ledger.get_fact(self._fact)):
-            findings.method, _, findings.without_logprobs = fact.partition(" ")
+            facts = parse_json(fact)
+            findings.method = facts["method"]
+            findings.without_logprobs = facts["without_logprobs"]
+            findings.form = RequestForm(frozenset(facts["left_out"]))
+            findings.snapshot = facts["snapshot"]
 
     @property
     def _fact(self) -> str:
-        way = "words" if self.endpoint.logprobs == "never" else "method"
-        return f"{way} of choices of {self.call_identity}"
+        way = "words" if self._settings.logprobs == "never" else "method"
+        return f"{way} of choices of {describe_call_identity(self._sign('', RequestForm(), ''))}"
 
     @property
     def call_identity(self) -> str:
         """The part of the identity on which a single reply depends; calls are stored under it.
 
-        It leaves out how choices are scored, which is found out by a call, how a sampled reply is
-        parsed, and how many replies are averaged, since each of them is a call of its own.
+        See `describe_call_identity`.
         """
-        return str(self.identity.without("choices", BINDING, "reads", "repeats"))
+        return describe_call_identity(self.identity)
 
     async def _sample_choices(
         self, prompt: Prompt, choices: tuple[str, ...], repeat: int
@@ -456,15 +467,6 @@ class Judge:
         again = [reason for answer in answers for reason in answer.evidence.get("unreadable", ())]
         seconds = sum(answer.evidence.get("second_replies", 0) for answer in answers)
         return Answer(spread, merge_calls(answers), evidence | _make_evidence(again, seconds))
-
-    def _form(self, schema: Mapping[str, Any] | None, repeat: int, limit: int) -> dict[str, Any]:
-        seed = self.endpoint.seed
-        sampling = Sampling(
-            temperature=self.endpoint.temperature,
-            max_tokens=limit,
-            seed=None if seed is None else seed + repeat,
-        )
-        return {"schema": schema, "sampling": asdict(sampling)}
 
     async def _call(
         self, prompt: Prompt, form: Mapping[str, Any], repeat: int = 0
@@ -551,7 +553,12 @@ class Judge:
             raise self._findings.wrong
         price = self.endpoint.price
         with context.require_budget(price).reserve_call(price, self.name) as spend:
-            content, model, usage = await self._ask(transport, call, context)
+            try:
+                content, model, usage = await self._ask(transport, call, context)
+            except FieldRefused:
+                # What it takes has changed: it is asked anew in the next session.
+                await self._ledger.put_fact(self._fact, "")
+                raise
             cost = spend(usage)
         return Reply(content, model, usage, cost)
 
@@ -561,18 +568,25 @@ class Judge:
         if choices := call.form.get("choices"):
             choice = await transport.choose(call.prompt, tuple(choices), context)
             return asdict(choice.distribution), choice.model, choice.usage
-        sampling, schema = Sampling(**call.form["sampling"]), call.form["schema"]
+        request, schema = call.form, call.form["schema"]
         # A server that was found not to bind choices is not asked to: its replies are `sampled`.
         if schema is not None and "enum" in schema and self._findings.method == "sampled":
-            schema = None
-        completion: Completion = await transport.complete(call.prompt, sampling, schema, context)
+            request = {**request, "schema": None}
+        completion = await complete(transport, call.prompt, request, context)
         content = {"text": completion.text, "finish": completion.finish}
         return content, completion.model, completion.usage
 
+    def _fix_model(self, reply_model: str) -> None:
+        """Fix the model to its dated name, if its first reply has one."""
+        self._findings.snapshot = find_snapshot(self.model.name, reply_model)
+        self._check_model(reply_model)
+
     def _check_model(self, reply_model: str) -> None:
         """Compare the model's name in a reply; after a wrong one no further call is made."""
-        accepted_names = (self.model.name, *self.endpoint.accept)
-        if any(reply_model == one or fnmatchcase(reply_model, one) for one in accepted_names):
+        accepted_names = (self.model.name, self._findings.snapshot, *self.endpoint.accept)
+        if reply_model and any(
+            reply_model == one or fnmatchcase(reply_model, one) for one in accepted_names
+        ):
             return
         self._findings.wrong = WrongModel(
             f"asked {self.model.name!r}, {reply_model!r} answered; name that one as `model`, or"
@@ -582,17 +596,6 @@ class Judge:
             model=self.model.name,
         )
         raise self._findings.wrong
-
-
-def _identity_facts(model: JudgeModel) -> dict[str, str]:
-    """The facts that identify a model; its folder on the server is not among them."""
-    portable = {name: fact for name, fact in model.facts.items() if not fact.startswith("/")}
-    return portable | {"server": model.server}
-
-
-def _make_identity(model: JudgeModel) -> ModelIdentity:
-    facts = _identity_facts(model)
-    return ModelIdentity(model.name, {name: fact for name, fact in facts.items() if fact})
 
 
 def _make_evidence(reasons: list[str], second_replies: int = 0) -> dict[str, Any]:

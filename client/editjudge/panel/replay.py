@@ -12,6 +12,10 @@ from .prompt import parse_max_pixels
 from .transport import parse_limit
 
 
+def _parse_temperature(fact: str) -> float | str:
+    return fact if fact == "default" else float(fact)
+
+
 def replay_judge(
     name: ServiceName, identity: ModelIdentity, ledger: ReplyStore, endpoint: JudgeEndpoint | None
 ) -> Judge:
@@ -26,7 +30,7 @@ def replay_judge(
     facts = identity.facts
     overrides: dict[str, Any] = {
         kind: convert(facts[kind])
-        for kind, convert in (("temperature", float), ("max_tokens", parse_limit))
+        for kind, convert in (("temperature", _parse_temperature), ("max_tokens", parse_limit))
         if kind in facts
     }
     if "repeats" in facts:

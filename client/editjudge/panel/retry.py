@@ -11,12 +11,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from ..base.errors import DeadlineExceeded, NoConnection, OutOfTime, ServiceError
+from ..base.errors import DeadlineExceeded, NoConnection, OutOfTime, RateLimit, ServiceError
 from .context import DEFAULT_TERMS, AnyTerms, is_past
 
 T = TypeVar("T")
 _LEAST = 0.001
 """Seconds that an attempt gets at least: transports take 0 for no limit."""
+_LIMIT_FACTOR = 10
+"""How many times as long the waits after a `RateLimit` are: limits are counted by the minute."""
 
 
 class Clock:
@@ -47,7 +49,8 @@ class RetryPolicy:
 
     Attributes:
         attempts: Attempts at most, the first included. Attempts that could not connect are counted
-            apart, up to the same number: they use up none of the others.
+            apart, up to the same number: they use up none of the others. Those that met a rate
+            limit are not counted: they are made until the deadline.
         deadline: Seconds for all attempts together, with the waits between them.
         first_wait: Seconds before the second attempt; doubled before each further one, plus a
             random part of up to this time.
@@ -78,9 +81,10 @@ class RetryPolicy:
             error: Its error; the wait is at least the error's `retry_after`.
         """
         # No power of two beyond this one is needed, and larger ones are no floats.
+        factor = _LIMIT_FACTOR if isinstance(error, RateLimit) else 1
         backoff = self.first_wait * 2.0 ** min(attempt - 1, 64)
         backoff = min(backoff, self.longest_wait) + random.uniform(0, self.first_wait)
-        return max(backoff, error.retry_after or 0.0)
+        return max(factor * backoff, error.retry_after or 0.0)
 
 
 async def call_with_retries(
@@ -130,7 +134,8 @@ async def call_with_retries(
             has_reached = not isinstance(error, NoConnection)
             attempts[has_reached] += 1
             wait = policy.get_wait(attempts[has_reached], error)
-            if not error.retryable or attempts[has_reached] >= policy.attempts or now + wait >= end:
+            is_last = attempts[has_reached] >= policy.attempts and not isinstance(error, RateLimit)
+            if not error.retryable or is_last or now + wait >= end:
                 error.gave_up(sum(attempts.values()), since)
                 raise
             if is_past(terms.deadline, now):

@@ -5,13 +5,16 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from .calls import NO_USAGE, Usage
 from .choices import ChoiceDistribution
 from .context import NO_CALLER, CallContext
 from .grpc_channel import Connection
 from .prompt import Prompt
+
+if TYPE_CHECKING:
+    from ..base.config import JudgeEndpoint
 
 Finish: TypeAlias = Literal["stop", "length", "other"]
 MAX_TOKENS = 1024
@@ -38,19 +41,41 @@ def parse_limit(fact: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How a reply is sampled. Every value is sent, because servers' own defaults differ.
+    """How a reply is sampled.
 
     Attributes:
-        temperature: 0 is greedy.
+        temperature: 0 is greedy; None leaves it to the server.
         top_p: Probability mass of nucleus sampling; 1 is all.
         max_tokens: Limit of the reply's tokens; a reply that reaches it is cut, and marked as cut.
         seed: None sends none.
     """
 
-    temperature: float = 0.0
+    temperature: float | None = 0.0
     top_p: float = 1.0
     max_tokens: int = MAX_TOKENS
     seed: int | None = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RequestForm:
+    """What a server takes of a request; it is found out by a call before any reply is stored.
+
+    Attributes:
+        left_out: Settings that it refuses, of `temperature`, `seed` and `schema`. They are not
+            sent: its own temperature and seed hold, and no reply is held to a schema.
+    """
+
+    left_out: frozenset[str] = frozenset()
+
+    def without(self, setting: str) -> RequestForm:
+        """The form that leaves out one setting more."""
+        return RequestForm(self.left_out | {setting})
+
+    def apply(self, endpoint: JudgeEndpoint) -> JudgeEndpoint:
+        """The settings of a judge as they are sent."""
+        values = {"temperature": "default", "seed": None}
+        changes = {name: value for name, value in values.items() if name in self.left_out}
+        return endpoint.model_copy(update=changes) if changes else endpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +127,14 @@ class Transport(Connection):
     cancelled one leaves the connection usable. The tokens of a call are in the usage of its result.
     """
 
+    @property
+    def takes_all(self) -> bool:
+        """Whether the server takes every field that is sent, so that nothing has to be found out.
+
+        It holds once the model is identified.
+        """
+        return False
+
     @abstractmethod
     async def identify(self, timeout: float) -> JudgeModel:
         """Find the model, and what the server can do.
@@ -143,6 +176,7 @@ class Transport(Connection):
             schema: JSON schema that the reply has to follow, where the server can enforce it.
 
         Raises:
+            FieldRefused: the server does not take a field that can be left out.
             Abstention: `refused`, the provider blocked the call or the model declined.
             ServiceError: see `editjudge.base.errors`.
         """

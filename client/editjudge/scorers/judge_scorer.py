@@ -56,7 +56,7 @@ class Question:
             endpoint: The judge's settings.
         """
         if isinstance(self.form, OutputContract):
-            is_averaged = self.form.is_averaged and endpoint.temperature > 0
+            is_averaged = self.form.is_averaged and not endpoint.is_greedy
             return endpoint.samples if is_averaged else 1
         return endpoint.samples
 

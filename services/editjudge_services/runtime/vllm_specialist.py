@@ -6,35 +6,40 @@ the operator supplies them as files, and files with other bytes than the authors
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import io
-import time
 import weakref
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, ClassVar
+from threading import Thread
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
-import httpx2
 import numpy as np
 from PIL import Image as Pil
 from pydantic import Field
 
-from editjudge.base.errors import Abstention, ConfigError
+from editjudge.base.config import JudgeEndpoint
+from editjudge.base.errors import Abstention, ConfigError, DeadlineExceeded, ServiceError
 from editjudge.base.images import RGB
 from editjudge.base.prompt_releases import prompts_dir
+from editjudge.panel.openai.completions import dump_json
+from editjudge.panel.openai.http import HttpReply, HttpServer
+from editjudge.panel.retry import RetryPolicy, call_with_retries
 
 from ..zoo.artefact import Precision
 from .serving import Variables
 from .specialist import Outputs, Request, Specialist, Unavailable
 
-_WAITS = (0.0, 0.4, 0.8)
-"""Seconds to wait before each retry."""
-_RETRYABLE = frozenset({429, 502, 503, 504})
-"""HTTP statuses after which a retry can help."""
+if TYPE_CHECKING:
+    from editjudge.panel.openai.completions import Body
+
+_FIRST_WAIT = 0.4
+"""Seconds before the second attempt, about."""
 
 
 class Backend(Variables):
@@ -45,7 +50,7 @@ class Backend(Variables):
         model: The name under which vLLM serves the weights.
         prompts: Folder with the official prompt files; by default that of `editjudge prompts
             import`.
-        timeout: Seconds for one reply.
+        timeout: Seconds for one reply, all attempts included.
         concurrency: How many calls may be in flight.
     """
 
@@ -97,20 +102,25 @@ def read_prompts(folder: Path, digests: Mapping[str, str]) -> dict[str, str]:
 
 
 class VllmModel:
-    """A synchronous client of a vLLM server, with pooled connections and retries.
+    """A synchronous client of a vLLM server, over the connection and the retries of judges.
+
+    All attempts of a call share one deadline, the `timeout` of the settings.
 
     Raises:
         RuntimeError: on construction, when the server does not serve the model.
     """
 
     def __init__(self, backend: Backend) -> None:
-        self._backend = backend
+        self._model = backend.model
         self._url = backend.url.rstrip("/")
-        limits = httpx2.Limits(max_connections=backend.concurrency)
-        self._http = httpx2.Client(timeout=backend.timeout, limits=limits, follow_redirects=True)
-        weakref.finalize(self, self._http.close)  # Triton may drop a model without `finalize`
+        self._policy = RetryPolicy(deadline=backend.timeout, first_wait=_FIRST_WAIT)
+        endpoint = JudgeEndpoint(url=self._url, model=backend.model)
+        self._server = HttpServer(endpoint, "vllm", backend.concurrency)
+        self._loop = asyncio.new_event_loop()
+        Thread(target=_run, args=(self._loop,), name="vllm", daemon=True).start()
+        weakref.finalize(self, _close, self._loop, self._server)  # Triton may drop a model
         self._threads = ThreadPoolExecutor(backend.concurrency, thread_name_prefix="vllm")
-        models = self._send("GET", f"{self._url}/models").get("data", [])
+        models = self._send(f"{self._url}/models").get("data", [])
         names = [model.get("id") for model in models]
         if backend.model not in names:
             raise RuntimeError(f"{self._url} serves {names}, not {backend.model!r}")
@@ -135,12 +145,12 @@ class VllmModel:
 
         Raises:
             Unavailable: the server does not answer, or answers with an error.
-            Abstention: the reply holds no choice.
+            Abstention: the reply holds no choice, or the server withheld it.
         """
-        body = {"model": self._backend.model, "messages": messages, **options}
-        reply = self._send("POST", f"{self._url}/chat/completions", body)
-        if reply.get("model") != self._backend.model:
-            raise Unavailable(f"asked {self._backend.model!r}, {reply.get('model')!r} answered")
+        body = {"model": self._model, "messages": messages, **options}
+        reply = self._send(f"{self._url}/chat/completions", body)
+        if reply.get("model") != self._model:
+            raise Unavailable(f"asked {self._model!r}, {reply.get('model')!r} answered")
         choices = reply.get("choices") or []
         if len(choices) != 1:
             raise Abstention("unparsable", f"{len(choices)} choices in the reply")
@@ -153,39 +163,45 @@ class VllmModel:
             RuntimeError: the text is several tokens, so the tokenizer is not the score's.
         """
         base = self._url.removesuffix("/v1")
-        body = {"model": self._backend.model, "prompt": text, "add_special_tokens": False}
-        tokens = self._send("POST", f"{base}/tokenize", body).get("tokens", [])
+        body = {"model": self._model, "prompt": text, "add_special_tokens": False}
+        tokens = self._send(f"{base}/tokenize", body).get("tokens", [])
         if len(tokens) != 1:
             raise RuntimeError(f"{text!r} is {len(tokens)} tokens at {self._url}, not one")
         return int(tokens[0])
 
-    def _send(self, method: str, url: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        waits = iter(_WAITS)
-        while True:
+    def _send(self, url: str, fields: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        async def attempt(seconds: float) -> HttpReply:
             try:
-                reply = self._http.request(method, url, json=body)
-                reply.raise_for_status()
-                return dict(reply.json())
-            except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
-                wait = next(waits, None) if _is_retryable(error) else None
-                if wait is None:
-                    raise Unavailable(f"{url}: {error}") from error
-                time.sleep(max(wait, _read_retry_after(error)))
+                async with asyncio.timeout(seconds):
+                    body: Body | None = None if fields is None else [dump_json(fields)]
+                    reply = await self._server.ask(url, body, model=self._model)
+            except TimeoutError as error:
+                what = f"no reply within {seconds:.3g} s"
+                raise self._server.make_error(DeadlineExceeded, what, self._model) from error
+            if not reply.ok:
+                raise self._server.to_error(reply, self._model)
+            return reply
+
+        call = call_with_retries(attempt, self._policy)
+        try:
+            reply = asyncio.run_coroutine_threadsafe(call, self._loop).result()
+        except ServiceError as error:
+            raise Unavailable(f"{url}: {error.detail}") from error
+        if not isinstance(reply.data, dict):
+            raise Unavailable(f"{url}: no JSON object")
+        return reply.data
 
 
-def _is_retryable(error: Exception) -> bool:
-    """Whether a retry can help: the connection was lost, or the server is busy."""
-    if isinstance(error, httpx2.HTTPStatusError):
-        return error.response.status_code in _RETRYABLE
-    return isinstance(error, httpx2.TransportError)
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
 
 
-def _read_retry_after(error: Exception) -> float:
-    """The seconds that a busy server asks for, or 0."""
-    if not isinstance(error, httpx2.HTTPStatusError):
-        return 0.0
-    delay = error.response.headers.get("Retry-After", "")
-    return float(delay) if delay.isdecimal() else 0.0
+def _close(loop: asyncio.AbstractEventLoop, server: HttpServer) -> None:
+    closing = asyncio.run_coroutine_threadsafe(server.close(), loop)
+    closing.add_done_callback(lambda _: loop.call_soon_threadsafe(loop.stop))
 
 
 def image_part(image: RGB) -> dict[str, Any]:

@@ -66,7 +66,7 @@ def test_what_varied_before_may_vary() -> None:
     ],
 )
 def test_the_unit_of_a_score(method: str, temperature: float, samples: int, unit: float) -> None:
-    assert noise_unit(method, temperature, samples) == pytest.approx(unit)
+    assert noise_unit(method, samples, is_greedy=not temperature) == pytest.approx(unit)
 
 
 def test_what_could_not_be_read_is_no_shift_and_no_number() -> None:

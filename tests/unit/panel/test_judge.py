@@ -193,6 +193,7 @@ async def test_a_sampled_judge_that_declines_in_words() -> None:
     [
         ("judge", (), False),
         ("judge-2026-01-01", (), True),
+        ("", (), True),
         ("judge-2026-01-01", ("judge-2026-*",), False),
         ("another", ("judge-*",), True),
     ],
@@ -205,7 +206,7 @@ async def test_the_model_that_answers(answered: str, accept: Any, wrong: bool) -
         said = await judge.answer(PROMPT, SCORES)
         assert [one.model for one in await replies(store, said.calls)] == [answered]
         return
-    with pytest.raises(errors.WrongModel, match=answered):
+    with pytest.raises(errors.WrongModel, match=repr(answered)):
         await judge.answer(PROMPT, SCORES)
     with pytest.raises(errors.WrongModel):
         await judge.answer(asked(2), SCORES)

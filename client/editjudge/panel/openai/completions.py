@@ -32,10 +32,6 @@ _BRACKET_TOKEN = re.compile(r"\[/?[A-Za-z0-9_]{2,32}\]")
 Body: TypeAlias = list[bytes | Picture]
 """A request's body in pieces: a picture stands for its base64."""
 _CHOICE = "choice"
-_CONSTRAINTS = {
-    "response_format": r"response_format|json_schema",
-    "structured_outputs": "structured_outputs",
-}
 _ROUNDING = 1e-3  # of a logarithm that should not be above 0
 _FINISH: dict[str, Finish] = {"stop": "stop", "length": "length"}
 
@@ -45,7 +41,9 @@ def dump_json(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode("ascii")
 
 
-def make_chat_body(fields: Mapping[str, Any], system: str, parts: Sequence[Part]) -> Body:
+def make_chat_body(
+    fields: Mapping[str, Any], system: str, parts: Sequence[Part], detail: str | None = None
+) -> Body:
     """The body of a request in pieces: a picture stands for its base64, made when it is sent.
 
     Args:
@@ -53,7 +51,9 @@ def make_chat_body(fields: Mapping[str, Any], system: str, parts: Sequence[Part]
         system: System text; empty for none.
         parts: The user turn. Without images it is sent as plain text, which servers of text-only
             models need.
+        detail: How closely the images are looked at; None leaves it to the server.
     """
+    image_end = f'","detail":"{detail}"}}}}'.encode("ascii") if detail else b'"}}'
     pieces: Body = []
     pending = dump_json(fields)[:-1] + b',"messages":['
     if system:
@@ -70,7 +70,7 @@ def make_chat_body(fields: Mapping[str, Any], system: str, parts: Sequence[Part]
         else:
             pending += b'{"type":"image_url","image_url":{"url":"' + part.url_head
             pieces += [pending, part]
-            pending = b'"}}'
+            pending = image_end
     return [*pieces, pending + b"]}]}"]
 
 
@@ -156,10 +156,14 @@ def unwrap_choice(text: str, schema: Mapping[str, Any] | None) -> str:
 def read_text(choice: Mapping[str, Any]) -> str:
     """The text of a choice, with lone surrogates replaced: it may become part of a prompt.
 
+    It is empty where a model thought until its limit, and wrote nothing.
+
     Raises:
         ValueError: its content is missing, or is no text.
     """
     content = choice["message"].get("content")
+    if content is None and choice.get("finish_reason") == "length":
+        return ""
     if not isinstance(content, str):
         reason = choice.get("finish_reason")
         raise ValueError(  # noqa: TRY004
@@ -202,12 +206,20 @@ def read_first_logprobs(choice: Mapping[str, Any]) -> list[tuple[str, float]] | 
 
 
 def read_usage(data: Mapping[str, Any]) -> Usage:
-    """Tokens that the call took; zeros where the server does not count."""
+    """Tokens that the call took; zeros where the server does not count.
+
+    Providers bill tokens of hidden reasoning as those of the reply. Some do not count them there,
+    but all have them in the total.
+    """
     usage = data.get("usage")
     usage = usage if isinstance(usage, dict) else {}
     details = usage.get("prompt_tokens_details")
     cache_hits = details.get("cached_tokens") if isinstance(details, dict) else 0
-    return Usage.from_counts(usage.get("prompt_tokens"), cache_hits, usage.get("completion_tokens"))
+    prompt, completion, total = (
+        count if isinstance(count := usage.get(f"{kind}_tokens"), int) else 0
+        for kind in ("prompt", "completion", "total")
+    )
+    return Usage.from_counts(prompt, cache_hits, max(completion, total - prompt))
 
 
 def _is_data(part: Text | Picture) -> bool:
@@ -229,8 +241,9 @@ def _token(item: Any) -> tuple[str, float]:
 
 
 _UNSUPPORTED_WORDS = re.compile(
-    r"unsupported|(not|n't) (support|available|enabled|allowed|recogni[sz]ed)|unavailable|"
-    r"unrecogni[sz]ed|unknown|unexpected|extra_forbidden|extra (inputs|fields)",
+    r"unsupported|(not|n't) (support|available|enabled|allowed|permitted|recogni[sz]ed)|"
+    r"unavailable|unrecogni[sz]ed|unknown|unexpected|extra_forbidden|extra (inputs|fields)|"
+    r"deprecated|cannot find field|only .{0,40}(supported|allowed)|must (be|contain)",
     re.IGNORECASE,
 )
 _FEWER = 5  # likeliest tokens; what servers with a low limit allow
@@ -246,7 +259,6 @@ class Capabilities:
 
     Attributes:
         limit: Name of the field that limits a reply's tokens.
-        schemas: Whether replies may be held to a schema or to choices.
         by_ids: Whether `logprob_token_ids` may be sent.
         priority: Whether `priority` may be sent; some versions of vLLM refuse it when they were
             started without priorities.
@@ -254,7 +266,6 @@ class Capabilities:
     """
 
     limit: str = "max_tokens"
-    schemas: bool = True
     by_ids: bool = True
     priority: bool = True
     top_logprobs: int = 20
@@ -306,12 +317,30 @@ class Capabilities:
         if is_unsupported and "max_tokens" in body_fields and "max_tokens" in about:
             self.limit = "max_completion_tokens"
             return True
-        return is_unsupported and self._without_schema(about, body_fields)
+        return False
 
-    def _without_schema(self, about: str, body_fields: Mapping[str, Any]) -> bool:
-        about = about.replace("json_schema", "response_format")
-        is_named = any(name in body_fields and name in about for name in _CONSTRAINTS)
-        if not is_named or "invalid schema" in about:
-            return False
-        self.schemas = False
-        return True
+
+# How servers name the fields that can be left out, beside their own names.
+_OPTIONAL_FIELDS = {
+    "temperature": ("temperature",),
+    "seed": ("seed",),
+    "schema": ("response_format", "structured_outputs", "json_schema", "additionalproperties"),
+}
+
+
+def find_refused_setting(reply: HttpReply, body_fields: Mapping[str, Any]) -> str:
+    """The setting whose field a server rejects; empty where it complains of something else.
+
+    Args:
+        reply: The rejection.
+        body_fields: Fields of the rejected request.
+    """
+    about = f"{reply.param} {reply.words}".lower()
+    if reply.status not in _REJECTIONS or not (
+        reply.param or _UNSUPPORTED_WORDS.search(f"{about} {reply.codes}")
+    ):
+        return ""
+    for setting, names in _OPTIONAL_FIELDS.items():
+        if not body_fields.keys().isdisjoint(names) and any(name in about for name in names):
+            return setting
+    return ""

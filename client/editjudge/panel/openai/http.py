@@ -27,6 +27,7 @@ from ...base.errors import (
     NoConnection,
     NoModel,
     Overload,
+    RateLimit,
     Rejection,
     ServiceError,
     Unreachable,
@@ -85,7 +86,7 @@ def read_failure(data: Any) -> tuple[str, str, str]:
     if not isinstance(error, dict):
         return str(error), "", ""
     inner = error.get("innererror")  # Azure's
-    codes = [error.get("code"), error.get("type")]
+    codes = [error.get("code"), error.get("type"), error.get("status")]
     codes += [inner.get("code")] if isinstance(inner, dict) else []
     words = error.get("message") or error.get("detail") or data.get("detail") or ""
     return (
@@ -100,6 +101,42 @@ def is_blocked(reply: HttpReply) -> bool:
     if "invalid_prompt" in reply.codes:
         return "policy" in reply.words
     return _POLICY_CODES.search(reply.codes) is not None
+
+
+_DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:([\d.]+)s)?(?:(\d+)ms)?")
+
+
+def read_duration(text: str) -> float | None:
+    """Seconds of a duration such as `1m30.5s`, `120ms` or `7.66s`; None where it is none."""
+    match = _DURATION.fullmatch(text.strip())
+    if match is None or not any(match.groups()):
+        return None
+    try:
+        hours, minutes, seconds, milliseconds = (float(part or 0) for part in match.groups())
+    except ValueError:
+        return None
+    return hours * 3600 + minutes * 60 + seconds + milliseconds / 1e3
+
+
+def read_limit_reset(headers: Mapping[str, str], data: Any) -> float | None:
+    """Seconds until a rate limit ends, where no `Retry-After` says it.
+
+    Google puts a `retryDelay` into the body. OpenAI and those that follow it have a header for each
+    limit; the used-up ones count.
+    """
+    error = data.get("error") if isinstance(data, dict) else None
+    details = error.get("details") if isinstance(error, dict) else None
+    delays = [
+        read_duration(str(detail["retryDelay"]))
+        for detail in (details if isinstance(details, list) else ())
+        if isinstance(detail, dict) and "retryDelay" in detail
+    ]
+    delays += [
+        read_duration(headers.get(f"x-ratelimit-reset-{kind}", ""))
+        for kind in ("requests", "tokens")
+        if headers.get(f"x-ratelimit-remaining-{kind}") == "0"
+    ]
+    return max((delay for delay in delays if delay is not None), default=None)
 
 
 def read_retry_after(headers: Mapping[str, str]) -> float | None:
@@ -135,8 +172,9 @@ _ERRORS: dict[int, type[ServiceError]] = {
     404: NoModel,
     408: Unreachable,
     409: Overload,
-    429: Overload,
+    429: RateLimit,
     503: Overload,
+    529: Overload,  # Anthropic's, when it is overloaded
 }
 
 
@@ -295,7 +333,10 @@ class HttpServer:
             words += f" (request {shorten(self._secrets.redact(request))})"
         wish = headers.get("x-should-retry", "").lower()
         again = {"true": True, "false": False}.get(wish)
-        return HttpReply(status, data, words, codes, param, again, read_retry_after(headers))
+        wait = read_retry_after(headers)
+        if wait is None and status == 429:
+            wait = read_limit_reset(headers, body)
+        return HttpReply(status, data, words, codes, param, again, wait)
 
     def _no_json(self, headers: Mapping[str, str], payload: bytes, model: str) -> ServiceError:
         if "text/html" in headers.get("content-type", ""):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,11 +13,13 @@ from ...base.errors import (
     Abstention,
     BadReply,
     DeadlineExceeded,
+    FieldRefused,
     LogprobsUnavailable,
     NoModel,
     Rejection,
     ServiceError,
 )
+from ...base.providers import find_provider
 from ..choices import ChoiceDistribution, list_labels, make_distribution, select_label_tokens
 from ..context import DEFAULT_TERMS, NO_CALLER, AnyTerms, CallContext
 from ..prompt import Prompt
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 MAX_LABELS = 128  # what vLLM takes as `logprob_token_ids`
 _MANY = 64
+_NO_LIST = frozenset({400, 404, 405, 501})
+"""What servers without a list of models answer to the question for it."""
 _CACHE_SIZE = 4096
 
 
@@ -134,15 +138,9 @@ T = TypeVar("T")
 _FIRST = -1
 """Priority of an urgent call for vLLM, where lower goes first and 0 is that of all others."""
 
-# A model's generation_config.json changes vLLM's defaults (Qwen: top_k 20, repetition_penalty
-# 1.05), and with them the answers.
-_NEUTRAL = {
-    "top_k": -1,
-    "min_p": 0.0,
-    "repetition_penalty": 1.0,
-    "presence_penalty": 0.0,
-    "frequency_penalty": 0.0,
-}
+_DEFAULTS = {"temperature": 1.0, "top_p": 1.0}
+"""What an API takes these fields for that it does not get. They are not sent then, because some
+models refuse the fields."""
 
 
 class OpenAiTransport(Transport):
@@ -179,17 +177,24 @@ class OpenAiTransport(Transport):
     ) -> None:
         self.url = endpoint.url
         self._policy = policy
+        self._endpoint = endpoint
         self._model_name = endpoint.model
         self._base = endpoint.url.removesuffix("/v1")
         self._server = HttpServer(endpoint, service, concurrency)
         self._vocabulary = Vocabulary(self._server, self._base)
         self._capabilities = Capabilities()
         self._model: JudgeModel | None = None
+        self._listed_names: tuple[str, ...] = ()
         self._identifying = asyncio.Lock()
 
     async def close(self) -> None:
         """Close connections; calls in flight fail."""
         await self._server.close()
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether it is vLLM, which takes more fields than are ever sent."""
+        return self._model is not None and _is_vllm(self._model)
 
     async def identify(self, timeout: float) -> JudgeModel:
         """Find the model by `GET /models`; without that endpoint the settings' model is taken.
@@ -208,7 +213,7 @@ class OpenAiTransport(Transport):
 
     async def _fetch_model(self) -> JudgeModel:
         reply = await self._server.ask(f"{self.url}/models", model=self._model_name)
-        if reply.status in {404, 405} and self._model_name:
+        if reply.status in _NO_LIST and self._model_name:
             return JudgeModel(self._model_name)
         if not reply.ok:
             raise self._server.to_error(reply, self._model_name)
@@ -236,8 +241,6 @@ class OpenAiTransport(Transport):
             if self._capabilities.no_logprobs:
                 raise self._error(LogprobsUnavailable, self._capabilities.no_logprobs)
             body_fields: dict[str, Any] = {
-                "temperature": 1.0,
-                "top_p": 1.0,
                 self._capabilities.limit: 1,
                 "logprobs": True,
                 "top_logprobs": self._capabilities.top_logprobs,
@@ -286,10 +289,9 @@ class OpenAiTransport(Transport):
                 "temperature": sampling.temperature,
                 "top_p": sampling.top_p,
                 self._capabilities.limit: sampling.max_tokens,
+                "seed": sampling.seed,
             }
-            if sampling.seed is not None:
-                body_fields["seed"] = sampling.seed
-            if schema is not None and self._capabilities.schemas:
+            if schema is not None:
                 body_fields |= chat.make_constraint(schema, is_vllm=is_vllm)
             return body_fields
 
@@ -333,19 +335,25 @@ class OpenAiTransport(Transport):
             model: The server's model.
             context: On whose behalf the call is made.
         """
-        fixed_fields: dict[str, Any] = {"model": model.name}
+        provider = find_provider(self._endpoint.provider, model.facts.get("owned_by", ""))
+        fixed_fields: dict[str, Any] = {"model": model.name, **provider.neutral}
+        fixed_fields |= self._endpoint.extra
         control: set[str] = set()
         if _is_vllm(model):
-            fixed_fields |= _NEUTRAL
             if context.salt:
                 fixed_fields["cache_salt"] = context.salt
             control = await self._vocabulary.control_tokens(prompt, model.name)
         parts = chat.join_parts(prompt, control)
         while True:
-            body_fields = fixed_fields | fields()
+            body_fields = {
+                name: value
+                for name, value in (fixed_fields | fields()).items()
+                if value is not None and (value != _DEFAULTS.get(name) or name in provider.neutral)
+            }
             if _is_vllm(model) and context.terms.urgent and self._capabilities.priority:
                 body_fields["priority"] = _FIRST
-            body = chat.make_chat_body(body_fields, prompt.system, parts)
+            detail = self._endpoint.image_detail
+            body = chat.make_chat_body(body_fields, prompt.system, parts, detail)
             url = f"{self.url}/chat/completions"
             reply = await self._server.ask(url, body, model=model.name)
             if reply.ok:
@@ -353,7 +361,23 @@ class OpenAiTransport(Transport):
             if not self._capabilities.learn(reply, body_fields):
                 if self._capabilities.denies_logprobs(reply, body_fields):
                     raise self._without_logprobs(reply.words)
-                raise self._server.to_error(reply, model.name)
+                raise self._to_error(reply, body_fields, model)
+
+    def _to_error(
+        self, reply: HttpReply, body_fields: Mapping[str, Any], model: JudgeModel
+    ) -> ServiceError | Abstention:
+        error = self._server.to_error(reply, model.name)
+        if isinstance(error, Rejection) and (
+            setting := chat.find_refused_setting(reply, body_fields)
+        ):
+            refusal = self._error(FieldRefused, error.detail)
+            refusal.field = setting  # type: ignore[attr-defined]
+            return refusal
+        if isinstance(error, NoModel) and self._listed_names:
+            return self._error(
+                NoModel, f"{error.detail}; it lists {_shorten_list(self._listed_names)}"
+            )
+        return error
 
     def _without_logprobs(self, why: str) -> ServiceError:
         self._capabilities.add_missing_logprobs(why)
@@ -374,13 +398,16 @@ class OpenAiTransport(Transport):
         by_name = {card["id"]: card for card in objects if isinstance(card.get("id"), str)}
         if not self._model_name and len(by_name) == 1:
             return next(iter(by_name.values()))
-        if self._model_name in by_name:
-            return by_name[self._model_name]
-        there = ", ".join(sorted(by_name)[:10]) + (", …" if len(by_name) > 10 else "")
-        if self._model_name:
-            raise self._error(NoModel, f"no model {self._model_name}; there is {there or 'none'}")
-        fix = "name the `model` (--judge-model)"
-        raise self._error(NoModel, f"{fix}; there is {there or 'none'}")
+        self._listed_names = tuple(sorted(by_name))
+        there = _shorten_list(self._listed_names) or "none"
+        name = self._model_name
+        if not name:
+            raise self._error(NoModel, f"name the `model` (--judge-model); there is {there}")
+        card = next((by_name[one] for one in (name, f"models/{name}") if one in by_name), None)
+        if card is None and {each.get("owned_by") for each in objects} == {"vllm"}:
+            raise self._error(NoModel, f"no model {name}; there is {there}")
+        # Lists have pages, leave models out, or name none of one's own: a call will tell.
+        return {**(card or {}), "id": name}
 
     async def _version(self) -> str:
         """Version of vLLM; empty where the server reports none, which is no failure."""
@@ -407,6 +434,10 @@ class OpenAiTransport(Transport):
     def _error(self, kind: type[ServiceError], detail: str) -> ServiceError:
         model = self._model.name if self._model else self._model_name
         return self._server.make_error(kind, detail, model)
+
+
+def _shorten_list(names: Sequence[str]) -> str:
+    return ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
 
 
 def _is_vllm(model: JudgeModel) -> bool:

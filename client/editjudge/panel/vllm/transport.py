@@ -98,6 +98,11 @@ class VllmTransport(Transport):
         """Close the connection; calls in flight are cancelled."""
         await self._engine.close()
 
+    @property
+    def takes_all(self) -> bool:
+        """Always, because its messages have these fields."""
+        return True
+
     async def identify(self, timeout: float) -> JudgeModel:
         """Find the model, and fetch its tokenizer.
 

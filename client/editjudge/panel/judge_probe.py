@@ -1,0 +1,113 @@
+"""How a judge has to be asked, found out by two short questions before any reply is stored.
+
+Both are questions of common knowledge. What they show is part of the judge's identity, so it is
+kept: a server that changes its habits later gives errors, and no numbers of another kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+from ..base.config import JudgeEndpoint
+from ..base.errors import Abstention, FieldRefused, Rejection
+from .choices import Method
+from .context import CallContext
+from .pool import EndpointPool
+from .prompt import Prompt
+from .transport import MAX_TOKENS, Completion, RequestForm, Sampling, Transport
+from .words import BEARINGS, PROBE
+
+
+def make_request(
+    settings: JudgeEndpoint,
+    form: RequestForm,
+    schema: Mapping[str, Any] | None,
+    *,
+    repeat: int,
+    limit: int,
+) -> dict[str, Any]:
+    """The form of a call that is answered in words: its schema and how the reply is sampled.
+
+    Args:
+        settings: The settings of the judge.
+        form: What its servers take.
+        schema: What the reply has to follow.
+        repeat: Index among calls that are otherwise equal; each has a seed of its own.
+        limit: Limit of the reply's tokens.
+    """
+    effective = form.apply(settings)
+    sampling = Sampling(
+        temperature=None if isinstance(effective.temperature, str) else effective.temperature,
+        max_tokens=limit,
+        seed=None if effective.seed is None else effective.seed + repeat,
+    )
+    return {"schema": None if "schema" in form.left_out else schema, "sampling": asdict(sampling)}
+
+
+async def complete(
+    transport: Transport, prompt: Prompt, request: Mapping[str, Any], context: CallContext
+) -> Completion:
+    """Make a call of the form that `make_request` makes."""
+    sampling = Sampling(**request["sampling"])
+    return await transport.complete(prompt, sampling, request["schema"], context)
+
+
+async def probe_logprobs(
+    pool: EndpointPool[Transport], context: CallContext, check_model: Callable[[str], None]
+) -> Method:
+    """Find out how the servers report the probabilities of choices.
+
+    Raises:
+        LogprobsUnavailable: they report none.
+        ServiceError: see `editjudge.base.errors`.
+    """
+    try:
+        choice = await pool.run(
+            lambda server: server.choose(PROBE, ("Yes", "No"), context), terms=context.terms
+        )
+    except Abstention:
+        return "top_logprobs"  # it lists tokens, but none of them begins an answer
+    check_model(choice.model)
+    context.require_budget().count_calls(choice.usage)
+    return choice.distribution.method
+
+
+async def probe_form(
+    pool: EndpointPool[Transport],
+    settings: JudgeEndpoint,
+    context: CallContext,
+    check_model: Callable[[str], None],
+) -> tuple[Method, RequestForm]:
+    """Find out whether the servers hold replies to choices, and what of a request they take.
+
+    They are asked for a choice that answers nothing: only a server that holds replies to choices
+    gives it. What they refuse of the request is left out, until there is a reply.
+
+    Raises:
+        ServiceError: see `editjudge.base.errors`.
+    """
+    takes_all = all(replica.target.takes_all for replica in pool.replicas)
+    form = RequestForm()
+    while True:
+        limit = settings.max_tokens or MAX_TOKENS
+        request = make_request(settings, form, BEARINGS.schema, repeat=0, limit=limit)
+        ask = partial(complete, prompt=PROBE, request=request, context=context)
+        try:
+            reply = await pool.run(ask, terms=context.terms)
+        except FieldRefused as error:
+            form = form.without(error.field)
+        except Rejection:
+            # It may be about the schema, in words that nobody has listed.
+            if takes_all or request["schema"] is None:
+                return "sampled", form
+            form = form.without("schema")
+        except Abstention:
+            return "sampled", form
+        else:
+            check_model(reply.model)
+            context.require_budget().count_calls(reply.usage)
+            is_bound = request["schema"] is not None and reply.text.strip() in BEARINGS.options
+            return "bound" if is_bound else "sampled", form
