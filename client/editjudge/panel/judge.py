@@ -350,9 +350,8 @@ class Judge:
             ServiceError: see `editjudge.base.errors`.
         """
         calls: list[str] = []
-        request = prompt
+        request, kind = prompt, Unparsable.kind
         reasons: list[str] = []
-        kind = Unparsable.kind
         limit = self._settings.max_tokens or max_tokens
         is_choice = isinstance(contract, Option)
         # What the server refuses has to be found out before the first reply is stored.
@@ -370,8 +369,7 @@ class Judge:
                 value = read_reply(contract, content["text"], cut=cut, is_bound=is_bound)
             except Unparsable as error:
                 kind = error.kind
-                if is_bound:
-                    # The server was restarted with other options: it is asked again next time.
+                if is_bound:  # the server was restarted with other options
                     await self._ledger.put_fact(self._fact, "")
                 if cut:
                     fix = f"set a higher one for {self.name}"
@@ -434,10 +432,9 @@ class Judge:
         findings = self._findings
         if not findings.method and (fact := await self._ledger.get_fact(self._fact)):
             facts = parse_json(fact)
-            findings.method = facts["method"]
+            findings.method, findings.snapshot = facts["method"], facts["snapshot"]
             findings.without_logprobs = facts["without_logprobs"]
             findings.form = RequestForm(frozenset(facts["left_out"]))
-            findings.snapshot = facts["snapshot"]
 
     @property
     def _fact(self) -> str:
