@@ -17,7 +17,7 @@ from ..base.parse import package_tables
 from ..base.strict import STRICT
 from .column import Column
 
-Kind: TypeAlias = Literal["radar", "tasks", "turns", "scatter", "masks", "means"]
+Kind: TypeAlias = Literal["radar", "tasks", "lines", "turns", "scatter", "masks", "means"]
 
 
 @result(frozen=True, slots=True, config=STRICT)
@@ -26,8 +26,9 @@ class FigurePanel:
 
     Attributes:
         title: Above it; empty for none.
-        columns: Ids or globs of ids: the axes of a radar, the bars of tasks, the turns in order,
-            x and y of a scatter, the one of means.
+        columns: Ids or globs of ids: the axes of a radar, the bars of tasks, the points of lines,
+            the turns in order, x and y of a scatter, the one of means. Of masks it holds values of
+            `by`.
     """
 
     title: str
@@ -50,9 +51,11 @@ class Figure:
     Attributes:
         source: Which it is, or after which it is made.
         by_group: Columns are called by their group and not by their title.
-        relative: Each axis goes from the worst of the models to the best: columns of different
-            units share a plot. Otherwise all share a scale from 0.
+        relative: Each column goes from the worst number to the best, of the paper's and those
+            drawn: columns of different units share a plot. Otherwise all share a scale from 0.
         top: Where that scale ends; None for a little above the largest number.
+        by: Of `masks` the field of `Item.extra` whose values its panels hold; items without it
+            have the value "".
         printed_share: Of `masks` the share below which most are, as the paper says.
     """
 
@@ -62,6 +65,7 @@ class Figure:
     by_group: bool = False
     relative: bool = False
     top: float | None = None
+    by: str = ""
     printed_share: float | None = None
 
     def name(self, column: Column) -> str:

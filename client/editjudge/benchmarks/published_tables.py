@@ -103,6 +103,15 @@ def load_published_tables(benchmark: str) -> PublishedTables:
     )
 
 
+def list_printed_values(column: str) -> list[float]:
+    """List all numbers that the paper of a column prints of it; empty if it prints none."""
+    try:
+        tables = load_published_tables(column.partition(".")[0]).tables
+    except ConfigError:
+        return []
+    return [row[column] for table in tables for row in table.models.values() if column in row]
+
+
 def _table(
     columns: Sequence[str], models: Mapping[str, Sequence[float]], **more: str
 ) -> PublishedTable:

@@ -90,7 +90,7 @@ def _select_figures(results: Results, kind: Kind | None) -> list[Figure]:
 
 def _draw_masks(dataset: Dataset, figure: Figure, form: Format, *, paper: bool) -> bytes:
     """Draw the figure of masks; empty if the data has no masks."""
-    shares = mask_shares(dataset)
+    shares = mask_shares(dataset, figure)
     return draw_mask_sizes(shares, form, figure.printed_share if paper else None) if shares else b""
 
 
@@ -100,11 +100,13 @@ def _draw_figure(
     """Draw a figure; empty if it has no numbers."""
     panels = drawable_panels(figure, results.columns, numbers)
     if not panels:
-        print_notice(f"{figure.kind}, {figure.source}: no numbers yet")
+        print_notice(f"{figure.kind}, {figure.source}: too few numbers")
         return b""
     if sparse := [panel.title or "a panel" for panel in figure.panels if panel not in panels]:
         print_notice(f"{figure.kind}, {figure.source}: too few numbers for {shorten_list(sparse)}")
-    return draw_figure(figure, results.columns, numbers, form, warning, _intervals(results))
+    return draw_figure(
+        figure, results.columns, numbers, form, warning, _intervals(results), results.checks
+    )
 
 
 def _intervals(results: Results) -> Intervals:
@@ -159,12 +161,20 @@ def _is_figure(file: Path) -> bool:
     return b"Matplotlib" in file.read_bytes()
 
 
-def mask_shares(dataset: Dataset) -> list[float]:
-    """The share of the picture that each readable mask selects, 0..1."""
-    refs = [ref for ref in dataset.items() if dataset.outline(ref).mask is not None]
+def mask_shares(dataset: Dataset, figure: Figure) -> dict[str, list[float]]:
+    """The share of the picture that each readable mask selects, 0..1, by title of its panel."""
+    shares: dict[str, list[float]] = {}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        shares = pool.map(partial(_mask_share, dataset), refs)
-        return [share for share in shares if share is not None]
+        for panel in figure.panels:
+            refs = [
+                ref
+                for ref in dataset.items()
+                if (item := dataset.outline(ref)).mask is not None
+                and str(item.extra.get(figure.by, "")) in panel.columns
+            ]
+            each = pool.map(partial(_mask_share, dataset), refs)
+            shares[panel.title] = [share for share in each if share is not None]
+    return {title: some for title, some in shares.items() if some}
 
 
 def _mask_share(dataset: Dataset, ref: ItemRef) -> float | None:

@@ -9,15 +9,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count, cycle
 from pathlib import Path
-from textwrap import wrap
+from textwrap import fill, wrap
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
 from ..base.errors import MissingExtra
+from ..base.text import format_count
 from ..benchmarks.column import Column
 from ..benchmarks.figures import Figure, FigurePanel, Kind
+from ..benchmarks.published_tables import list_printed_values
 from ..stats.clusters import Floats
 from .numbers import direction_arrow
 
@@ -45,14 +47,20 @@ _LETTERS, _HANDLE = 14, 6
 _STEPS = 20
 """Number of bins of shares from 0 to 1."""
 _LINE_CHARS = 14
+_CHARS = 12
+"""Letters per inch of a label below an axis."""
+_SMALL: Mapping[str, Any] = {"fontsize": 8, "color": "#555555"}
 
 
 def drawable_panels(figure: Figure, columns: Columns, numbers: Numbers) -> tuple[FigurePanel, ...]:
     """Return the panels with enough numbers: three axes for a radar, one number otherwise."""
+    if figure.kind == "masks":
+        return ()
+    fewest = _KINDS[figure.kind].fewest
     return tuple(
         panel
         for panel in figure.panels
-        if len(_numbered_columns(panel, columns, numbers)) >= _KINDS[figure.kind].fewest
+        if len(_numbered_columns(panel, columns, numbers)) >= fewest
     )
 
 
@@ -69,6 +77,7 @@ def draw_figure(
     form: Format,
     warning: str = "",
     intervals: Intervals = MappingProxyType({}),
+    note: str = "",
 ) -> bytes:
     """Draw a figure; equal numbers give equal bytes.
 
@@ -80,6 +89,7 @@ def draw_figure(
         numbers: Numbers by model, in the order of the legend, and column id.
         warning: Written across the top where the numbers are no result.
         intervals: Ends of intervals; figures of kind `means` draw them.
+        note: Written below, after what the scale of the axes is.
 
     Raises:
         MissingExtra: matplotlib is not installed.
@@ -102,20 +112,41 @@ def draw_figure(
             if figure.kind == "means":
                 ends = [intervals.get(model, {}).get(panel_columns[0].id) for model in numbers]
                 _draw_intervals(axes, ends, values)
-            axes.set_title(panel.title, fontsize=10, pad=kind.pad)
+            title = _fit(axes, panel.title, 1.1)
+            axes.set_title(title, fontsize=10, pad=kind.pad)
         _add_legend(canvas, list(numbers))
+        lines = [_describe_scale(figure), note]
+        wide = int(canvas.get_figwidth() * _LETTERS)
+        if text := "\n".join(fill(line, wide) for line in lines if line):
+            canvas.supxlabel(text, **_SMALL)
         if warning:
-            canvas.suptitle(warning, color="#b00020", fontsize=10)
+            canvas.suptitle(fill(warning, wide), color="#b00020", fontsize=10)
         return _save_figure(canvas, form)
 
 
+def _describe_scale(figure: Figure) -> str:
+    """Say between which ends the axes go, where no axis has numbers of its own."""
+    if figure.relative:
+        ends = "inner ring to outer ring" if figure.kind == "radar" else "0 to 1"
+        return f"{ends}: worst to best of the paper's numbers and those drawn, as below each name"
+    if figure.kind == "radar" and figure.top is not None:
+        return f"each axis goes from 0 at the centre to {figure.top:g} at the rim"
+    return ""
+
+
+def _fit(axes: Any, text: str, letters: float = 1.0) -> str:
+    """Break a text into lines as wide as its panel."""
+    panel = axes.figure.get_figwidth() / axes.get_gridspec().ncols
+    return fill(text, int(panel * _CHARS * letters))
+
+
 def draw_mask_sizes(
-    shares: Sequence[float], form: Format, most_below: float | None = None
+    shares: Mapping[str, Sequence[float]], form: Format, most_below: float | None = None
 ) -> bytes:
     """Draw a histogram of mask sizes, with bins of a twentieth of the picture.
 
     Args:
-        shares: Shares of the picture that masks cover, 0..1; at least one.
+        shares: By group of items, shares of the picture that masks cover, 0..1; at least one each.
         most_below: Share below which most masks are in the paper; drawn as a line.
 
     Raises:
@@ -124,14 +155,19 @@ def draw_mask_sizes(
     with _make_canvas(_WIDTH, 3.4) as canvas:
         axes = canvas.add_subplot()
         steps = [step / _STEPS for step in range(_STEPS + 1)]
-        axes.hist(shares, bins=steps, color=_COLOURS[0], edgecolor="white")
+        labels = [
+            f"{title} ({format_count(len(of), 'mask')})".strip() for title, of in shares.items()
+        ]
+        colours = _COLOURS[: len(shares)]
+        axes.hist(list(shares.values()), bins=steps, color=colours, edgecolor="white", label=labels)
         if most_below is not None:
             axes.axvline(most_below, color=_COLOURS[1], linestyle="--", linewidth=1.2)
             label = f"† most below {most_below:.0%}"
             at = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
             axes.annotate(label, (most_below, 0.95), (4, 0), color=_COLOURS[1], **at)
         axes.set_xlim(0, 1)
-        axes.set_xlabel(f"share of the picture that the mask covers ({len(shares):,} masks)")
+        axes.legend()
+        axes.set_xlabel("share of the picture that the mask covers")
         axes.set_ylabel("items")
         return _save_figure(canvas, form)
 
@@ -254,14 +290,15 @@ def _draw_radar(axes: Any, figure: Figure, columns: Columns, values: Floats) -> 
     angles = np.linspace(0, 2 * math.pi, len(columns), endpoint=False)
     names = [_wrap_label(figure.name(column)) for column in columns]
     if figure.relative:
-        values = _scale_columns(columns, values)
-        arrows = (direction_arrow(column.higher_is_better) for column in columns)
-        names = [*map(" ".join, zip(names, arrows, strict=True))]
+        values, names = _scale_columns(columns, values, names)
         axes.set_ylim(-0.15, 1.05)
-        axes.set_yticks([0, 0.5, 1], ["worst", "", "best"], fontsize=7, color="#555555")
+        axes.set_yticks([0, 0.5, 1], [""] * 3)
     else:
-        axes.set_ylim(0, figure.top)
+        axes.set_ylim(min(0.0, np.nanmin(values)), figure.top)
         axes.tick_params(axis="y", labelsize=7, labelcolor="#555555")
+        axes.set_rlabel_position(180 / len(columns))
+        low, high = axes.get_ylim()
+        axes.set_yticks([each for each in axes.get_yticks() if low < each < high])
     for label, style, row in _with_styles(values):
         if np.isnan(row).all():
             continue
@@ -273,12 +310,20 @@ def _draw_radar(axes: Any, figure: Figure, columns: Columns, values: Floats) -> 
     axes.set_xticks(angles, names, fontsize=7 if len(columns) > 12 else 8)
     axes.set_theta_offset(math.pi / 2)
     axes.set_theta_direction(-1)
-    axes.tick_params(axis="x", pad=10)
+    axes.tick_params(axis="x", pad=4)
+    for label, angle in zip(axes.get_xticklabels(), angles, strict=True):
+        # Labels begin where their axis ends, so that they grow away from the others.
+        across, up = math.sin(angle), math.cos(angle)
+        label.set_ha("center" if abs(across) < 0.1 else "left" if across > 0 else "right")
+        label.set_va("center" if abs(up) < 0.9 else "bottom" if up > 0 else "top")
     axes.grid(alpha=0.35)
     axes.spines["polar"].set_alpha(0.3)
 
 
 def _draw_tasks(axes: Any, figure: Figure, columns: Columns, values: Floats) -> None:
+    names = [figure.name(column) for column in columns]
+    if figure.relative:
+        values, names = _scale_columns(columns, values, names)
     room = 0.82 / len(values)
     half = room * 0.46
     for index, (label, style, row) in enumerate(_with_styles(values)):
@@ -289,12 +334,33 @@ def _draw_tasks(axes: Any, figure: Figure, columns: Columns, values: Floats) -> 
         # A foot on the axis makes a bar of 0 visible; a missing number has none.
         foot = {"colors": style["color"], "linewidth": 3, "clip_on": False, "zorder": 3}
         axes.hlines(np.zeros(len(there)), there - half, there + half, **foot)
-    names = [figure.name(column) for column in columns]
-    if len(columns) > 5:
-        axes.set_xticks(range(len(columns)), names, rotation=35, ha="right")
+    _name_columns(axes, names)
+    low = np.nanmin(values, initial=0.0)
+    axes.set_ylim(low, 1.0 if figure.relative else figure.top)
+
+
+def _name_columns(axes: Any, names: Sequence[str]) -> None:
+    """Name the places on the horizontal axis, aslant where the names are too wide."""
+    panel = axes.figure.get_figwidth() / axes.get_gridspec().ncols
+    room = max(1, int(panel * _CHARS / len(names)))
+    lines = [
+        [part for line in name.split("\n") for part in wrap(line, room, break_long_words=False)]
+        for name in names
+    ]
+    if max(len(line) for of_name in lines for line in of_name) <= room:
+        axes.set_xticks(range(len(names)), ["\n".join(of_name) for of_name in lines])
     else:
-        axes.set_xticks(range(len(columns)), map(_wrap_label, names))
-    axes.set_ylim(0, figure.top)
+        look = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"}
+        axes.set_xticks(range(len(names)), names, **look)
+
+
+def _draw_lines(axes: Any, figure: Figure, columns: Columns, values: Floats) -> None:
+    for label, style, row in _with_styles(values):
+        look = {name: style[name] for name in _LINE}
+        axes.plot(range(len(columns)), row, label=label, markersize=4, **look)
+    _name_columns(axes, [figure.name(column) for column in columns])
+    axes.set_xlim(-0.4, len(columns) - 0.6)
+    axes.set_ylim(np.nanmin(values, initial=0.0), figure.top)
 
 
 def _draw_turns(axes: Any, _: Figure, columns: Columns, values: Floats) -> None:
@@ -314,8 +380,9 @@ def _draw_scatter(axes: Any, _: Figure, columns: Columns, values: Floats) -> Non
         inside = style["color"] if style["fillstyle"] == "full" else "none"
         look = {"marker": style["marker"], "edgecolors": style["color"], "facecolors": inside}
         axes.scatter(row[:1], row[1:2], s=42, label=label, **look)
-    axes.set_xlabel(f"{x.group}: {x.title} {direction_arrow(x.higher_is_better)}")
-    axes.set_ylabel(f"{y.group}: {y.title} {direction_arrow(y.higher_is_better)}")
+    for put, of in ((axes.set_xlabel, x), (axes.set_ylabel, y)):
+        title = ": ".join(filter(None, (of.group, of.title)))
+        put(_fit(axes, f"{title} {direction_arrow(of.higher_is_better)}"))
 
 
 def _draw_means(axes: Any, _: Figure, columns: Columns, values: Floats) -> None:
@@ -355,12 +422,28 @@ def _styles() -> Iterator[dict[str, str]]:
             yield {"color": colour, "marker": marker, **look}
 
 
-def _scale_columns(columns: Columns, values: Floats) -> Floats:
-    """Scale each column from the worst model (0) to the best (1); 1 where all are equal."""
-    low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
-    worst = np.where([column.higher_is_better for column in columns], low, high)
-    shares = np.abs(values - worst) / np.where(low == high, 1.0, high - low)
-    return np.where((low == high) & ~np.isnan(values), 1.0, shares)
+def _scale_columns(
+    columns: Columns, values: Floats, names: Sequence[str]
+) -> tuple[Floats, list[str]]:
+    """Scale each column from the worst number (0) to the best (1).
+
+    The ends are those of the paper's numbers and of the models together: of a few models alone
+    they would show any difference, however small, as one between worst and best.
+
+    Returns:
+        The scaled numbers, 1 where all are equal, and the names with the ends.
+    """
+    shares, labels = np.full_like(values, np.nan), []
+    for place, (column, name) in enumerate(zip(columns, names, strict=True)):
+        of_models = values[:, place]
+        ends = (*list_printed_values(column.id), np.nanmin(of_models), np.nanmax(of_models))
+        worst, best = sorted((min(ends), max(ends)), reverse=not column.higher_is_better)
+        span = best - worst
+        there = ~np.isnan(of_models)
+        shares[there, place] = (of_models[there] - worst) / span if span else 1.0
+        arrow = direction_arrow(column.higher_is_better)
+        labels.append(f"{name} {arrow}\n{worst:.4g} to {best:.4g}")
+    return shares, labels
 
 
 def _wrap_label(text: str) -> str:
@@ -390,6 +473,7 @@ class _Drawing(NamedTuple):
 _KINDS: Mapping[Kind, _Drawing] = {
     "radar": _Drawing(_draw_radar, fewest=3, pad=14, projection="polar"),
     "tasks": _Drawing(_draw_tasks),
+    "lines": _Drawing(_draw_lines, fewest=2, across=4, size=(3.2, 3.0)),
     "turns": _Drawing(_draw_turns),
     "scatter": _Drawing(_draw_scatter, fewest=2),
     "means": _Drawing(_draw_means, across=3, size=(3.4, 2.6)),

@@ -284,8 +284,9 @@ def _draw_figures(run: PageRun) -> Iterator[JsonObject]:
     warning = untrained_warning(results.untrained)
     for figure in load_figures(results.benchmark.name):
         if drawable_panels(figure, results.columns, numbers):
-            svg = extract_svg_element(draw_figure(figure, results.columns, numbers, "svg", warning))
-            yield {"title": f"{figure.kind}, {figure.source}", "note": run.name, "svg": svg}
+            svg = draw_figure(figure, results.columns, numbers, "svg", warning, note=results.checks)
+            title = f"{figure.kind}, {figure.source}"
+            yield {"title": title, "note": run.name, "svg": extract_svg_element(svg)}
 
 
 def render_page(

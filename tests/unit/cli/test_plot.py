@@ -82,7 +82,7 @@ def test_means_of_the_chosen_columns(run: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--figure", "turns"), "i2i has no figure turns; it has means, radar, tasks"),
+        (("--figure", "turns"), "i2i has no figure turns; it has lines, means, radar, tasks"),
         (("--model", "nobody"), "no model nobody; models: ours, theirs"),
     ],
 )
@@ -110,7 +110,7 @@ def test_a_panel_that_is_left_out_is_told(tmp_path: Path) -> None:
 def test_nothing_that_can_be_drawn(tmp_path: Path) -> None:
     run = stored(tmp_path, "i2i.se.")
     done = CliRunner().invoke(command, [str(run)])
-    assert "radar, figure 3: no numbers yet" in done.output
+    assert "radar, figure 3: too few numbers\n" in done.output
     assert "no figure has any numbers yet" in str(done.exception)
 
 

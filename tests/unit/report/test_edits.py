@@ -158,7 +158,7 @@ def test_what_changed_since_is_shown_and_does_not_count(tmp_path: Path) -> None:
 def test_without_matplotlib_there_are_no_figures(
     page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def missing(*_: object) -> bytes:
+    def missing(*_: object, **__: object) -> bytes:
         raise MissingExtra("figures", "demo")
 
     monkeypatch.setattr(module, "load_figures", lambda _: [Figure("radar", "figure 1", ())])

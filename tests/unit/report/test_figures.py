@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import html
 import io
+import random
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import Any, get_args
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image as Pil
 
-from editjudge.benchmarks.figures import FigurePanel, Kind, load_figures, make_means_figure
-from editjudge.benchmarks.published_tables import load_published_tables
+from editjudge.benchmarks.column import Column
+from editjudge.benchmarks.figures import Figure, FigurePanel, Kind, load_figures, make_means_figure
+from editjudge.benchmarks.published_tables import list_printed_values, load_published_tables
 from editjudge.benchmarks.registry import load_benchmark, load_benchmarks
+from editjudge.report import figures as module
 from editjudge.report.figures import (
     MAX_LOOKS,
     Numbers,
@@ -43,12 +50,17 @@ def test_every_panel_names_columns_there_are(name: str) -> None:
     columns = load_benchmark(name).rules().columns
     for figure in load_figures(name):
         assert figure.kind in get_args(Kind)
+        if figure.kind == "masks":
+            assert drawable_panels(figure, columns, {}) == ()
+            continue
         for panel in figure.panels:
             for pattern in panel.columns:
                 assert FigurePanel("", (pattern,)).select_columns(columns), pattern
             meant = panel.select_columns(columns)
             assert len({c.id for c in meant}) == len(meant)
-            if not figure.relative and figure.kind != "scatter":
+            if figure.relative:
+                assert all(list_printed_values(c.id) for c in meant), "the scale is the paper's"
+            elif figure.kind != "scatter":
                 assert len({c.higher_is_better for c in meant}) == 1
 
 
@@ -83,6 +95,7 @@ RADAR, BARS = load_figures("gie")[1], load_figures("gie")[0]
 COLUMNS = load_benchmark("gie").rules().columns
 IDS = [c.id for c in RADAR.panels[0].select_columns(COLUMNS)]
 BAR_IDS = [c.id for c in BARS.panels[0].select_columns(COLUMNS)]
+OMNI = load_benchmark("omni_iie").rules().columns
 
 
 def test_a_gap_is_no_zero() -> None:
@@ -123,10 +136,118 @@ def test_only_what_has_numbers_is_shown() -> None:
 
 
 def test_the_better_is_farther_out_also_where_less_is_better() -> None:
-    mse = next(c for c in COLUMNS if c.id == "gie.mean.mse")
-    shares = _scale_columns([mse], np.array([[100.0], [300.0], [np.nan], [150.0]])).ravel()
-    assert np.array_equal(shares, [1.0, 0.0, np.nan, 0.75], equal_nan=True)
-    assert _scale_columns([mse], np.array([[7.0], [7.0]])).tolist() == [[1.0], [1.0]]
+    lpips = next(c for c in OMNI if c.id == "omni_iie.multi_turn.round_1.lpips_all")
+    assert list_printed_values(lpips.id) == []
+    values = np.array([[100.0], [300.0], [np.nan], [150.0]])
+    shares, (name,) = _scale_columns([lpips], values, ["a"])
+    assert np.array_equal(shares.ravel(), [1.0, 0.0, np.nan, 0.75], equal_nan=True)
+    assert name == "a ↓\n300 to 100"
+    assert _scale_columns([lpips], np.array([[7.0], [7.0]]), [""])[0].tolist() == [[1.0], [1.0]]
+
+
+def test_two_models_alike_are_drawn_alike() -> None:
+    """The axes are those of the paper's numbers, and no noise goes from worst to best."""
+    psnr, mse = (next(c for c in COLUMNS if c.id == f"gie.mean.{n}") for n in ("psnr", "mse"))
+    values = np.array([[20.0, 1500.0], [20.1, 1499.0]])
+    shares, names = _scale_columns([psnr, mse], values, ["PSNR", "MSE"])
+    assert np.abs(shares[0] - shares[1]).max() < 0.01
+    assert names == ["PSNR ↑\n9.89 to 26.24", "MSE ↓\n8035 to 521.6"]
+    _, (wider, _) = _scale_columns([psnr, mse], values + np.array([[20.0, 0.0]]), ["PSNR", "MSE"])
+    assert wider == "PSNR ↑\n9.89 to 40.1", "what lies beyond the paper's numbers is drawn too"
+    rows = {m: {c.id: 0.5 for c in COLUMNS if c.id.startswith("gie.mean")} for m in ("a", "b")}
+    assert "worst to best of the paper's numbers and those" in words_of(RADAR, COLUMNS, rows)
+
+
+@pytest.mark.parametrize(
+    ("note", "radar", "scale"),
+    [("", RADAR, "inner ring to outer ring: "), ("judge not checked: why", BARS, None)],
+)
+def test_a_figure_says_what_it_rests_on(note: str, radar: Figure, scale: str | None) -> None:
+    rows = {"a": {c.id: 1.0 for c in COLUMNS}}
+    picture = draw_figure(radar, COLUMNS, rows, "svg", note=note).decode()
+    assert (note in picture) is True
+    assert scale is None or scale in picture
+
+
+def words_of(figure: Figure, columns: Sequence[Column], rows: Numbers) -> str:
+    """All words of a picture, in one line."""
+    texts = re.findall(r"<text[^>]*>([^<]*)<", draw_figure(figure, columns, rows, "svg").decode())
+    return html.unescape(" ".join(texts))
+
+
+def drawn_texts(canvas: Any) -> Iterator[Any]:
+    """All texts of a picture that are seen."""
+    for axes in canvas.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            ticks = zip(axis.get_majorticklabels(), axis.get_majorticklocs(), strict=True)
+            yield from (label for label, at in ticks if low - 1e-9 <= at <= high + 1e-9)
+            yield from (axis.get_label(), axis.get_offset_text())
+        yield from (axes.title, *axes.texts)
+    yield from (text for legend in canvas.legends for text in legend.get_texts())
+    yield from canvas.texts
+
+
+def outline_of(text: Any, renderer: Any) -> tuple[Any, Any, Any]:
+    """The centre of a text, its directions, and half of its size along them, less half a pixel."""
+    around = text.get_window_extent(renderer)
+    turned = text.get_rotation()
+    text.set_rotation(0)
+    flat = text.get_window_extent(renderer)
+    text.set_rotation(turned)
+    along = np.array([np.cos(np.radians(turned)), np.sin(np.radians(turned))])
+    half = np.array([flat.width - 1, flat.height - 1]) / 2
+    centre = np.array([around.x0 + around.x1, around.y0 + around.y1]) / 2
+    return centre, np.array([along, [-along[1], along[0]]]), half
+
+
+def overlap(one: tuple[Any, Any, Any], other: tuple[Any, Any, Any]) -> bool:
+    """Whether two turned rectangles overlap: no direction of either separates them."""
+    (a, u, half_a), (b, v, half_b) = one, other
+    return all(
+        abs((b - a) @ way) < half_a @ abs(u @ way) + half_b @ abs(v @ way) for way in (*u, *v)
+    )
+
+
+FIGURES = [
+    (name, number, figure)
+    for name in NAMES
+    for number, figure in enumerate(
+        (*load_figures(name), make_means_figure(load_benchmark(name).rules().columns[:7]))
+    )
+    if figure.kind != "masks"
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "figure"),
+    [pytest.param(name, figure, id=f"{name}-{n}-{figure.kind}") for name, n, figure in FIGURES],
+)
+@pytest.mark.parametrize("case", ["many, with gaps", "one, all equal"])
+def test_no_label_lies_on_another(
+    name: str, figure: Figure, case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = load_benchmark(name).rules().columns
+    chance = random.Random(name)
+    if case == "one, all equal":
+        rows: Numbers = {"a": {c.id: 0.0 for c in columns}}
+    else:
+        rows = {
+            f"{'long-' * 20}{n}": {
+                c.id: chance.random() * 9 for c in columns if chance.random() > 0.2
+            }
+            for n in range(20)
+        }
+    held: list[Any] = []
+    monkeypatch.setattr(module, "_save_figure", lambda canvas, _: held.append(canvas) or b"")
+    draw_figure(figure, columns, rows, "png", "UNTRAINED " + "weights " * 20, note="word " * 60)
+    (canvas,) = held
+    agg = FigureCanvasAgg(canvas)
+    agg.draw()
+    shown = [text for text in drawn_texts(canvas) if text.get_text().strip()]
+    outlines = [(text.get_text(), outline_of(text, agg.get_renderer())) for text in shown]
+    pairs = combinations(outlines, 2)
+    assert [(a, b) for (a, one), (b, other) in pairs if overlap(one, other)] == []
 
 
 EVIL = ["$x^2$", "_hidden", "</svg><script>alert(1)</script>"]

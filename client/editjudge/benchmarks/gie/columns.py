@@ -1,4 +1,4 @@
-"""Tables 2 and 3 of the paper, and the preservation score of its figure 4."""
+"""Tables 2 and 3 of the paper, the preservation score of its figure 4, correctness by content."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ...base.item import Item
 from ..column import Aggregation, Column, Mean, PooledMean
 from ..fusion import min_max
 from .switches import GieSwitches
-from .taxonomy import TITLES
+from .taxonomy import CONTENTS, TITLES, content
 
 TO_PERCENT = (100.0, 0.0)
 CORRECTNESS, PRESERVATION = "Functional Correctness", "Preservation"
@@ -64,7 +64,26 @@ CALIBRATED_MSE = Column(
 )
 
 
+def _shows(kind: str, item: Item) -> bool:
+    return content(item.extra.get("content_type")) == kind
+
+
+BY_CONTENT: tuple[Column, ...] = tuple(
+    Column(
+        f"gie.content.{name}",
+        row["title"],
+        Mean(_CORRECTNESS, partial(_shows, name), affine=TO_PERCENT),
+        True,
+        "GIE-Bench, section 3.1",
+        "Correctness by Content",
+    )
+    for name, row in CONTENTS.items()
+)
+"""Functional correctness by what the pictures show."""
+
+
 def columns(switches: GieSwitches) -> tuple[Column, ...]:
     """Return the columns for the switches that are on."""
     more = () if switches.any_alignment else (UNALIGNED_SHARE,)
-    return (*TABLES, *more) if switches.uncalibrated else (*TABLES, *more, CALIBRATED_MSE)
+    figure_4 = () if switches.uncalibrated else (CALIBRATED_MSE,)
+    return (*TABLES, *more, *figure_4, *BY_CONTENT)

@@ -16,11 +16,21 @@ EDIT_TYPES: Mapping[str, str] = {
     label: name for name, row in _TYPES.items() for label in row["labels"]
 }
 """By `edit_type` of a record."""
+CONTENTS: Mapping[str, Any] = TABLES["contents"]
+"""What pictures show: kinds of categories, with `title` and `labels`."""
+_BY_CONTENT = {
+    normalise_key(label): name for name, row in CONTENTS.items() for label in row["labels"]
+}
 _BY_NAME = {
     normalise_key(alias): name
     for name, row in _TYPES.items()
     for alias in (name, *row["labels"], *row.get("also", ()))
 }
+
+
+def content(name: object) -> str:
+    """The kind of content that a category is of, whatever its case and spaces; "" for none."""
+    return _BY_CONTENT.get(normalise_key(str(name)), "")
 
 
 def edit_type(name: str) -> str:
