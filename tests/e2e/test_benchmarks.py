@@ -57,7 +57,9 @@ async def test_from_data_to_a_report(case: Case, tmp_path: Path) -> None:
     rescored = (await said("rescore", out, "--json")).json
     assert {one["changed"] for one in rescored} == {0}
     title = load_benchmark(case.benchmark).title
-    assert title in (await said("summary", out)).out
+    shown = (await said("summary", out, "--count-missing", "--common")).out
+    for told in (title, "missing outputs count as the worst", "on which all models have a number"):
+        assert told in shown
     assert case.shown[0] in (await said("show", out, case.shown[0])).out
     assert "ours" in (await said("compare", out, "ours", "theirs")).out
     assert (await said("export", out, "--format", "jsonl", "--out", rows)).code == 0

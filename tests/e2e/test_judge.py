@@ -127,49 +127,37 @@ async def test_a_key_is_sent_and_shown_nowhere(
     assert ran.json["usage"]["cost"] == pytest.approx(0.101)
 
 
-async def test_doctor_asks_a_judge(command: Command) -> None:
-    async with Judge().serving() as url:
-        ran = await asyncio.to_thread(command, "doctor", "--generalist", url, "--json")
-    assert ran.code == 0, ran.out
-    assert ran.json[0]["service"] == "generalist.judge"
-    assert ran.json[0]["answer"] == "choices by the probabilities it lists"
-
-
-async def test_doctor_tells_of_missing_probabilities(command: Command) -> None:
-    async with ScriptedOpenAi(reply("Yes")).serving() as url:
-        ran = await asyncio.to_thread(command, "doctor", "--generalist", url)
-    assert ran.code == 1
-    assert "the server reports no token probabilities" in ran.out
-    assert "logprobs" in ran.out
+NO = Fault(400, {"error": {"message": "no such deployment"}})
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("server", "logprobs", "told"),
     [
-        (reply("Yes"), ""),
-        (Fault(400, {"error": {"message": "no such deployment"}}), "no such deployment"),
-        (reply("", finish_reason="length"), "its answer cannot be read"),
-        (reply("purple"), "its answer cannot be read"),
+        (Judge(), "auto", ""),
+        (ScriptedOpenAi(reply("Yes")), "auto", "the server reports no token probabilities"),
+        (ScriptedOpenAi(reply("Yes")), "never", ""),
+        (ScriptedOpenAi(NO), "never", "no such deployment"),
+        (ScriptedOpenAi(reply("", finish_reason="length")), "never", "its answer cannot be read"),
+        (ScriptedOpenAi(reply("purple")), "never", "its answer cannot be read"),
     ],
-    ids=["answers", "refuses", "says nothing", "says anything"],
+    ids=["lists", "lists none", "answers", "refuses", "says nothing", "says anything"],
 )
-async def test_doctor_asks_a_judge_that_tells_no_probabilities(
-    command: Command, tmp_path: Path, answer: Any, told: str
+async def test_doctor_asks_a_judge(
+    tmp_path: Path, server: ScriptedOpenAi, logprobs: str, told: str
 ) -> None:
-    server = ScriptedOpenAi(answer)
-    config, ledger = tmp_path / "editjudge.toml", tmp_path / "ledger.sqlite"
-    asked = 0
+    config, asked = tmp_path / "editjudge.toml", 0
     async with server.serving() as url:
-        config.write_text(
-            f'ledger = "{ledger}"\n[judges.judge]\nurl = "{url}"\nlogprobs = "never"\n'
-        )
+        lines = [f'ledger = "{tmp_path / "ledger.sqlite"}"', "[judges.judge]", f'url = "{url}"']
+        config.write_text("\n".join([*lines, f'logprobs = "{logprobs}"']))
         for _ in range(2):  # no stored reply answers in its place
-            ran = await asyncio.to_thread(command, "doctor", "--config", config, "--json")
+            ran = await asyncio.to_thread(here, "doctor", "--config", config, "--json")
             assert ran.code == bool(told), ran.out + ran.err
             (found,) = (one for one in ran.json if one["service"] == "generalist.judge")
             assert told in found["problem"]
             assert len(server.requests) > asked
             asked = len(server.requests)
+    if told == "" and logprobs == "auto":
+        assert found["answer"] == "choices by the probabilities it lists"
 
 
 def test_images_do_not_leave_without_consent(command: Command, photo_file: Path) -> None:

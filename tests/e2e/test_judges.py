@@ -6,7 +6,6 @@ import asyncio
 import json
 import math
 import re
-import signal
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -16,9 +15,8 @@ import pytest
 from aiohttp import web
 
 from ..fakes.openai import Fault, ScriptedOpenAi, reply
-from ..patience import until
 from .conftest import Ran, here
-from .test_run import PIXELS, Data, command, process, ran
+from .test_run import PIXELS, Data, command, ran
 
 ARTIFACTS, FOLLOWED = "core.editing_artifacts", "core.instruction_following"
 WORDS = {1: "excellent", 0.75: "good", 0.5: "fair", 0.25: "poor", 0: "bad"}
@@ -170,38 +168,6 @@ async def test_two_judges_twice_by_hand(data: Data, tmp_path: Path) -> None:
     assert re.search(r"0\.4583( [±+]\S+)? sd 0\.059 \(6/6\)", shown), shown
     assert re.search(r"│ {3}judge +│ .*0.4167 sd 0.12 \(6/6\)", shown), shown
     assert "58.3%" in shown
-
-
-async def test_killed_it_goes_on_with_every_replica(data: Data, tmp_path: Path) -> None:
-    asked = (PIXELS, ARTIFACTS, FOLLOWED)
-    async with judges(tmp_path, **levels()) as (flags, servers):
-        more = [*flags, "--rounds", REPEATS]
-        assert (await ran("run", *data.arguments(*asked, out=tmp_path / "whole"), *more)).code == 0
-
-        def made() -> int:
-            return sum(len(server.requests) for server in servers)
-
-        calls = made()
-        for server in servers:
-            server.seconds = 0.1
-        with process("run", *data.arguments(*asked), *more) as started:
-            await until(lambda: made() >= calls + 12)
-            started.send_signal(signal.SIGKILL)
-            await asyncio.to_thread(started.communicate)
-        assert made() < 2 * calls
-        partly = here("summary", data.out, "--json").json
-        for server in servers:
-            server.seconds = 0.0
-        done = await ran("run", *data.arguments(*asked), *more)
-    assert done.code == 0, done.err
-    in_flight = 2 * 4
-    assert made() <= 2 * calls + in_flight
-    assert data.verdicts() == data.verdicts(tmp_path / "whole")
-    counts = partly["models"]["a"][FOLLOWED]["counts"]
-    assert sum(counts.values()) == COUNT
-    assert counts.get("pending"), counts
-    own = partly["judges"]["a"]["second"][FOLLOWED]
-    assert own["asked"] == COUNT
 
 
 async def test_where_one_judge_fails_there_is_no_mean(data: Data, tmp_path: Path) -> None:

@@ -261,6 +261,11 @@ def test_no_number_no_interval() -> None:
     both = Column("both", "", Composite(lambda v: v["x"], {"x": "x"}), True)
     of = row_of([X, both], [0, 1], x=[None, None])
     assert of["x"].interval is of["both"].interval is None
+    # Of one value no transformation can be fitted.
+    fitted = Column("z", "Z", PooledMean(min_max, "x"), True)
+    made_of = Column("both", "", Composite(lambda v: v["z"], {"z": "z"}), True)
+    of = row_of([fitted, made_of], [0, 1], x=[1.0, 1.0])
+    assert [of[name].interval for name in ("z", "both")] == [None, None]
 
 
 PLAIN = {

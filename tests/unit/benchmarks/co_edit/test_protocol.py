@@ -31,14 +31,12 @@ from editjudge.benchmarks.co_edit import BENCHMARK
 from editjudge.benchmarks.co_edit.dimensions import GROUPS
 from editjudge.benchmarks.co_edit.taxonomy import EDIT_TYPES, GLOBAL
 from editjudge.benchmarks.column import Row
-from editjudge.benchmarks.registry import load_dimensions
-from editjudge.benchmarks.rounds import JudgeRounds, make_rounds
 from editjudge.benchmarks.tabulation import tabulate
 from editjudge.cli.options import rules_from
 from editjudge.engine.judge import judge
 from editjudge.prompts import get_template
 
-from ....fakes.transport import scripted_judge, seen
+from ....fakes.transport import seen
 from .judging import (
     EDITING,
     GROUP_OF,
@@ -430,43 +428,6 @@ async def test_plain_questions() -> None:
         assert plain.contract.fields == full.contract.fields
         assert (plain.contract.reasoning, full.contract.reasoning) == (False, "before")
         assert "step by step" in full.user
-
-
-# Several judges
-
-
-class Two(Specialists):
-    """A second judge, who finds everything two points worse."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        worse = {name: score - 2 for name, score in SCORES.items()}
-        self.second = scripted_judge(type(self.transport)(said(worse)))
-        self.service_names |= {"generalist.second"}
-
-    def judge(self, service: str) -> Any:
-        return self.second if service == "generalist.second" else super().judge(service)
-
-
-async def test_every_judge_has_an_overall_of_its_own() -> None:
-    known = make_rounds(load_dimensions(), JudgeRounds(("judge", "second"), 2))
-    asked = [one for name, one in known.items() if name.startswith("co_edit.")]
-    panel = Two()
-    done = await judge(edit(item()), asked, known, panel)  # type: ignore[arg-type]
-    got = values(done.outcomes)
-    worse = {name: score - 2 for name, score in SCORES.items()}
-    each = [
-        values(derived_from({**scores, **SEEN}))["overall"]
-        for scores in (SCORES, SCORES, worse, worse)
-    ]
-    ids = ("judge.1", "judge.2", "second.1", "second.2")
-    for name, value in zip(ids, each, strict=True):
-        assert got[f"co_edit.overall@{name}"] == pytest.approx(value, abs=EXACT)
-    assert each[0] != pytest.approx(each[2])
-    assert got["co_edit.overall"] == pytest.approx(sum(each) / 4, abs=EXACT)
-    assert "co_edit.clip.subject@judge.1" not in got, "a specialist is asked once"
-    assert "co_edit.identity_preservation@judge.1" not in got
-    assert len(panel.asked) == 5
 
 
 # Columns
