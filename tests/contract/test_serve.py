@@ -256,7 +256,7 @@ async def test_who_goes_away_keeps_no_place_and_makes_no_further_calls(how: str)
         if how == "over JSON":
             asked = asyncio.ensure_future(served.post(asking_json(ASKED)))
         else:
-            timeout = 2 if how == "by its deadline" else None
+            timeout = patience(2) if how == "by its deadline" else None
             call = served.stub.Score(asking(ASKED), timeout=timeout)
             asked = asyncio.ensure_future(outcome_of(call))
         await until(lambda: scripted.requests)

@@ -13,16 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import (
-    InternVLConfig,
-    InternVLForConditionalGeneration,
-    PreTrainedModel,
-    PreTrainedTokenizerFast,
-    Qwen2_5_VLConfig,
-    Qwen2_5_VLForConditionalGeneration,
-    Qwen3VLConfig,
-    Qwen3VLForConditionalGeneration,
-)
+import transformers as hf
 
 from editjudge_services.aesthetics.artimuse_service import LEVELS
 from editjudge_services.zoo.torch_tools import randomise_weights
@@ -59,27 +50,15 @@ def make_qinsight(folder: Path) -> Path:
     answers = [f'<answer>{{"rating": {one}}}</answer>' for one in RATINGS]
     tokens.add_tokens(answers)
     said = tokens.convert_tokens_to_ids(answers)
-    config = Qwen2_5_VLConfig(
-        text_config=dict(
-            **_text(tokens),
-            num_hidden_layers=2,
-            rope_parameters={"rope_type": "default", "rope_theta": 1e6, "mrope_section": [8, 4, 4]},
-        ),
-        vision_config={
-            "depth": 2,
-            "hidden_size": 32,
-            "intermediate_size": 64,
-            "num_heads": 2,
-            "patch_size": 14,
-            "out_hidden_size": 64,
-            "window_size": 56,
-            "fullatt_block_indexes": [1],
-        },
+    vision = {"depth": 2, "patch_size": 14, "window_size": 56, "fullatt_block_indexes": [1]}
+    config = hf.Qwen2_5_VLConfig(
+        text_config=dict(**_text(tokens), num_hidden_layers=2, rope_parameters=_rope(1e6)),
+        vision_config=_QWEN_VISION | vision,
         **_qwen_ids(tokens),
     )
     return _save(
         folder / "q-insight-untrained",
-        lambda: Qwen2_5_VLForConditionalGeneration(config),
+        lambda: hf.Qwen2_5_VLForConditionalGeneration(config),
         tokens,
         "Qwen2_5_VLProcessor",
         _qwen_images(14),
@@ -91,46 +70,29 @@ def make_qinsight(folder: Path) -> Path:
 def make_artimuse(folder: Path) -> Path:
     """InternVL in transformers' layout; the levels 0..100 are tokens, and one tile an image."""
     image = "<IMG_CONTEXT>"
-    named = {
-        "start_image_token": "<img>",
-        "end_image_token": "</img>",
-        "context_image_token": image,
-        "video_token": "<video>",
-    }
+    named = {"start_image_token": "<img>", "end_image_token": "</img>"}
+    named |= {"context_image_token": image, "video_token": "<video>"}
     levels = [(level,) for level in LEVELS]
     tokens = tokenizer(levels, INTERN_SPECIAL, _template(f"{image}\n", "<video>\n"), named)
-    config = InternVLConfig(
-        vision_config={
-            "hidden_size": 32,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 2,
-            "intermediate_size": 64,
-            "image_size": [INTERN_SIDE, INTERN_SIDE],
-            "patch_size": [14, 14],
-            "use_absolute_position_embeddings": True,
-        },
+    vision = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    sizes = {"intermediate_size": 64, "image_size": [INTERN_SIDE] * 2, "patch_size": [14, 14]}
+    config = hf.InternVLConfig(
+        vision_config={**vision, **sizes, "use_absolute_position_embeddings": True},
         text_config=dict(model_type="qwen2", num_hidden_layers=2, **_text(tokens)),
         image_token_id=tokens.convert_tokens_to_ids(image),
         image_seq_length=(INTERN_SIDE // 14) ** 2 // 4,
         downsample_ratio=0.5,
         tie_word_embeddings=False,
     )
-    images = {
-        "image_processor_type": "GotOcr2ImageProcessor",
-        "size": {"height": INTERN_SIDE, "width": INTERN_SIDE},
-        "crop_to_patches": False,
-        "min_patches": 1,
-        "max_patches": 1,
-        "image_mean": [0.485, 0.456, 0.406],
-        "image_std": [0.229, 0.224, 0.225],
-        **_STEPS,
-    }
-    videos = {key: images[key] for key in ("size", "image_mean", "image_std")} | {
-        "video_processor_type": "InternVLVideoProcessor"
-    }
+    mean, std = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+    size = {"height": INTERN_SIDE, "width": INTERN_SIDE}
+    shared = {"size": size, "image_mean": mean, "image_std": std}
+    one = {"crop_to_patches": False, "min_patches": 1, "max_patches": 1}
+    images = {"image_processor_type": "GotOcr2ImageProcessor", **shared, **one, **_STEPS}
+    videos = {**shared, "video_processor_type": "InternVLVideoProcessor"}
     return _save(
         folder / "artimuse-untrained",
-        lambda: InternVLForConditionalGeneration(config),
+        lambda: hf.InternVLForConditionalGeneration(config),
         tokens,
         "InternVLProcessor",
         images,
@@ -154,37 +116,25 @@ _STEPS: dict[str, Any] = {
     "rescale_factor": 1 / 255,
     "do_normalize": True,
 }
+_QWEN_VISION = {"hidden_size": 32, "intermediate_size": 64, "num_heads": 2, "out_hidden_size": 64}
+
+
+def _rope(theta: float, **more: bool) -> dict[str, Any]:
+    return {"rope_type": "default", "rope_theta": theta, "mrope_section": [8, 4, 4], **more}
 
 
 def _qwen3(folder: Path, words: tuple[tuple[str, ...], ...]) -> Path:
     tokens = tokenizer(words, QWEN_SPECIAL, _template(_QWEN_IMAGE, _QWEN_VIDEO))
-    config = Qwen3VLConfig(
-        text_config=dict(
-            **_text(tokens),
-            num_hidden_layers=3,
-            head_dim=32,
-            rope_parameters={
-                "rope_type": "default",
-                "rope_theta": 5e6,
-                "mrope_section": [8, 4, 4],
-                "mrope_interleaved": True,
-            },
-        ),
-        vision_config={
-            "depth": 3,
-            "hidden_size": 32,
-            "intermediate_size": 64,
-            "num_heads": 2,
-            "patch_size": 16,
-            "out_hidden_size": 64,
-            "num_position_embeddings": 64,
-            "deepstack_visual_indexes": [0, 1, 2],
-        },
+    rope = _rope(5e6, mrope_interleaved=True)
+    vision = {"depth": 3, "patch_size": 16, "num_position_embeddings": 64}
+    config = hf.Qwen3VLConfig(
+        text_config=dict(**_text(tokens), num_hidden_layers=3, head_dim=32, rope_parameters=rope),
+        vision_config={**_QWEN_VISION, **vision, "deepstack_visual_indexes": [0, 1, 2]},
         **_qwen_ids(tokens),
     )
     return _save(
         folder,
-        lambda: Qwen3VLForConditionalGeneration(config),
+        lambda: hf.Qwen3VLForConditionalGeneration(config),
         tokens,
         "Qwen3VLProcessor",
         _qwen_images(16),
@@ -210,7 +160,7 @@ def _says_one_of(model: Any, answers: list[int], end: int) -> None:
         said[end, at] = -sure
 
 
-def _text(tokens: PreTrainedTokenizerFast) -> dict[str, Any]:
+def _text(tokens: hf.PreTrainedTokenizerFast) -> dict[str, Any]:
     return {
         "vocab_size": len(tokens),
         # Heads of 32: the smallest that vLLM's attention on a CPU has.
@@ -225,7 +175,7 @@ def _text(tokens: PreTrainedTokenizerFast) -> dict[str, Any]:
     }
 
 
-def _qwen_ids(tokens: PreTrainedTokenizerFast) -> dict[str, Any]:
+def _qwen_ids(tokens: hf.PreTrainedTokenizerFast) -> dict[str, Any]:
     number = tokens.convert_tokens_to_ids
     return {
         "image_token_id": number("<|image_pad|>"),
@@ -269,8 +219,8 @@ def _template(image: str, video: str) -> str:
 
 def _save(
     folder: Path,
-    build: Callable[[], PreTrainedModel],
-    tokens: PreTrainedTokenizerFast,
+    build: Callable[[], hf.PreTrainedModel],
+    tokens: hf.PreTrainedTokenizerFast,
     processor: str,
     images: dict[str, Any],
     videos: dict[str, Any],

@@ -16,25 +16,10 @@ WHOLE = tuple((word,) for word in ("excellent", "good", "fair", "poor", "bad", "
 SPLIT = (("ex", "cellent"), ("good",), ("fair",), ("po", "or"), ("bad",), ("Yes",), ("No",))
 """As Qwen's own tokenizer writes them."""
 
-QWEN_SPECIAL = (
-    "<|endoftext|>",
-    "<|im_start|>",
-    "<|im_end|>",
-    "<|vision_start|>",
-    "<|vision_end|>",
-    "<|vision_pad|>",
-    "<|image_pad|>",
-    "<|video_pad|>",
-)
-INTERN_SPECIAL = (
-    "<|endoftext|>",
-    "<|im_start|>",
-    "<|im_end|>",
-    "<img>",
-    "</img>",
-    "<IMG_CONTEXT>",
-    "<video>",
-)
+_CHAT = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+_VISION = ("vision_start", "vision_end", "vision_pad", "image_pad", "video_pad")
+QWEN_SPECIAL = (*_CHAT, *(f"<|{name}|>" for name in _VISION))
+INTERN_SPECIAL = (*_CHAT, "<img>", "</img>", "<IMG_CONTEXT>", "<video>")
 
 # What prompts are made of, so that they are no longer than a real tokenizer makes them.
 _TEXT = """
