@@ -40,12 +40,8 @@ def spec(tmp_path: Path) -> RunSpec:
             Pil.fromarray(rng.integers(0, 256, (8, 8, 3), dtype=np.uint8)).save(tmp_path / file)
         lines.append({"id": str(number), "instruction": "x", "source": f"{number}.png"})
     (tmp_path / "items.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    return RunSpec(
-        benchmark="core",
-        data=tmp_path / "items.jsonl",
-        outputs={"ours": tmp_path / "ours"},
-        dimensions=(LEVELS, PIXELS),
-    )
+    told = {"data": tmp_path / "items.jsonl", "outputs": {"ours": tmp_path / "ours"}}
+    return RunSpec(benchmark="core", dimensions=(LEVELS, PIXELS), **told)
 
 
 def settings(url: str, **more: Any) -> Settings:
@@ -132,12 +128,8 @@ async def test_that_a_judge_was_not_checked_stands_with_every_comparison(
     async with judge.serving() as url:
         by = settings(url, ledger=ledger)
         await judged(spec.model_copy(update={"outputs": two}), out, by)
-    compared = (
-        ("compare", str(out)),
-        ("compare", str(out), "ours", "theirs"),
-        ("compare", str(out), "ours", "theirs", "--other", str(out)),
-        ("summary", str(out)),
-    )
+    ours = ("compare", str(out), "ours", "theirs")
+    compared = (ours[:2], ours, (*ours, "--other", str(out)), ("summary", str(out)))
     for command in compared:
         assert UNCHECKED in (await called(*command))[1].splitlines()
         assert json.loads((await called(*command, "--json"))[1])["checks"] == UNCHECKED
@@ -155,15 +147,9 @@ async def test_that_a_judge_was_not_checked_stands_with_every_comparison(
     assert UNCHECKED not in (await called(*figures, "-d", PIXELS))[1]
     await called("report", str(out), "--out", str(tmp_path / "page.html"))
     assert f'<p class="warning">{UNCHECKED}</p>' in (tmp_path / "page.html").read_text()
-    check = CanaryCheck(
-        when="2026-11-24T00:00:00+00:00",
-        state="disordered",
-        why="cannot order the canaries (tau 0.05, below 0.3)",
-        tau=0.05,
-        asked="",
-        unit=0.0,
-        first=Measurement(when="2026-11-24T00:00:00+00:00", scores={}),
-    )
+    when, why = "2026-11-24T00:00:00+00:00", "cannot order the canaries (tau 0.05, below 0.3)"
+    measured = {"tau": 0.05, "asked": "", "unit": 0.0, "first": Measurement(when=when, scores={})}
+    check = CanaryCheck(when=when, state="disordered", why=why, **measured)
     with editjudge.RunView(out) as view:
         (identity,) = (str(of) for name, of in view.header.identities.items() if name.is_judge)
     checks_file(by).write_text(json.dumps({identity: check.model_dump()}))
@@ -185,15 +171,8 @@ def test_a_file_of_checks_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     checks_file(by).write_text("{")
     with pytest.raises(StoreError, match=r"canaries\.json"):
         last_checks_line({ServiceName.parse("generalist.judge"): ModelIdentity("m")}, settings=by)
-    assert CanaryCheck.model_fields.keys() == {
-        "when",
-        "state",
-        "why",
-        "tau",
-        "asked",
-        "unit",
-        "first",
-    }
+    fields = {"when", "state", "why", "tau", "asked", "unit", "first"}
+    assert CanaryCheck.model_fields.keys() == fields
 
 
 async def test_on_demand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,14 +197,8 @@ async def test_on_demand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         assert (code, judge.asked) == (3, 60)
         (told,) = json.loads(shown)
         assert (told["state"], told["shift"], told["calls"]) == ("shifted", -0.2, 21)
-        assert told["canaries"][0] == {
-            "canary": "kitchen.right",
-            "place": 1,
-            "before": 5.0,
-            "sd": 0.0,
-            "now": 4.0,
-            "failure": "",
-        }
+        first = {"canary": "kitchen.right", "place": 1, "before": 5.0, "sd": 0.0, "now": 4.0}
+        assert told["canaries"][0] == {**first, "failure": ""}
         code, _ = await asked("--new-baseline")
         assert code == 0
         code, _ = await asked()

@@ -60,19 +60,12 @@ async def test_what_is_no_choice_is_asked_for_in_a_firmer_form(first: str) -> No
     assert again == f"{asked}{FIRMER}Yes\nNo", "nothing of the reply is quoted"
 
 
-@pytest.mark.parametrize(
-    ("script", "kind"),
-    [
-        ((DECLINED, DECLINED), "refused"),
-        (("Perhaps.", DECLINED), "refused"),
-        ((DECLINED, "Perhaps."), "unparsable"),
-        (("Perhaps.", "Perhaps not."), "unparsable"),
-    ],
-)
+@pytest.mark.parametrize("first", [DECLINED, "Perhaps."])
+@pytest.mark.parametrize(("last", "kind"), [(DECLINED, "refused"), ("Perhaps not.", "unparsable")])
 async def test_the_last_reply_says_what_a_missing_choice_is(
-    script: tuple[str, str], kind: str
+    first: str, last: str, kind: str
 ) -> None:
-    server = ScriptedOpenAi(*map(reply, script))
+    server = ScriptedOpenAi(reply(first), reply(last))
     async with judge_of(server) as judge:
         with pytest.raises(Abstention) as caught:
             await judge.choose(PROMPT, YES_NO)
@@ -153,17 +146,14 @@ async def test_a_server_that_can_is_held_to_the_choices(
     assert form["schema"]["properties"] == {"choice": {"type": "string", "enum": [*YES_NO]}}
 
 
-@pytest.mark.parametrize(
-    ("owner", "binds"),
-    [
-        ("openai", False),
-        ("vllm", False),
-        ("openai", UNSUPPORTED),
-        ("openai", problem(400, "Invalid schema for response_format 'reply'")),
-        ("openai", problem(422, "no")),
-        ("vllm", problem(400, "structured_outputs is not supported")),
-    ],
-)
+INVALID = problem(400, "Invalid schema for response_format 'reply'")
+UNBOUND: list[tuple[str, Any]] = [
+    *(("openai", binds) for binds in (False, UNSUPPORTED, INVALID, problem(422, "no"))),
+    *(("vllm", binds) for binds in (False, problem(400, "structured_outputs is not supported"))),
+]
+
+
+@pytest.mark.parametrize(("owner", "binds"), UNBOUND)
 async def test_a_server_that_ignores_or_rejects_the_field_is_not_sent_it(
     owner: str, binds: bool | Fault
 ) -> None:

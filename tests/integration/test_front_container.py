@@ -41,8 +41,11 @@ def pair(authority: trustme.CA) -> dict[str, bytes]:
     return {"tls.crt": chain, "tls.key": issued.private_key_pem.bytes()}
 
 
+Door = tuple["subprocess.Popen[str]", int, int]
+
+
 @pytest.fixture
-def door(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], int, int]]:
+def door(tmp_path: Path) -> Iterator[Door]:
     mounted(tmp_path / "tls", "..1", pair(trustme.CA()))
     mounted(tmp_path / "keys", "..1", {"jwks.json": b'{"keys": []}'})
     listen, metrics, admin = reserve_ports((0, 0, 0))
@@ -74,9 +77,7 @@ def door(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], int, int]]:
         process.communicate()
 
 
-def test_it_stands_until_it_is_asked_to_end(
-    door: tuple[subprocess.Popen[str], int, int],
-) -> None:
+def test_it_stands_until_it_is_asked_to_end(door: Door) -> None:
     process, _, metrics = door
     assert (fetch(f"http://127.0.0.1:{metrics}/ready") or b"").strip() == b"LIVE"
     process.send_signal(signal.SIGTERM)
@@ -85,9 +86,7 @@ def test_it_stands_until_it_is_asked_to_end(
     assert fetch(f"http://127.0.0.1:{metrics}/ready") is None
 
 
-def test_its_calls_are_lines_of_json_apart_from_its_words(
-    door: tuple[subprocess.Popen[str], int, int],
-) -> None:
+def test_its_calls_are_lines_of_json_apart_from_its_words(door: Door) -> None:
     process, listen, _ = door
     trusting = ssl.create_default_context()
     trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
@@ -101,9 +100,7 @@ def test_its_calls_are_lines_of_json_apart_from_its_words(
     assert not [line for line in words.splitlines() if line.startswith("{")]
 
 
-def test_a_certificate_that_is_renewed_behind_a_link_is_served(
-    door: tuple[subprocess.Popen[str], int, int], tmp_path: Path
-) -> None:
+def test_a_certificate_that_is_renewed_behind_a_link_is_served(door: Door, tmp_path: Path) -> None:
     _, listen, _ = door
     before = ssl.get_server_certificate(("127.0.0.1", listen))
     mounted(tmp_path / "tls", "..2", pair(trustme.CA()))

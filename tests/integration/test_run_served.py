@@ -72,16 +72,13 @@ def started(
         arguments += ["--outputs", f"{model}={data / model}"]
     for name in dimensions:
         arguments += ["--dimension", name]
+    patient = {"EDITJUDGE_PATIENCE": str(patience(60))}
     return subprocess.Popen(
         [sys.executable, "-m", "editjudge", *map(str, arguments), *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={
-            **os.environ,
-            "EDITJUDGE_CONCURRENCY": str(concurrency),
-            "EDITJUDGE_PATIENCE": str(patience(60)),
-        },
+        env={**os.environ, "EDITJUDGE_CONCURRENCY": str(concurrency), **patient},
     )
 
 
@@ -121,17 +118,18 @@ def requests(triton: TritonServer) -> int:
     return sum(map(int, counted))
 
 
+Ended = tuple[Path, dict[str, Any]]
+
+
 @pytest.fixture(scope="module")
 def undisturbed(
     data: Path, triton: TritonServer, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Path, dict[str, Any]]:
+) -> Ended:
     out = tmp_path_factory.mktemp("whole") / "run"
     return out, finished(started(data, out, "--endpoint", triton.url))
 
 
-def test_every_dimension_is_scored_and_every_reply_kept(
-    undisturbed: tuple[Path, dict[str, Any]],
-) -> None:
+def test_every_dimension_is_scored_and_every_reply_kept(undisturbed: Ended) -> None:
     out, last = undisturbed
     found = verdicts(out)
     assert len(found) == ITEMS * len(MODELS) * len(SERVED + PIXELS)
@@ -142,9 +140,7 @@ def test_every_dimension_is_scored_and_every_reply_kept(
 
 
 def test_a_second_run_and_rescore_ask_the_server_nothing(
-    data: Path,
-    triton: TritonServer,
-    undisturbed: tuple[Path, dict[str, Any]],
+    data: Path, triton: TritonServer, undisturbed: Ended
 ) -> None:
     out, last = undisturbed
     before, asked = verdicts(out), requests(triton)
@@ -171,11 +167,7 @@ def test_a_second_run_and_rescore_ask_the_server_nothing(
 
 @pytest.mark.parametrize("concurrency", [1, 32])
 def test_scores_do_not_depend_on_what_else_is_in_flight(
-    data: Path,
-    triton: TritonServer,
-    undisturbed: tuple[Path, dict[str, Any]],
-    tmp_path: Path,
-    concurrency: int,
+    data: Path, triton: TritonServer, undisturbed: Ended, tmp_path: Path, concurrency: int
 ) -> None:
     server = ("--endpoint", triton.url)
     finished(started(data, tmp_path / "run", *server, concurrency=concurrency))
@@ -187,7 +179,7 @@ def test_scores_do_not_depend_on_what_else_is_in_flight(
 
 
 async def test_a_server_that_is_killed_in_mid_run_fails_nothing(
-    data: Path, undisturbed: tuple[Path, dict[str, Any]], tmp_path: Path
+    data: Path, undisturbed: Ended, tmp_path: Path
 ) -> None:
     server, out = TritonServer(tmp_path / "triton.log"), tmp_path / "run"
     server.start()
