@@ -5,17 +5,21 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from ..base.differences import compare_signatures
+from ..base.digest import content_digest
 from ..base.errors import ConfigError
+from ..base.item import Flaws
 from ..base.output_files import wrap_disk_errors
 from ..base.verdict import Failure, Score
+from ..benchmarks.dataset import ItemRef
 from ..benchmarks.dimension import Dimension
-from ..engine.content_keys import FileCache
+from ..engine.content_keys import KEY_BYTES, FileCache
 from ..engine.run_header import RunHeader
+from ..engine.stored_items import encode_items, encode_traits
 from ..storage.store import RunStore, StoredEdit, StoredVerdict
 from .spec import ResolvedSpec, RunSpec
 
@@ -88,6 +92,9 @@ def merge(
                 with target.database.transaction():
                     for run in runs:
                         merger.add(run)
+                    contents = _join_items(runs)
+                    digest = contents.data or header.data_digest
+                    target.save_contents([], contents, {"data_digest": digest})
             partial.replace(out)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
@@ -107,6 +114,32 @@ def _join_headers(runs: Sequence[RunStore]) -> RunHeader:
                 )
         header = header.join(later, str(runs[0].folder), _LEAVE_OUT.format(run.folder))
     return header
+
+
+def _join_items(runs: Sequence[RunStore]) -> FileCache:
+    """Join the items of runs; of an item that runs have in several versions, the judged one."""
+    datasets = [run.stored_items(Path(run.header.data), run.header.data_digest) for run in runs]
+    if None in datasets:  # one of them was begun and never got so far
+        return FileCache()
+    digests = sorted({dataset.digest for dataset in filter(None, datasets)})
+    if len(digests) == 1:
+        return replace(runs[0].file_cache(), files={}, items=tuple(runs[0].item_blocks()))
+    refs: dict[str, ItemRef] = {}
+    flaws: dict[str, Flaws] = {}
+    records: dict[str, bytes] = {}
+    for run, dataset in zip(runs, filter(None, datasets), strict=True):
+        judged_ids = run.content_keys().keys()
+        for ref in dataset.items():
+            if ref.id not in refs or ref.id in judged_ids:
+                index = refs[ref.id].index if ref.id in refs else len(refs)
+                refs[ref.id] = replace(ref, index=index)
+                records[ref.id] = dataset.record_digest(ref)[:KEY_BYTES]
+                flaws[ref.id] = dataset.find_file_flaws(ref)
+    first = next(filter(None, datasets))
+    traits = encode_traits(first, {name: one for name, one in flaws.items() if one})
+    digest = content_digest("\n".join(digests).encode())
+    items = encode_items(refs.values())
+    return FileCache({}, digest, b"".join(records.values()), traits, items)
 
 
 class _Merger:

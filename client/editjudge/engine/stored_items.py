@@ -109,9 +109,12 @@ class StoredItems(Dataset):
             name: tuple(path if path[:1] == "/" else prefix + path for path in paths)
             for name, paths in ref.files.items()
         }
-        if ref.id not in self._file_flaws:
-            return files, ref.flaws
-        return files, {**ref.flaws, **_FLAWS.validate_python(self._file_flaws[ref.id])}
+        return files, {**ref.flaws, **self.find_file_flaws(ref)}
+
+    def find_file_flaws(self, ref: ItemRef) -> Flaws:
+        """Find the flaws that missing files, and files outside the data's folder, are."""
+        flaws = self._file_flaws.get(ref.id)
+        return {} if flaws is None else dict(_FLAWS.validate_python(flaws))
 
     def has_outputs(self, folder: Path) -> bool:
         """Return False: outputs count as those that were judged."""
