@@ -250,7 +250,7 @@ class RunView:
         """Return the data where it is now, to read its pictures; None where it cannot be read.
 
         Raises:
-            EditjudgeError: the data that was named cannot be read.
+            EditjudgeError: it was named, and cannot be read.
         """
         items, note = self._items
         if not note and not self._places.are_named:
@@ -258,7 +258,7 @@ class RunView:
         try:
             return ResolvedSpec(self._places.apply_to(self.spec)).dataset
         except EditjudgeError:
-            if self._places.are_named:
+            if self._places.data is not None:
                 raise
             return None
 
