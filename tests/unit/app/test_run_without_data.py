@@ -98,12 +98,11 @@ def test_pictures_are_found_where_they_are_now(folder: Path, by: str) -> None:
         assert (now.mask, now.target) == (None, None)
         assert finder.others == {f"{moved}/data/masks/1.bmp"}
         assert now.outputs == {"ours": moved / "ours" / "1.bmp" if by == "roots" else None}
-    nowhere = {
-        "data": {"data": folder / "none"},
-        "roots": {"roots": {f"{folder}": folder / "none"}},
-    }
-    with RunView(folder / "run", **nowhere[by]) as view, pytest.raises(InputError):  # type: ignore[arg-type]
-        view.make_picture_finder()
+    with RunView(folder / "run", roots={f"{folder}": folder / "none"}) as view:
+        assert not view.pictures("1").files
+    with RunView(folder / "run", data=folder / "none") as view:
+        with pytest.raises(InputError, match="none: no such file"):
+            view.make_picture_finder()
 
 
 def test_a_merged_run_has_the_items_of_all(folder: Path) -> None:
