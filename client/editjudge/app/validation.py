@@ -218,7 +218,7 @@ def _find_missing_fields(order: RunInputs, refs: Iterable[ItemRef]) -> list[Prob
     """
     dimensions = [dimension for dimension in order.dimensions if not dimension.round_of]
     ids_by_need: dict[Need, dict[str, set[str]]] = {}
-    judged: Counter[str] = Counter()
+    judged_counts: Counter[str] = Counter()
     lacking: dict[str, Counter[str]] = {}
     for ref in refs:
         item = order.dataset.outline(ref)
@@ -230,7 +230,7 @@ def _find_missing_fields(order: RunInputs, refs: Iterable[ItemRef]) -> list[Prob
                 field_name = flaw.reason.partition(":")[0] if flaw else need
                 lacking.setdefault(name, Counter())[field_name] += 1
             elif dimension.when(item) is None:
-                judged[name] += 1
+                judged_counts[name] += 1
     problems: list[Problem] = []
     for need, items in ids_by_need.items():
         names = sorted(set().union(*items.values()))
@@ -239,11 +239,12 @@ def _find_missing_fields(order: RunInputs, refs: Iterable[ItemRef]) -> list[Prob
         problems += _make_note(
             "field", "data", [*items], f"item has {effect}", f"items have {effect}"
         )
-    own = {name for name in lacking.keys() | judged if not name.startswith(f"{CORE}.")}
-    nowhere = own - judged.keys()
+    own = {name for name in lacking.keys() | judged_counts if not name.startswith(f"{CORE}.")}
+    nowhere = own - judged_counts.keys()
     if 2 * len(nowhere) > len(own):
         lines = [
-            f"{name}: {judged[name]:,} of {judged[name] + counts.total():,} items have its fields"
+            f"{name}: {judged_counts[name]:,} of {judged_counts[name] + counts.total():,} items have"
+            " its fields"
             f" ({', '.join(f'{count:,} without {lacks}' for lacks, count in counts.items())})"
             for name, counts in lacking.items()
         ]

@@ -46,7 +46,7 @@ def score_command(*, dry_run: bool, json: bool, **options: Any) -> int:
     if json:
         print_json(judgement.to_dict())
     else:
-        _print_judgement(judgement, named=bool(patterns))
+        _print_judgement(judgement, has_names=bool(patterns))
     return 3 if judgement.has_failures else 0
 
 
@@ -72,18 +72,18 @@ def _print_prompts(edit: Edit, rubrics: Mapping[str, str]) -> int:
     return 0
 
 
-def _print_judgement(judgement: Judgement, *, named: bool) -> None:
+def _print_judgement(judgement: Judgement, *, has_names: bool) -> None:
     """Print verdicts.
 
     Args:
-        named: Whether the user named the dimensions, and so wants the reason of each.
+        has_names: Whether the user named the dimensions, and so wants the reason of each.
     """
     table = build_verdict_table(judgement)
     if table.rows:
         print_tables([table])
     for line in describe_judge_use(judgement):
         print_text(line)
-    for line in describe_skipped(judgement, in_full=named or not table.rows):
+    for line in describe_skipped(judgement, in_full=has_names or not table.rows):
         print_text(line)
     item = judgement.edit.item
     image, mask = judgement.edit.image, item.mask

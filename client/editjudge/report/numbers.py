@@ -92,18 +92,22 @@ def format_usage(usage: Mapping[str, float]) -> str:
 
 def describe_skipped(judgement: Judgement, *, in_full: bool) -> Iterator[str]:
     """Describe the dimensions that were not judged: with each reason, or their numbers alone."""
-    skipped = {n: o for n, o in judgement.outcomes.items() if isinstance(o, _SKIPPED_OUTCOMES)}
-    if skipped and not in_full:
-        unserved = sum(isinstance(outcome, NotServed) for outcome in skipped.values())
+    skipped_outcomes = {
+        n: o for n, o in judgement.outcomes.items() if isinstance(o, _SKIPPED_OUTCOMES)
+    }
+    if skipped_outcomes and not in_full:
+        unserved_count = sum(
+            isinstance(outcome, NotServed) for outcome in skipped_outcomes.values()
+        )
         counts = (
-            (len(skipped) - unserved, "need an input that was not given"),
-            (unserved, "need models that are not served"),
+            (len(skipped_outcomes) - unserved_count, "need an input that was not given"),
+            (unserved_count, "need models that are not served"),
         )
         parts = ", ".join(f"{count:,} {why}" for count, why in counts if count)
         yield f"other dimensions: {parts}; --json names each with its reason"
         return
     reasons: dict[str, list[str]] = {}
-    for name, outcome in skipped.items():
+    for name, outcome in skipped_outcomes.items():
         reasons.setdefault(outcome.reason, []).append(name)
     for reason, names in reasons.items():
         yield f"not judged, {reason}: {', '.join(names)}"

@@ -296,14 +296,16 @@ def make_stack(
     """
     if not has_serve_extra():
         return None
-    allowed = set(settings.models or models)
-    installed = [name for name in find_installed(settings.precision) if name in models]
-    chosen = tuple(name for name in installed if name in allowed)
-    if not chosen:
+    allowed_models = set(settings.models or models)
+    installed_models = [name for name in find_installed(settings.precision) if name in models]
+    models_to_serve = tuple(name for name in installed_models if name in allowed_models)
+    if not models_to_serve:
         names = shorten_list([name.replace("_", ".", 1) for name in sorted(models)])
-        where = "among the `models` of the stack" if installed else "installed (docs/models.md)"
+        where = (
+            "among the `models` of the stack" if installed_models else "installed (docs/models.md)"
+        )
         return f"{names} {'are' if len(models) > 1 else 'is'} not {where}"
-    return temporary_stack(settings.model_copy(update={"models": chosen}))
+    return temporary_stack(settings.model_copy(update={"models": models_to_serve}))
 
 
 def has_serve_extra() -> bool:
