@@ -243,8 +243,8 @@ def _find_missing_fields(order: RunInputs, refs: Iterable[ItemRef]) -> list[Prob
     nowhere = own - judged_counts.keys()
     if 2 * len(nowhere) > len(own):
         lines = [
-            f"{name}: {judged_counts[name]:,} of {judged_counts[name] + counts.total():,} items have"
-            " its fields"
+            f"{name}: {judged_counts[name]:,} of {judged_counts[name] + counts.total():,} items"
+            " have its fields"
             f" ({', '.join(f'{count:,} without {lacks}' for lacks, count in counts.items())})"
             for name, counts in lacking.items()
         ]
