@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import click
 import pytest
@@ -50,11 +51,28 @@ def package(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
+@pytest.fixture
+def declare(plug: Plug, package: ModuleType, tmp_path: Path) -> Callable[[str | None], None]:
+    """Says which commands the package declares; None where its file is not there."""
+
+    def write(text: str | None) -> None:
+        package.COMMANDS = tmp_path / "commands.toml"
+        if text is not None:
+            package.COMMANDS.write_text(text)
+        plug(cli.GROUP, "somebodys:COMMANDS")
+
+    return write
+
+
 def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int | str | None, str]:
     with pytest.raises(SystemExit) as ended:
         cli.main([*arguments])
     shown = capsys.readouterr()
     return ended.value.code, shown.out + shown.err
+
+
+def run(*arguments: str) -> str:
+    return CliRunner().invoke(cli.root, [*arguments]).output
 
 
 GREET = """
@@ -68,20 +86,16 @@ option.loud = { flag = true, help = "In capitals." }
 """
 
 
-def test_a_package_adds_a_verb(plug: Plug, package: ModuleType, tmp_path: Path) -> None:
+def test_a_package_adds_a_verb(declare: Any, package: ModuleType) -> None:
     def greet(whom: str, *, json: bool, loud: bool) -> None:
         click.echo(f"hello {whom} {json} {loud}")
 
-    (tmp_path / "commands.toml").write_text(GREET)
-    package.COMMANDS = tmp_path / "commands.toml"
     package.greet = greet
-    plug(cli.GROUP, "somebodys:COMMANDS")
-    assert "greet     Say hello." in CliRunner().invoke(cli.root, ["--help"]).output
-    assert CliRunner().invoke(cli.root, ["greet", "you"]).output == "hello you False False\n"
-    shouted = CliRunner().invoke(cli.root, ["greet", "you", "--json", "--loud"])
-    assert shouted.output == "hello you True True\n"
-    shown = CliRunner().invoke(cli.root, ["greet", "--help"]).output
-    assert "Print the result as strict JSON." in shown
+    declare(GREET)
+    assert "greet     Say hello." in run("--help")
+    assert run("greet", "you") == "hello you False False\n"
+    assert run("greet", "you", "--json", "--loud") == "hello you True True\n"
+    assert "Print the result as strict JSON." in run("greet", "--help")
 
 
 def test_without_the_package_its_verbs_are_unknown(
@@ -91,7 +105,7 @@ def test_without_the_package_its_verbs_are_unknown(
     code, text = told(capsys, "up")
     assert code == 2
     assert "No such command 'up'" in text
-    assert "up " not in CliRunner().invoke(cli.root, ["--help"]).output
+    assert "up " not in run("--help")
 
 
 def test_a_package_that_does_not_load_is_named_and_stops_no_verb_of_ours(
@@ -105,21 +119,14 @@ def test_a_package_that_does_not_load_is_named_and_stops_no_verb_of_ours(
 
 
 @pytest.mark.parametrize("text", ["[greet", "[greet]", None, '[greet]\nhelp="x"\noptions=["x"]'])
-def test_a_file_that_declares_no_commands_is_named(
-    plug: Plug, package: ModuleType, tmp_path: Path, text: str | None
-) -> None:
-    package.COMMANDS = tmp_path / "commands.toml"
-    if text is not None:
-        package.COMMANDS.write_text(text)
-    plug(cli.GROUP, "somebodys:COMMANDS")
+def test_a_file_that_declares_no_commands_is_named(declare: Any, text: str | None) -> None:
+    declare(text)
     with pytest.raises(ConfigError, match="the commands of somebodys:COMMANDS cannot be loaded"):
         cli.plugin_commands()
 
 
-def test_a_verb_is_there_once(plug: Plug, package: ModuleType, tmp_path: Path) -> None:
-    (tmp_path / "commands.toml").write_text(GREET.replace("greet", "run"))
-    package.COMMANDS = tmp_path / "commands.toml"
-    plug(cli.GROUP, "somebodys:COMMANDS")
+def test_a_verb_is_there_once(declare: Any) -> None:
+    declare(GREET.replace("greet", "run"))
     with pytest.raises(ConfigError, match="two packages have a command run"):
         cli.plugin_commands()
 
