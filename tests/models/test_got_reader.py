@@ -13,6 +13,7 @@ from editjudge_services.zoo.export import export
 from editjudge_services.zoo.manifest import find_entry
 
 from .builders import load, smooth
+from .steering import Says
 
 transformers = pytest.importorskip("transformers")
 # So small networks lose more to waiting for other threads than they gain.
@@ -38,20 +39,6 @@ def processor():
         transformers.GotOcr2ImageProcessorPil(size={"height": 256, "width": 256}),
         transformers.PreTrainedTokenizerFast.from_pretrained(checkpoint),
     )
-
-
-class Says:
-    """A LogitsProcessor under which row after row of a batch says what is written for it."""
-
-    def __init__(self, length, *rows):
-        self.length, self.rows = length, rows
-
-    def __call__(self, ids, scores):
-        at = ids.shape[1] - self.length
-        forced = torch.full_like(scores, -1e9)
-        for row, said in enumerate(self.rows):
-            forced[row, said[min(at, len(said) - 1)]] = 0
-        return forced
 
 
 def says(reader, *texts, end="<|im_end|>", limit=SHORT):

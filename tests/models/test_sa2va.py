@@ -24,6 +24,7 @@ from editjudge_services.zoo.export import export
 from editjudge_services.zoo.manifest import find_entry
 
 from .builders import load, smooth
+from .steering import Says
 
 transformers = pytest.importorskip("transformers")
 # So small networks lose more to waiting for other threads than they gain.
@@ -40,18 +41,6 @@ IMAGE = smooth(1, 90, 140)
 @pytest.fixture(scope="module")
 def network():
     return Sa2Va.from_folder(load_artefact(ENTRY, "fp32").folder)
-
-
-class Says:
-    """A LogitsProcessor under which the model says what it is told."""
-
-    def __init__(self, length, plan):
-        self.length, self.plan = length, plan
-
-    def __call__(self, ids, scores):
-        forced = torch.full_like(scores, -1e9)
-        forced[:, self.plan[min(ids.shape[1] - self.length, len(self.plan) - 1)]] = 0
-        return forced
 
 
 def says(network, text):

@@ -142,6 +142,8 @@ def test_pixels_are_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(made) == 1
 
 
+IN_TWO = png(rows(), 57, 41, pieces=2)
+SECOND = IN_TWO.rindex(b"IDAT") - 4
 BROKEN = {
     "png cut": PLAIN["png"][:-400],
     "jpeg cut": PLAIN["jpeg"][:-400],
@@ -149,6 +151,10 @@ BROKEN = {
     "too large": png(rows(), 60_000, 60_000),
     "bomb": png(b"\0" * 200_000_000, 57, 41)[:-12],
     "no header": PLAIN["png"].replace(b"IHDR", b"IHDS"),
+    "two headers": encoded.png(
+        (57, 41), 2, zlib.compress(rows()), encoded.chunk(b"IHDR", bytes(13))
+    ),
+    "data in two places": IN_TWO[:SECOND] + encoded.chunk(b"tIME", bytes(7)) + IN_TWO[SECOND:],
 }
 
 

@@ -96,6 +96,17 @@ async def test_where_failures_are_not_rare_waiting_calls_stay_in_their_places() 
     assert it.load == (0, 0)
 
 
+async def test_who_is_cancelled_while_its_place_comes_back_takes_none() -> None:
+    it, order = Endpoint(1), list[str]()
+    first = it.start(taking(order, "a", 1, broken()))
+    second = it.start(taking(order, "b", 5))
+    await asyncio.sleep(5)
+    # In the same step in which `b` ends, and just after it.
+    first.get_loop().call_at(6.0 + 5e-10, first.cancel)
+    await asyncio.gather(first, second, return_exceptions=True)
+    assert (order, it.load, now()) == (["b"], (0, 0), pytest.approx(6))
+
+
 async def test_waiting_for_a_place_is_not_on_the_deadline() -> None:
     it, order = Endpoint(1, deadline=10.0), list[str]()
     first = it.start(taking(order, "a", 1, broken()))

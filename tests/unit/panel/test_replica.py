@@ -49,20 +49,6 @@ async def together(
     await asyncio.gather(*calls, return_exceptions=True)
 
 
-async def test_it_grows_back_by_answers_and_by_rounds_once_overload_was_not_rare() -> None:
-    replica = replica_of(64)
-    await together(replica, 4, FULL)
-    assert limit(replica) == 60
-    await together(replica, 60)
-    assert limit(replica) == 64, "four are rare"
-    await together(replica, 64, FULL)
-    assert limit(replica) == 32
-    await together(replica, 32)
-    assert limit(replica) == 33, "one more for 32 answers"
-    await together(replica, 33)
-    assert limit(replica) == 34
-
-
 async def test_one_cut_per_episode() -> None:
     replica = replica_of(64)
     await together(replica, 64, FULL)
@@ -158,12 +144,6 @@ async def test_it_recovers() -> None:
     assert await limit_after(2000) > 15
 
 
-async def test_whoever_waits_longest_is_next() -> None:
-    pool = pool_of(server := Server(3), 3)
-    await asyncio.gather(*(insist(pool, n) for n in range(50)))
-    assert server.served == list(range(50))
-
-
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.floats(0, 9), st.floats(0, 9)), min_size=1, max_size=40))
 async def test_cancelling_loses_no_place(times: list[tuple[float, float]]) -> None:
@@ -198,16 +178,6 @@ async def test_a_place_given_to_somebody_just_cancelled_goes_on() -> None:
     first.add_done_callback(lambda _: second.cancel())
     await asyncio.gather(first, second, third, return_exceptions=True)
     assert order in (["a", "c"], ["a", "b", "c"])
-    assert replica.measure_load().in_flight == 0
-
-
-async def test_gauges() -> None:
-    replica = replica_of(2)
-    task = asyncio.create_task(together(replica, 5))
-    await asyncio.sleep(0.5)
-    gauge = replica.measure_load()
-    assert (gauge.limit, gauge.in_flight, gauge.queue_length) == (2, 2, 3)
-    await task
     assert replica.measure_load().in_flight == 0
 
 
