@@ -33,10 +33,9 @@ LINES: dict[str, list[dict[str, Any]]] = {
 }
 
 
-def png(columns: int) -> bytes:
-    mask = np.zeros((8, 8), np.uint8)
-    mask[:, :columns] = 255
-    return encode(mask)
+QUARTER = np.zeros((8, 8), np.uint8)
+QUARTER[:, :2] = 255
+MASK = encode(QUARTER)
 
 
 def data(folder: Path, lines: list[dict[str, Any]]) -> DraftData:
@@ -53,8 +52,8 @@ def masked(
     with out.lock():
         record = out.begin(drafts, "masks")
         for name in ids:
-            out.write_mask(name, png(2))
-        entry = Entry("made", mask=png(2), mask_shows=shows, phrases=phrases)
+            out.write_mask(name, MASK)
+        entry = Entry("made", mask=MASK, mask_shows=shows, phrases=phrases)
         taken = {ref.id: tuple(named_by_mask(ref.data, entry)) for ref in drafts.items()}
         statuses = dict.fromkeys(ids, "made")
         out.write_record(record.model_copy(update={"statuses": statuses, "named": taken}))
@@ -160,10 +159,10 @@ def test_what_a_mask_shows_is_taken_away_with_it_alone(tmp_path: Path) -> None:
     drafts = data(tmp_path / "data", [{"type": "subject_extract", "mask_shows": "kept"}] * 2)
     out = Folder(tmp_path / "out")
     made, lost = (ref.id for ref in drafts.check_items())
-    entries = {made: Entry("made", mask=png(2)), lost: Entry("not_found", "nothing was found")}
+    entries = {made: Entry("made", mask=MASK), lost: Entry("not_found", "nothing was found")}
     with out.lock():
         record = out.begin(drafts, "masks")
-        out.write_mask(made, png(2))
+        out.write_mask(made, MASK)
         statuses = {name: one.status for name, one in entries.items()}
         out.write_record(record.model_copy(update={"statuses": statuses}))
         out.write_items(drafts, entries)

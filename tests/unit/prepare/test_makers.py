@@ -24,7 +24,7 @@ from editjudge.prompts.custom_templates import load_custom_templates
 from editjudge.scorers.vqa import FactCheck
 
 from ...encoded import encode
-from ...fakes.transport import PanelStandIn, ScriptedTransport, scripted_judge, seen
+from ...fakes.transport import OneJudge, seen
 
 WIDTH, HEIGHT = 12, 8
 SOURCE = load_image(np.full((HEIGHT, WIDTH, 3), 90, np.uint8))
@@ -36,7 +36,7 @@ def png(mask: np.ndarray) -> bytes:
     return encode(mask.astype(np.uint8) * 255)
 
 
-class Panel(PanelStandIn):
+class Panel(OneJudge):
     """A judge that says one thing, and a segmenter that knows some phrases in each picture.
 
     Args:
@@ -46,16 +46,11 @@ class Panel(PanelStandIn):
 
     def __init__(self, said: Any, *, after: Any = None, there: Any = None, **masks: Any) -> None:
         both = {"commands": after}
-        self.transport = ScriptedTransport(
+        super().__init__(
             lambda prompt: json.dumps(both if "Target image" in seen(prompt) else said)
         )
-        self.scripted = scripted_judge(self.transport)
         self.masks = {"source": masks, "target": there or {}}
         self.asked: list[tuple[str, str, str]] = []
-
-    def judge(self, service: str) -> Any:
-        assert service == "generalist.judge"
-        return self.scripted.with_context(self.context)
 
     async def call(self, service: str, inputs: Any, parameters: Any) -> dict[str, Any]:
         assert service == "segmenter.sa2va"

@@ -14,7 +14,6 @@ import pytest
 from editjudge.answers.segmentation import Commands
 from editjudge.base import prompt_releases as official_texts
 from editjudge.base.errors import Abstention, BadReply, Unreachable
-from editjudge.base.identity import ModelIdentity, ServiceName
 from editjudge.base.images import Image, decode, load_image
 from editjudge.base.item import Edit, Item
 from editjudge.base.prompt_releases import PromptRelease
@@ -26,7 +25,7 @@ from editjudge.prompts.official_prompts import OfficialPrompt
 from editjudge.scorers.region_similarity import RegionSimilarity
 
 from ...encoded import encode
-from ...fakes.transport import PanelStandIn, ScriptedTransport, scripted_judge, seen
+from ...fakes.transport import OneJudge, seen
 from ...verdicts import why_not
 
 JUDGE, SEGMENTER, FEATURES = "generalist.judge", "segmenter.sa2va", "features.dinov3"
@@ -48,7 +47,7 @@ def box(image: Image, left: float, right: float) -> np.ndarray[Any, Any]:
     return mask
 
 
-class Panel(PanelStandIn):
+class Panel(OneJudge):
     """A judge, a segmenter and features that are written down.
 
     Args:
@@ -60,25 +59,16 @@ class Panel(PanelStandIn):
     def __init__(
         self, said: Sequence[Any], masks: Mapping[tuple[str, str], Any], **vectors: Any
     ) -> None:
-        self.transport = ScriptedTransport(json.dumps({"commands": said}))
-        self.scripted = scripted_judge(self.transport)
+        super().__init__(json.dumps({"commands": said}), specialists=(SEGMENTER, FEATURES))
         self.masks, self.vectors = masks, vectors
         self.names: dict[bytes, str] = {}
         self.asked: list[tuple[str, str, str]] = []
         self.regions: list[tuple[str, np.ndarray]] = []
-        self.service_names = frozenset({JUDGE, SEGMENTER, FEATURES})
 
     def knows(self, edit: Edit) -> Panel:
         for image in (*edit.item.sources, edit.output):
             self.names[image.encoded_bytes] = image.name
         return self
-
-    def judge(self, service: str) -> Any:
-        assert service == JUDGE
-        return self.scripted.with_context(self.context)
-
-    def identities(self) -> dict[ServiceName, ModelIdentity]:
-        return {ServiceName.parse(name): ModelIdentity("x") for name in self.service_names}
 
     async def call(self, service: str, inputs: Any, parameters: Any = None) -> dict[str, Any]:
         image = self.names[inputs["IMAGE"]]
