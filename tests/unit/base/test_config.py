@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 import traceback
 from pathlib import Path
 from typing import Any
@@ -39,64 +40,18 @@ def test_an_endpoint_from_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     assert endpoint.header_values() == {"authorization": "token"}
 
 
-A_JUDGE = '[judges.a]\nurl = "http://h/v1"\n'
-BAD_FILES = {
-    "unknown setting": ("atempts = 3", "setting atempts: no such field; did you mean attempts?"),
-    "wrong type": ('attempts = "many"', "setting attempts: must be a whole number; see docs"),
-    "out of range": ("attempts = 0", "setting attempts"),
-    "not TOML": ("attempts = = 3", "my.toml: Invalid value (at line 1, column 12); fix its TOML"),
-    "not text": ("attempts = 3 # \udcff", "my.toml: it is no text in UTF-8; fix its TOML"),
-    "no table": ('judges = "http://h/v1"', "setting judges: must be a table (an object); see docs"),
-    "no table of a judge": ('[judges]\na = "http://h/v1"', "setting judges.a: must be a table"),
-    "no address": ('[judges.a]\nmodel = "x"', "setting judges.a.url: is missing; see docs"),
-    "the role of judges": (
-        '[generalist.judge]\nurl = "http://h/v1"',
-        "setting generalist: no such field; the table of a judge is [judges.NAME]",
-    ),
-    "the role of a specialist": (
-        '[ocr.ppocr]\nurl = "grpc://h:1"',
-        "setting ocr: no such field; the table of a server is [endpoints.NAME], with its `serv",
-    ),
-    "the key itself": (
-        A_JUDGE + 'api_key = "sk-1234"',
-        'setting judges.a.api_key: name the place of the secret, { env = "NAME" } or {',
-    ),
-    "a place that there is not": (
-        A_JUDGE + 'api_key = { enf = "sk-1234" }',
-        "setting judges.a.api_key.enf: no such field; did you mean env?",
-    ),
-    "a header of no text": (
-        A_JUDGE + "headers = { x = 3 }",
-        "setting judges.a.headers.x: name the place of the secret",
-    ),
-    "a choice": (
-        A_JUDGE + 'logprobs = "yes"',
-        "setting judges.a.logprobs: must be 'auto' or 'never'; see docs",
-    ),
-    "http address": ('[endpoints.a]\nurl = "http://h:1"', "setting endpoints.a.url"),
-    "no port scheme": ('[endpoints.a]\nurl = "h:1"', "grpc://host:port"),
-    "a replica twice": (
-        A_JUDGE + 'replicas = ["http://h/v1/"]',
-        "among the replicas twice",
-    ),
-    "another protocol": (
-        A_JUDGE + 'replicas = ["grpc://h:1"]',
-        "the same protocol",
-    ),
-    "no patience": ("patience = -1", "setting patience"),
-    "too many": ("concurrency = 1025", "less than or equal to 1024"),
-    "none": ("concurrency = 0", "greater than or equal to 1"),
-    "no number": ('concurrency = "many"', "setting concurrency"),
-    "unknown key": ('[endpoints.a]\nurl = "grpc://h:1"\ntoken = "x"', "endpoints.a.token"),
+REFUSED = tomllib.loads(Path(__file__).with_name("settings_refused.toml").read_text("utf-8"))
+REFUSED["not text"] = {
+    "text": "attempts = 3 # \udcff",
+    "said": "my.toml: it is no text in UTF-8; fix its TOML",
 }
 
 
-@pytest.mark.parametrize("case", BAD_FILES)
+@pytest.mark.parametrize("case", REFUSED)
 def test_mistakes_are_named(case: str, tmp_path: Path) -> None:
-    text, named = BAD_FILES[case]
     file = tmp_path / "my.toml"
-    file.write_text(text, "utf-8", "surrogateescape")
-    with pytest.raises(ConfigError, match=re.escape(named)) as caught:
+    file.write_text(REFUSED[case]["text"], "utf-8", "surrogateescape")
+    with pytest.raises(ConfigError, match=re.escape(REFUSED[case]["said"])) as caught:
         load_settings(file)
     said = "".join(traceback.format_exception(caught.value))
     assert "sk-1234" not in said, "a notebook shows the whole traceback"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +28,6 @@ command = root.commands["prompts"]
 PICTURE = PictureCache(1024 * 1024).prepare(load_image(np.zeros((8, 8, 3), np.uint8)))
 LEVELS = '[answer]\nchoices = ["A", "B", "C"]\n'
 QUALITY = 'user = "{edited}Rate it."\n'
-SCORES = (
-    'user = "{{edited}}Rate it."\n[answer]\ncontract = "scores"\n'
-    'fields = [{{ name = "{}", low = {}, high = {} }}]\n'
-)
 
 
 def made(name: str, text: str, **more: str) -> Any:
@@ -109,53 +106,15 @@ def test_choices_count_in_even_steps_or_as_they_say() -> None:
     assert get_template("core/question").weights == {"Yes": 1, "No": 0}
 
 
-QUESTION = 'user = "{sources}{edited}{instruction}{question}"\n'
 FOLLOWING = 'user = "{sources}{edited}{instruction}"\n'
-REFUSED = {
-    "kris/qality": [(QUALITY, "no prompt is called kris/qality; there is kris/consistency,")],
-    "chess/quality": [(QUALITY, "no prompt is called chess/quality; see: editjudge list")],
-    "kris/quality": [
-        ("user = ", "Invalid value"),
-        ('user = "{edited}"\nscale = 3', ":2: scale: no such field; there is"),
-        ('system = "x"', "user: is missing"),
-        ("user = 3", "user: must be text"),
-        ('user = "How good?"', "lacks {edited}, a field of kris/quality; put it"),
-        ('user = "{edited}{hint}"', "has no field {hint}; it may hold edited,"),
-        ('user = "{edited}{\\"a\\": 1}"', "is not a field; write a field as {name}"),
-        ('user = "{edited}{"', "double the braces"),
-        (f'{QUALITY}leaves_out = ["edited"]', "leaves_out must list fields"),
-        (f"{QUALITY}{LEVELS}", "[answer] must be of the kind scores"),
-        (f'{QUALITY}[answer]\ncontract = "marks"', "there is no 'marks'"),
-        (SCORES.format("quality_score", 5, 1), "the scale of quality_score is empty: 5 to 1"),
-        (SCORES.format("q", 1, 5), "lacks the score quality_score; give the scores quality_score"),
-        (f'{QUALITY}[labels]\nresult = "R"', "labels.result: Unexpected"),
-        (f'{QUALITY}[labels]\nedited = "{{x}}"', "a label may hold only {n}"),
-        (f'{QUALITY}[absent]\nhint = "none"', "[absent] has hint, which user lacks"),
-    ],
-    "core/question": [
-        ('user = "{sources}{edited}{instruction}"', "lacks {question}"),
-        ('user = "{edited}{image}"', "has no field {image}"),
-        (QUESTION + LEVELS, "core/question needs two choices; give two, the right one first"),
-    ],
-    "core/instruction_following": [
-        (f"{FOLLOWING}{LEVELS}worth = [1, 2, 3]", "worth must give each of three or more choices"),
-        (f"{FOLLOWING}{LEVELS}max_tokens = 0", "max_tokens is 0"),
-    ],
-    "i2i/source_subjects": [
-        ('user = "{sources}{instruction}{edited}"', "has no field {edited}"),
-        (
-            'user = "{sources}{instruction}"\n[answer]\ncontract = "commands"\n',
-            "the same indexed as i2i/source_subjects; write indexed = true",
-        ),
-    ],
-}
+REFUSED = tomllib.loads(Path(__file__).with_name("templates_refused.toml").read_text("utf-8"))
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "told"), [(name, *row) for name, rows in REFUSED.items() for row in rows]
+    ("name", "case"), [(name, case) for name, cases in REFUSED.items() for case in cases]
 )
-def test_what_cannot_be_used_is_one_error(name: str, text: str, told: str) -> None:
-    assert told in refused(name, text)
+def test_what_cannot_be_used_is_one_error(name: str, case: dict[str, str]) -> None:
+    assert case["said"] in refused(name, case["text"])
 
 
 def test_what_ours_shows_may_be_left_out_on_purpose() -> None:
