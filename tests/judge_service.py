@@ -47,7 +47,7 @@ def _edit(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {**usual, **fields}
 
 
-def asking(
+def make_request(
     *dimensions: str, request_id: str = "", protocol: Mapping[str, Any] = {}, **fields: Any
 ) -> pb.ScoreRequest:
     """A request over gRPC. Pictures are bytes; questions and extra are what their JSON says."""
@@ -70,9 +70,7 @@ def _flaw(status: str = "unscored", **fields: str) -> pb.Flaw:
     return pb.Flaw(status=pb.Status.Value(f"STATUS_{status.upper()}"), **fields)
 
 
-def asking_json(
-    *dimensions: str, protocol: Mapping[str, Any] = {}, **fields: Any
-) -> dict[str, Any]:
+def make_body(*dimensions: str, protocol: Mapping[str, Any] = {}, **fields: Any) -> dict[str, Any]:
     """The same as JSON."""
     edit = _edit(fields)
     edit["sources"] = [_sent(each) for each in edit["sources"]]
@@ -90,12 +88,12 @@ def scripted_judge(*script: Any, **more: Any) -> ScriptedOpenAi:
     return ScriptedOpenAi(*script, probabilities={"good": 0.9, "poor": 0.1}, **more)
 
 
-def judged_by(url: str, **more: Any) -> Settings:
+def judge_settings(url: str, **more: Any) -> Settings:
     """Settings with one judge."""
     return Settings.model_validate({"judges": {"judge": {"url": url}}, **more})
 
 
-def priced(url: str) -> Settings:
+def priced_settings(url: str) -> Settings:
     """Settings with one judge that is asked once for each verdict, for 0.1 a call."""
     price = {"input": 1000, "output": 0}
     judge = {"url": url, "price": price, "logprobs": "never", "samples": 1}
@@ -141,7 +139,7 @@ async def outcome_of(call: Any) -> Any:
         return error
 
 
-class Served:
+class RunningService:
     """A service that runs, and what its callers need."""
 
     def __init__(
@@ -171,7 +169,7 @@ class Served:
     async def score(self, team: str, edited: int = 1, **fields: Any) -> tuple[Any, int]:
         """The outcome of what the judge is asked, and the tokens that the headers tell."""
         metadata = [("x-team", team)] if team else []
-        call = self.stub.Score(asking(ASKED, edited=png(edited), **fields), metadata=metadata)
+        call = self.stub.Score(make_request(ASKED, edited=png(edited), **fields), metadata=metadata)
         (outcome,) = (await call).outcomes
         return outcome, int(dict(await call.initial_metadata())["x-tokens-used"])
 
@@ -187,9 +185,9 @@ class Served:
 
 
 @contextlib.asynccontextmanager
-async def serving(
+async def serve(
     settings: Settings | None = None, *, drain: float = 1.0, notice: float = 0.0, **options: Any
-) -> AsyncIterator[Served]:
+) -> AsyncIterator[RunningService]:
     """A service over both protocols; its callers' connections outlive it."""
     async with contextlib.AsyncExitStack() as stack:
         session = await stack.enter_async_context(aiohttp.ClientSession())
@@ -197,26 +195,28 @@ async def serving(
         await stack.enter_async_context(service)
         async with serve_http(service, "127.0.0.1", 0, drain) as web:
             async with serve_grpc(service, "127.0.0.1:0", notice, drain) as address:
-                served = Served(service, address, web, session)
+                served = RunningService(service, address, web, session)
                 stack.push_async_callback(served.channel.close)
                 yield served
 
 
 @contextlib.asynccontextmanager
-async def running(url: str, folder: Path | None = None, **options: Any) -> AsyncIterator[Served]:
+async def serve_priced(
+    url: str, folder: Path | None = None, **options: Any
+) -> AsyncIterator[RunningService]:
     """One with a priced judge, whose probe no team pays for."""
-    async with serving(priced(url), cache=folder, **options) as served:
+    async with serve(priced_settings(url), cache=folder, **options) as served:
         await served.service.client.panel.probe_judges()
         yield served
 
 
 @contextlib.asynccontextmanager
-async def paying(
+async def serve_with_judge(
     folder: Path | None = None, *script: Any, **options: Any
-) -> AsyncIterator[tuple[ScriptedOpenAi, Served]]:
+) -> AsyncIterator[tuple[ScriptedOpenAi, RunningService]]:
     """The judge, and the service that pays it."""
     scripted = scripted_judge(*script)
-    async with scripted.serving() as url, running(url, folder, **options) as served:
+    async with scripted.serving() as url, serve_priced(url, folder, **options) as served:
         yield scripted, served
 
 

@@ -36,14 +36,14 @@ from ..judge_service import (
     ASKED,
     Context,
     Ended,
-    Served,
-    asking,
-    asking_json,
-    judged_by,
+    RunningService,
+    judge_settings,
+    make_body,
+    make_request,
     outcome_of,
     png,
     refusal,
-    serving,
+    serve,
 )
 from ..patience import patience, until
 
@@ -51,8 +51,8 @@ Code = grpc.StatusCode
 
 
 @pytest.fixture
-async def served() -> AsyncIterator[Served]:
-    async with serving(edits=40) as served:
+async def served() -> AsyncIterator[RunningService]:
+    async with serve(edits=40) as served:
         yield served
 
 
@@ -73,8 +73,8 @@ def rows_of_json(answer: Any) -> list[tuple[str, str, float | None, str]]:
     return [(v["dimension"], v["status"], v["value"], v["signature"]) for v in answer["verdicts"]]
 
 
-async def test_a_score_is_the_one_that_our_client_gives(served: Served) -> None:
-    response = await served.stub.Score(asking("core.*", request_id="r1"))
+async def test_a_score_is_the_one_that_our_client_gives(served: RunningService) -> None:
+    response = await served.stub.Score(make_request("core.*", request_id="r1"))
     edit = Edit.load(source=png(0), edited=png(1), instruction="make it red", item_id="one")
     async with Client(Settings()) as client:
         direct = await client.score(edit, ["core.*"])
@@ -83,7 +83,7 @@ async def test_a_score_is_the_one_that_our_client_gives(served: Served) -> None:
     assert rows(response.outcomes) == rows_of_json(ours)
     reasons = {o.dimension: o.reason for o in response.outcomes if not o.HasField("value")}
     assert reasons == {name: direct.outcomes[name].reason for name in reasons}
-    status, body = await served.post(asking_json("core.*", id="one"))
+    status, body = await served.post(make_body("core.*", id="one"))
     assert (status, rows_of_json(ScoreReport.model_validate(body).model_dump(mode="json"))) == (
         200,
         rows_of_json(ours),
@@ -101,9 +101,9 @@ async def test_an_item_of_a_benchmark_is_judged_alike_over_both_protocols() -> N
         "flaws": [{"field": "mask", "kind": "degenerate", "reason": "no mask"}],
         "protocol": {"judges": ["judge", "other"], "rounds": 2},
     }
-    async with ScriptedOpenAi().serving() as url, serving(judged_by(url)) as served:
-        status, answer = await served.post(asking_json("core.*", **item))
-        far = await served.stub.Score(asking("core.*", **item))
+    async with ScriptedOpenAi().serving() as url, serve(judge_settings(url)) as served:
+        status, answer = await served.post(make_body("core.*", **item))
+        far = await served.stub.Score(make_request("core.*", **item))
     assert status == 200, answer
     assert rows(far.outcomes) == rows_of_json(answer)
     by_name = {name: status for name, status, *_ in rows(far.outcomes)}
@@ -112,16 +112,16 @@ async def test_an_item_of_a_benchmark_is_judged_alike_over_both_protocols() -> N
     assert by_name["core.psnr.source.outside"] == "unscored"
 
 
-async def test_a_stream_answers_before_the_next_is_asked(served: Served) -> None:
+async def test_a_stream_answers_before_the_next_is_asked(served: RunningService) -> None:
     call = served.stub.ScoreStream()
     for i in range(3):
-        await call.write(pb.ScoreStreamRequest(request=asking(request_id=str(i))))
+        await call.write(pb.ScoreStreamRequest(request=make_request(request_id=str(i))))
         assert (await call.read()).response.request_id == str(i)
     await call.done_writing()
     assert await call.read() is grpc.aio.EOF
 
 
-async def test_dimensions_and_panel_say_what_is_here(served: Served) -> None:
+async def test_dimensions_and_panel_say_what_is_here(served: RunningService) -> None:
     listed = (await served.stub.ListDimensions(pb.ListDimensionsRequest())).dimensions
     known = {d.id: d for d in listed}
     assert known["core.psnr.source.whole"].served
@@ -138,21 +138,21 @@ async def test_dimensions_and_panel_say_what_is_here(served: Served) -> None:
 
 
 async def test_the_signatures_of_a_protocol_are_told_and_are_those_of_its_values(
-    served: Served,
+    served: RunningService,
 ) -> None:
     protocol = {"benchmark": "gie", "judges": ["judge", "second"], "rounds": 2}
     about = pb.GetPanelRequest(protocol=pb.Protocol(**protocol))
     signatures = dict((await served.stub.GetPanel(about)).signatures)
     rounds = {f"@{judge}.{n}" for judge in ("judge", "second") for n in (1, 2)}
     assert {name[name.index("@") :] for name in signatures if "@" in name} == rounds
-    judged = await served.stub.Score(asking(*signatures, protocol=protocol))
+    judged = await served.stub.Score(make_request(*signatures, protocol=protocol))
     assert {o.dimension: o.signature for o in judged.outcomes} == signatures
 
 
 # The page and the description
 
 
-async def test_the_description_fits_what_is_answered(served: Served) -> None:
+async def test_the_description_fits_what_is_answered(served: RunningService) -> None:
     status, described = await served.get("/v1/openapi.json")
     assert status == 200
     assert described == make_openapi()
@@ -160,11 +160,11 @@ async def test_the_description_fits_what_is_answered(served: Served) -> None:
     assert schemas["ScoreRequest"]["additionalProperties"] is False
     checks = {"$defs": schemas, "$ref": "#/$defs/ScoreReport"}
     text = str(checks).replace("#/components/schemas/", "#/$defs/")
-    _, body = await served.post(asking_json())
+    _, body = await served.post(make_body())
     jsonschema.validate(body, eval(text))  # noqa: S307 - our own schema, with other references
 
 
-async def test_the_page_is_served_with_its_policy(served: Served) -> None:
+async def test_the_page_is_served_with_its_policy(served: RunningService) -> None:
     async with served.session.get(f"{served.web}/v1/docs") as reply:
         page = await reply.text()
     assert (reply.status, reply.content_type) == (200, "text/html")
@@ -174,7 +174,7 @@ async def test_the_page_is_served_with_its_policy(served: Served) -> None:
     assert f"editjudge {document['info']['version']}" in page
 
 
-async def test_the_examples_of_the_page_are_judged_as_they_stand(served: Served) -> None:
+async def test_the_examples_of_the_page_are_judged_as_they_stand(served: RunningService) -> None:
     _, score = await served.post(EXAMPLES["/v1/score"])
     _, batch = await served.post(EXAMPLES["/v1/score:batch"], "/v1/score:batch")
     verdicts = ScoreReport.model_validate(score).verdicts
@@ -188,13 +188,13 @@ async def test_the_examples_of_the_page_are_judged_as_they_stand(served: Served)
 async def test_over_the_room_of_one_the_others_are_judged() -> None:
     busy, other = [("x-team", "busy")], [("x-team", "other")]
     async with ScriptedOpenAi(30.0).serving() as url:
-        async with serving(judged_by(url), edits=4, edits_of_one=2, drain=0.1) as served:
-            calls = [served.stub.Score(asking(ASKED), metadata=busy) for _ in range(2)]
+        async with serve(judge_settings(url), edits=4, edits_of_one=2, drain=0.1) as served:
+            calls = [served.stub.Score(make_request(ASKED), metadata=busy) for _ in range(2)]
             waiting = [asyncio.ensure_future(outcome_of(call)) for call in calls]
             await until(lambda: served.service.in_flight.get("busy") == 2)
-            told = await refusal(served.stub.Score(asking(), metadata=busy))
+            told = await refusal(served.stub.Score(make_request(), metadata=busy))
             assert told.code is Code.RESOURCE_EXHAUSTED
-            assert await served.stub.Score(asking(), metadata=other)
+            assert await served.stub.Score(make_request(), metadata=other)
             for call in calls:
                 call.cancel()
             await asyncio.gather(*waiting)
@@ -202,9 +202,9 @@ async def test_over_the_room_of_one_the_others_are_judged() -> None:
 
 
 async def test_edits_of_streams_and_batches_wait_for_places() -> None:
-    async with serving(edits=3, edits_of_one=2) as served:
-        answers = await served.stream(*(asking(request_id=str(i)) for i in range(12)))
-        status, body = await served.batch(*(asking_json(id=str(i)) for i in range(64)))
+    async with serve(edits=3, edits_of_one=2) as served:
+        answers = await served.stream(*(make_request(request_id=str(i)) for i in range(12)))
+        status, body = await served.batch(*(make_body(id=str(i)) for i in range(64)))
     assert [answer.WhichOneof("result") for answer in answers] == ["response"] * 12
     assert (status, [each["error"] for each in body["results"]]) == (200, [None] * 64)
     assert not served.service.in_flight
@@ -252,12 +252,12 @@ async def test_what_there_is_never_room_for_is_refused_at_once(waits: bool) -> N
 @pytest.mark.parametrize("how", ["by its deadline", "over gRPC", "over JSON"])
 async def test_who_goes_away_keeps_no_place_and_makes_no_further_calls(how: str) -> None:
     scripted = ScriptedOpenAi(60.0)
-    async with scripted.serving() as url, serving(judged_by(url), drain=0.1) as served:
+    async with scripted.serving() as url, serve(judge_settings(url), drain=0.1) as served:
         if how == "over JSON":
-            asked = asyncio.ensure_future(served.post(asking_json(ASKED)))
+            asked = asyncio.ensure_future(served.post(make_body(ASKED)))
         else:
             timeout = patience(2) if how == "by its deadline" else None
-            call = served.stub.Score(asking(ASKED), timeout=timeout)
+            call = served.stub.Score(make_request(ASKED), timeout=timeout)
             asked = asyncio.ensure_future(outcome_of(call))
         await until(lambda: scripted.requests)
         assert served.service.in_flight
@@ -274,7 +274,7 @@ async def test_a_deadline_that_is_over_is_said(monkeypatch: pytest.MonkeyPatch) 
     async with JudgeService(Settings()) as service:
         monkeypatch.setattr(service, "score", slow)
         with pytest.raises(Ended, match="DEADLINE_EXCEEDED"):
-            await JudgeServicer(service).Score(asking(), Context(0.01))
+            await JudgeServicer(service).Score(make_request(), Context(0.01))
 
 
 @pytest.mark.parametrize("is_finished", [True, False])
@@ -284,9 +284,9 @@ async def test_what_is_in_flight_is_finished_and_what_takes_longer_is_cut(
     seconds, drain = (1.0, 60.0) if is_finished else (60.0, 0.1)
     scripted = ScriptedOpenAi(seconds, seconds, None)
     async with scripted.serving() as url:
-        async with serving(judged_by(url), drain=drain) as served:
-            far = asyncio.ensure_future(outcome_of(served.stub.Score(asking(ASKED))))
-            other = asking_json(ASKED, instruction="make it blue")
+        async with serve(judge_settings(url), drain=drain) as served:
+            far = asyncio.ensure_future(outcome_of(served.stub.Score(make_request(ASKED))))
+            other = make_body(ASKED, instruction="make it blue")
             near = asyncio.ensure_future(served.post(other))
             await until(lambda: sum(served.service.in_flight.values()) == 2 and scripted.requests)
         answer = await far
@@ -302,14 +302,14 @@ async def test_what_is_in_flight_is_finished_and_what_takes_longer_is_cut(
 
 async def test_it_says_that_it_ends_and_still_answers_for_a_while() -> None:
     states = health_pb2.HealthCheckResponse
-    async with serving(notice=3) as served:
+    async with serve(notice=3) as served:
         checks = health_pb2_grpc.HealthStub(served.channel)
         watched = checks.Watch(health_pb2.HealthCheckRequest(service=""))
         assert (await watched.read()).status == states.SERVING
 
         async def asked() -> Any:
             assert (await watched.read()).status == states.NOT_SERVING
-            return await served.stub.Score(asking())
+            return await served.stub.Score(make_request())
 
         answer = asyncio.ensure_future(asked())
     assert (await answer).outcomes
@@ -318,16 +318,16 @@ async def test_it_says_that_it_ends_and_still_answers_for_a_while() -> None:
 async def test_both_protocols_end_together() -> None:
     """While either finishes what is in flight, neither takes anything new."""
     async with ScriptedOpenAi(60.0, 60.0, None).serving() as url:
-        async with serving(judged_by(url), drain=60) as served:
-            far = served.stub.Score(asking(ASKED, instruction="make it blue"))
-            near = asyncio.create_task(served.post(asking_json(ASKED)))
+        async with serve(judge_settings(url), drain=60) as served:
+            far = served.stub.Score(make_request(ASKED, instruction="make it blue"))
+            near = asyncio.create_task(served.post(make_body(ASKED)))
             await until(lambda: sum(served.service.in_flight.values()) == 2)
 
             async def is_refused() -> bool:
                 await served.service.shutdown.wait()
                 await asyncio.sleep(0)
                 try:
-                    await served.post(asking_json())
+                    await served.post(make_body())
                 except aiohttp.ClientConnectionError:
                     return True
                 finally:
@@ -352,7 +352,7 @@ async def test_an_address_of_ipv6_is_served_and_shown() -> None:
 
 
 async def test_half_a_character_in_a_reason_ends_no_stream(
-    served: Served, monkeypatch: pytest.MonkeyPatch
+    served: RunningService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judge = served.service.client.judge
 
@@ -362,7 +362,7 @@ async def test_half_a_character_in_a_reason_ends_no_stream(
         return replace(judged, outcomes=failed)
 
     monkeypatch.setattr(served.service.client, "judge", failing)
-    response = await served.stub.Score(asking())
+    response = await served.stub.Score(make_request())
     assert response.outcomes[0].reason == "cut \ufffd"
 
 
@@ -383,7 +383,7 @@ async def test_services_are_looked_for_again_whatever_went_wrong(
 
 
 async def test_the_size_of_a_mask_is_checked_without_making_another(
-    served: Served, monkeypatch: pytest.MonkeyPatch
+    served: RunningService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def resized(*_: Any) -> None:
         raise AssertionError("it was resized")
@@ -391,5 +391,5 @@ async def test_the_size_of_a_mask_is_checked_without_making_another(
     monkeypatch.setattr(Mask, "resize", resized)
     stream = io.BytesIO()
     Image.new("L", (64, 64), 255).save(stream, "PNG")
-    body = asking_json("core.psnr.source.whole", mask=stream.getvalue())
+    body = make_body("core.psnr.source.whole", mask=stream.getvalue())
     assert (await served.post(body))[0] == 200

@@ -37,13 +37,13 @@ from ..judge_service import (
     ASKED,
     JSON,
     Context,
-    asking,
-    asking_json,
+    make_body,
+    make_request,
     outcome_of,
-    paying,
     refusal,
-    running,
-    serving,
+    serve,
+    serve_priced,
+    serve_with_judge,
 )
 from ..patience import patience, until
 from ..replies import count_replies
@@ -60,12 +60,12 @@ def audited(log: Path) -> list[dict[str, Any]]:
 async def test_a_call_is_paid_once_and_the_header_says_so(tmp_path: Path) -> None:
     scripted = judge_service.scripted_judge()
     async with scripted.serving() as url:
-        async with running(url, tmp_path) as service:
+        async with serve_priced(url, tmp_path) as service:
             first, tokens = await service.score("vision")
             again, further = await service.score("vision")
         assert (len(scripted.requests), tokens, further) == (1, 101, 0)
         assert (again.value, again.signature) == (first.value, first.signature)
-        async with running(url, tmp_path) as service:
+        async with serve_priced(url, tmp_path) as service:
             assert await service.score("vision") == (again, 0)
     assert len(scripted.requests) == 1
 
@@ -75,7 +75,7 @@ async def test_a_team_gets_no_reply_of_another_unless_they_share(
     tmp_path: Path, shared: bool
 ) -> None:
     teams = ("vision", "audio", "", "Vision")
-    async with paying(tmp_path, cache_shared=shared) as (scripted, service):
+    async with serve_with_judge(tmp_path, cache_shared=shared) as (scripted, service):
         first, *others = [await service.score(team) for team in teams]
         # What the second is told is what the first was told, word for word.
         assert all((other == first) is not shared for other in others)
@@ -90,7 +90,7 @@ async def test_a_team_gets_no_reply_of_another_unless_they_share(
 async def test_equal_calls_at_once_are_one_within_a_team(
     tmp_path: Path, teams: tuple[str, str]
 ) -> None:
-    async with paying(tmp_path, 1.0, None) as (scripted, service):
+    async with serve_with_judge(tmp_path, 1.0, None) as (scripted, service):
         answers = await asyncio.gather(*(service.score(team) for team in teams))
     assert len(scripted.requests) == len(set(teams))
     told = [0, 101] if teams[0] == teams[1] else [101] * 2
@@ -102,7 +102,10 @@ async def test_a_server_keeps_its_own_cache_of_prefixes_apart_too(
     tmp_path: Path, shared: bool
 ) -> None:
     scripted = judge_service.scripted_judge(owner="vllm")
-    async with scripted.serving() as url, running(url, tmp_path, cache_shared=shared) as service:
+    async with (
+        scripted.serving() as url,
+        serve_priced(url, tmp_path, cache_shared=shared) as service,
+    ):
         for team, edited in (("a", 1), ("a", 2), ("b", 3)):
             await service.score(team, edited)
     ours, again, theirs = (sent.get("cache_salt") for sent in scripted.requests)
@@ -112,14 +115,14 @@ async def test_a_server_keeps_its_own_cache_of_prefixes_apart_too(
 
 
 async def test_without_a_folder_teams_are_apart_too() -> None:
-    async with paying() as (scripted, service):
+    async with serve_with_judge() as (scripted, service):
         for team in ("a", "b", "a", "b"):
             await service.score(team)
     assert len(scripted.requests) == 2
 
 
 async def test_a_failure_is_not_kept(tmp_path: Path) -> None:
-    async with paying(tmp_path, problem(500, "broken"), None) as (_, service):
+    async with serve_with_judge(tmp_path, problem(500, "broken"), None) as (_, service):
         answers = [await service.score("a") for _ in range(2)]
     assert [(outcome.status, tokens) for outcome, tokens in answers] == [
         (pb.STATUS_FAILED, 0),
@@ -143,19 +146,19 @@ async def test_a_damaged_ledger_costs_its_calls_and_nothing_else(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with judge_service.scripted_judge().serving() as url:
-        async with running(url, tmp_path) as service:
+        async with serve_priced(url, tmp_path) as service:
             for team in ("a", "b"):
                 await service.score(team)
         with contextlib.closing(sqlite3.connect(tmp_path / FILE)) as db, db:
             db.execute("UPDATE calls SET document = x'00'")
-        async with running(url, tmp_path) as service:
+        async with serve_priced(url, tmp_path) as service:
             outcome, tokens = await service.score("a")
             assert (outcome.status, tokens) == (SCORED, 101)
             assert json.loads(outcome.evidence_json)
             assert (await service.score("a"))[1] == 0, "remembered meanwhile"
         assert capsys.readouterr().err.count("calls are not cached") == 1
         (tmp_path / FILE).write_bytes(b"rubbish" * 999)
-        async with running(url, tmp_path) as service:
+        async with serve_priced(url, tmp_path) as service:
             assert (await service.score("a"))[1] == 101
         with pytest.raises(ConfigError):
             await purge(tmp_path, [], 1e12)
@@ -169,7 +172,7 @@ async def test_a_full_disk_costs_the_cache_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(Ledger, "put", full)
-    async with paying(tmp_path) as (scripted, service):
+    async with serve_with_judge(tmp_path) as (scripted, service):
         answers = [await service.score("a", edited) for edited in (1, 2, 1)]
     assert {outcome.status for outcome, _ in answers} == {SCORED}
     assert len(scripted.requests) == 2
@@ -184,14 +187,14 @@ def count_of(path: Path, team: str) -> int:
         return count_replies(ledger.for_team(team))
 
 
-async def zeppelin(service: judge_service.Served, team: str = "a") -> int:
+async def zeppelin(service: judge_service.RunningService, team: str = "a") -> int:
     """The tokens that one and the same edit takes."""
     return (await service.score(team, instruction="paint a zeppelin"))[1]
 
 
 async def test_a_service_deletes_by_itself_what_is_old(tmp_path: Path) -> None:
     told: list[str] = []
-    async with paying(tmp_path) as (_, service):
+    async with serve_with_judge(tmp_path) as (_, service):
         await zeppelin(service)
         async with calls.purge_periodically(tmp_path, 3600.0, told.append):
             assert await zeppelin(service) == 0
@@ -203,7 +206,7 @@ async def test_a_service_deletes_by_itself_what_is_old(tmp_path: Path) -> None:
 
 async def test_calls_are_purged_by_team_and_age_while_it_runs(tmp_path: Path) -> None:
     async with judge_service.scripted_judge().serving() as url:
-        async with running(url, tmp_path) as service:
+        async with serve_priced(url, tmp_path) as service:
             for team in ("a", "b"):
                 await zeppelin(service, team)
             with pytest.raises(ConfigError, match="no calls of team 'c'"):
@@ -217,7 +220,7 @@ async def test_calls_are_purged_by_team_and_age_while_it_runs(tmp_path: Path) ->
         assert await purge(tmp_path, ["a"], None) == {"a": 1}
         assert await purge(tmp_path, [], 1e12) == {"b": 1}
         assert b"zeppelin" not in (tmp_path / FILE).read_bytes()
-        async with running(url, tmp_path) as service:
+        async with serve_priced(url, tmp_path) as service:
             assert await zeppelin(service, "b") == 101
     (used,) = [each for (_, team), each in read_usage(tmp_path).items() if team == "a"]
     assert (used.calls, used.cached) == (2, 1), "what was used is not purged"
@@ -231,7 +234,7 @@ async def test_nobody_waits_for_the_purge_of_another_team(
         for number in range(3000):
             inputs = {"IMAGE": f"sha256:{number}"}
             await ledger.put(replace(CALL, inputs=inputs), Reply({"SCORE": b"x"}))
-    async with paying(tmp_path) as (_, service):
+    async with serve_with_judge(tmp_path) as (_, service):
         await service.score("small")
         purged = asyncio.create_task(purge(tmp_path, ["large"], None))
         await until(lambda: purged.done() or count_of(tmp_path / FILE, "large") < 3000)
@@ -245,8 +248,8 @@ async def test_nobody_waits_for_the_purge_of_another_team(
 
 
 async def test_a_stream_tells_no_tokens_in_its_headers() -> None:
-    async with paying() as (_, service):
-        call = service.stub.ScoreStream(iter([pb.ScoreStreamRequest(request=asking(ASKED))]))
+    async with serve_with_judge() as (_, service):
+        call = service.stub.ScoreStream(iter([pb.ScoreStreamRequest(request=make_request(ASKED))]))
         assert len([answer async for answer in call]) == 1
         assert "x-tokens-used" not in dict(await call.initial_metadata())
 
@@ -266,7 +269,7 @@ async def test_who_asks_for_signatures_takes_a_place_and_is_accounted_for(
 
     monkeypatch.setattr(Dimension, "signature", slow)
     about = pb.GetPanelRequest(protocol=pb.Protocol(benchmark="kris", rounds=7), dimensions=["*"])
-    async with serving(edits=1, audit=log) as served:
+    async with serve(edits=1, audit=log) as served:
         stub = served.stub
         first = asyncio.ensure_future(outcome_of(stub.GetPanel(about, metadata=TEAM)))
         await until(lambda: threads)
@@ -276,7 +279,7 @@ async def test_who_asks_for_signatures_takes_a_place_and_is_accounted_for(
         assert await stub.GetPanel(pb.GetPanelRequest())  # it costs nothing
         gate.set()
         signatures = (await first).signatures
-        await stub.Score(asking(ASKED), metadata=TEAM)
+        await stub.Score(make_request(ASKED), metadata=TEAM)
         assert 'editjudge_edits_total{team="a"} 1.0' in await served.metrics()
     assert threading.main_thread() not in threads
     lines = [(line["method"], line["status"], line["dimensions"]) for line in audited(log)]
@@ -288,18 +291,18 @@ async def test_who_asks_for_signatures_takes_a_place_and_is_accounted_for(
 
 
 async def test_what_is_no_name_of_a_team_is_refused() -> None:
-    async with serving() as served:
+    async with serve() as served:
         for team in ("../../etc", "a b", ".hidden", "a" * 64):
-            told = await refusal(served.stub.Score(asking(), metadata=[("x-team", team)]))
+            told = await refusal(served.stub.Score(make_request(), metadata=[("x-team", team)]))
             assert told.code == grpc.StatusCode.INVALID_ARGUMENT
             assert "x-team" in told.words
-        assert await served.stub.Score(asking(), metadata=[("x-team", "a" * 63)])
+        assert await served.stub.Score(make_request(), metadata=[("x-team", "a" * 63)])
 
 
 async def test_tokens_are_told_of_a_request_whose_deadline_is_over(tmp_path: Path) -> None:
     """It is over before the judge has answered twice."""
-    async with paying(tmp_path, None, 600.0) as (_, service):
-        slow, context = asking(ASKED, "core.blending_naturalness"), Context(patience(3.0))
+    async with serve_with_judge(tmp_path, None, 600.0) as (_, service):
+        slow, context = make_request(ASKED, "core.blending_naturalness"), Context(patience(3.0))
         with pytest.raises(judge_service.Ended, match="DEADLINE_EXCEEDED"):
             await JudgeServicer(service.service).Score(slow, context)
     assert context.headers == {"x-tokens-used": "101"}
@@ -309,8 +312,8 @@ async def test_tokens_are_told_of_a_request_whose_deadline_is_over(tmp_path: Pat
 
 async def test_who_hangs_up_is_accounted_for(tmp_path: Path) -> None:
     log = tmp_path / "audit.jsonl"
-    async with paying(tmp_path, 600.0, audit=log) as (scripted, service):
-        call = service.stub.Score(asking(ASKED))
+    async with serve_with_judge(tmp_path, 600.0, audit=log) as (scripted, service):
+        call = service.stub.Score(make_request(ASKED))
         waiting = asyncio.ensure_future(call.code())
         await until(lambda: scripted.requests)
         call.cancel()
@@ -398,7 +401,7 @@ async def test_none_but_the_owner_may_read_what_is_kept(tmp_path: Path) -> None:
         (kept / FILE).chmod(0o644)
     before = os.umask(0)
     try:
-        async with paying(kept, audit=log) as (_, service):
+        async with serve_with_judge(kept, audit=log) as (_, service):
             await service.score("a")
             files = [log, *(path for path in kept.rglob("*") if path.is_file())]
             modes = {path: f"{path.stat().st_mode & 0o777:o}" for path in files}
@@ -435,14 +438,16 @@ async def test_the_audit_has_a_line_for_each_edit_without_its_content(tmp_path: 
     log = tmp_path / "audit.jsonl"
     number = "1b4e28ba-2fa1-11d2-883f-0016d3cca427"
     hushed = {"id": "alice.png", "instruction": "hush"}
-    async with paying(tmp_path / "kept", audit=log) as (_, service):
+    async with serve_with_judge(tmp_path / "kept", audit=log) as (_, service):
         headers = [*TEAM, ("x-request-id", number), ("authorization", "secret")]
-        await service.stub.Score(asking(ASKED, request_id="alice-7", **hushed), metadata=headers)
+        await service.stub.Score(
+            make_request(ASKED, request_id="alice-7", **hushed), metadata=headers
+        )
         await service.score("a", **hushed)
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await service.score("a", sources=[])
         assert "x-tokens-used" not in dict(caught.value.initial_metadata())
-        good, bad = asking_json(ASKED, id="alice"), asking_json(ASKED, edited={"data": "no"})
+        good, bad = make_body(ASKED, id="alice"), make_body(ASKED, edited={"data": "no"})
         posted = (
             ("/v1/score:batch", {"requests": [good, bad]}, "101"),
             ("/v1/score", good, "0"),
@@ -469,8 +474,8 @@ async def test_the_audit_has_a_line_for_each_edit_without_its_content(tmp_path: 
 
 async def test_a_batch_that_is_refused_as_a_whole_is_accounted_for(tmp_path: Path) -> None:
     log = tmp_path / "audit.jsonl"
-    good = {"requests": [asking_json(), asking_json()]}
-    async with serving(held_bytes=2**20, cache=tmp_path, audit=log) as served:
+    good = {"requests": [make_body(), make_body()]}
+    async with serve(held_bytes=2**20, cache=tmp_path, audit=log) as served:
 
         async def post(body: Any, team: str = "a", kind: str = "application/json") -> int:
             headers = JSON | {"x-team": team, "content-type": kind}
@@ -514,7 +519,7 @@ def test_a_full_disk_costs_lines_of_the_audit_and_nothing_else(
 
 async def test_lines_of_the_audit_that_are_lost_are_counted(tmp_path: Path) -> None:
     log = tmp_path / "audit.jsonl"
-    async with paying(audit=log) as (_, service):
+    async with serve_with_judge(audit=log) as (_, service):
         assert "\neditjudge_audit_lost_total 0.0\n" in await service.metrics()
         log.unlink()
         log.symlink_to("/dev/full")
@@ -524,7 +529,7 @@ async def test_lines_of_the_audit_that_are_lost_are_counted(tmp_path: Path) -> N
 
 
 async def test_prometheus_reads_what_teams_use(tmp_path: Path) -> None:
-    async with paying(tmp_path) as (_, service):
+    async with serve_with_judge(tmp_path) as (_, service):
         for edited in (1, 1, 2):
             await service.score("a", edited)
         text = await service.metrics()

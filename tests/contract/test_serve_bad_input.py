@@ -16,7 +16,7 @@ from editjudge.v1 import judge_pb2 as pb
 from editjudge_services.gateway import http, server
 from editjudge_services.gateway.server import SERVICE
 
-from ..judge_service import JSON, Served, asking, asking_json, png, refusal, serving
+from ..judge_service import JSON, RunningService, make_body, make_request, png, refusal, serve
 from ..patience import until
 
 Code = grpc.StatusCode
@@ -25,18 +25,18 @@ GARBAGE = b"\xff\xfe not a message"
 
 
 @pytest.fixture
-async def served() -> AsyncIterator[Served]:
-    async with serving() as served:
+async def served() -> AsyncIterator[RunningService]:
+    async with serve() as served:
         yield served
 
 
 @pytest.fixture
-async def narrow(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Served]:
+async def narrow(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RunningService]:
     """A service that takes messages of `LARGEST` bytes."""
     options = dict(server._OPTIONS) | {"grpc.max_receive_message_length": LARGEST}
     monkeypatch.setattr(server, "_OPTIONS", tuple(options.items()))
     monkeypatch.setattr(http, "MAX_BODY_BYTES", LARGEST)
-    async with serving() as served:
+    async with serve() as served:
         yield served
 
 
@@ -79,13 +79,13 @@ PROTOCOLS: list[tuple[str, dict[str, Any]]] = [
 
 
 async def refused_by_both(
-    served: Served, field: str, *dimensions: str, **fields: Any
+    served: RunningService, field: str, *dimensions: str, **fields: Any
 ) -> tuple[str, str]:
     """The words over gRPC and JSON of a request that is refused for a field."""
-    far = await refusal(served.stub.Score(asking(*dimensions, **fields)))
+    far = await refusal(served.stub.Score(make_request(*dimensions, **fields)))
     assert (far.code, far.field) == (Code.INVALID_ARGUMENT, field)
     assert far.words.startswith(f"{field}: ")
-    status, near = await served.post(asking_json(*dimensions, **fields))
+    status, near = await served.post(make_body(*dimensions, **fields))
     error = near["error"]
     assert (status, error["code"], error["field"]) == (400, "INVALID_ARGUMENT", field)
     return far.words, f"{error['message']}; {error['fix']}"
@@ -93,14 +93,14 @@ async def refused_by_both(
 
 @pytest.mark.parametrize(("field", "fields"), EDITS, ids=[field for field, _ in EDITS])
 async def test_what_cannot_be_judged_is_refused_by_its_field(
-    served: Served, field: str, fields: dict[str, Any]
+    served: RunningService, field: str, fields: dict[str, Any]
 ) -> None:
     await refused_by_both(served, field, **fields)
 
 
 @pytest.mark.parametrize(("field", "protocol"), PROTOCOLS, ids=[field for field, _ in PROTOCOLS])
 async def test_rules_that_are_not_there_are_refused_by_their_field(
-    served: Served, field: str, protocol: dict[str, Any]
+    served: RunningService, field: str, protocol: dict[str, Any]
 ) -> None:
     await refused_by_both(served, field, "*", protocol=protocol)
     about = pb.GetPanelRequest(protocol=pb.Protocol(**protocol))
@@ -108,17 +108,17 @@ async def test_rules_that_are_not_there_are_refused_by_their_field(
     assert (told.code, told.field) == (Code.INVALID_ARGUMENT, field)
 
 
-async def test_a_dimension_that_is_not_there_is_refused(served: Served) -> None:
+async def test_a_dimension_that_is_not_there_is_refused(served: RunningService) -> None:
     for words in await refused_by_both(served, "dimensions", "core.pnsr.source.whole"):
         assert "core.psnr.source.whole" in words, "the one that is meant"
 
 
-async def test_more_ids_than_anybody_means_are_refused_at_once(served: Served) -> None:
-    assert await served.stub.Score(asking(*["core.psnr.*"] * 100_000))
+async def test_more_ids_than_anybody_means_are_refused_at_once(served: RunningService) -> None:
+    assert await served.stub.Score(make_request(*["core.psnr.*"] * 100_000))
     many = [f"core.x{i}" for i in range(1000)]
     calls = (
-        served.stub.Score(asking(*many)),
-        served.stub.Score(asking("*" * 1000)),
+        served.stub.Score(make_request(*many)),
+        served.stub.Score(make_request("*" * 1000)),
         served.stub.ListDimensions(pb.ListDimensionsRequest(patterns=many)),
         served.stub.ListDimensions(pb.ListDimensionsRequest(patterns=["x.*"])),
     )
@@ -126,7 +126,7 @@ async def test_more_ids_than_anybody_means_are_refused_at_once(served: Served) -
     assert told == [Code.INVALID_ARGUMENT] * len(calls)
 
 
-async def test_a_label_of_a_caller_s_template_is_no_program(served: Served) -> None:
+async def test_a_label_of_a_caller_s_template_is_no_program(served: RunningService) -> None:
     text = 'user = "{sources}{edited}{instruction}"\n[labels]\nsource = "{n:>999999999}"'
     prompts = {"core/instruction_following.toml": text}
     asked = "core.instruction_following"
@@ -134,9 +134,9 @@ async def test_a_label_of_a_caller_s_template_is_no_program(served: Served) -> N
 
 
 async def test_pictures_are_decoded_only_where_there_is_room() -> None:
-    async with serving(megapixels=4 * 32 * 32 / 2**20) as served:
-        assert await served.stub.Score(asking())
-        told = await refusal(served.stub.Score(asking(edited=png(1, 64))))
+    async with serve(megapixels=4 * 32 * 32 / 2**20) as served:
+        assert await served.stub.Score(make_request())
+        told = await refusal(served.stub.Score(make_request(edited=png(1, 64))))
     assert told.code is Code.INVALID_ARGUMENT
     assert "pixels" in told.words
 
@@ -160,14 +160,14 @@ def unknown(method: str, words: str) -> Call:
 
 HEALTH, REFLECTION = "grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"
 OTHER = health_pb2.HealthCheckRequest(service="x").SerializeToString()
-LARGE = asking(instruction="x" * LARGEST).SerializeToString()
-DEEP_JSON = asking()
+LARGE = make_request(instruction="x" * LARGEST).SerializeToString()
+DEEP_JSON = make_request()
 DEEP_JSON.edit.questions_json = "[" * 100_000
-NO_JSON = asking()
+NO_JSON = make_request()
 NO_JSON.edit.extra_json = "{"
 NO_MESSAGE, NO_SOURCE = "no message of this method", "edit.sources: there is none"
-EMPTY = asking(target=b"").SerializeToString()
-CUT = asking().SerializeToString()[:-5]
+EMPTY = make_request(target=b"").SerializeToString()
+CUT = make_request().SerializeToString()[:-5]
 CALLS: Mapping[str, Call] = {
     "garbage": Call(GARBAGE, NO_MESSAGE, "request"),
     "a cut message": Call(CUT, NO_MESSAGE, "request"),
@@ -188,30 +188,32 @@ CALLS: Mapping[str, Call] = {
 
 @pytest.mark.parametrize("case", CALLS)
 async def test_a_bad_call_is_refused_by_its_code_and_the_next_is_answered(
-    narrow: Served, case: str
+    narrow: RunningService, case: str
 ) -> None:
     data, words, field, code, method = CALLS[case]
     told = await refusal(narrow.channel.unary_unary(f"/{method}")(data))
     assert (told.code, told.field) == (code, field)
     assert words in told.words
     assert "\n" not in told.words
-    assert (await narrow.stub.Score(asking())).outcomes
+    assert (await narrow.stub.Score(make_request())).outcomes
 
 
-async def test_a_picture_too_large_for_its_message_is_told_with_the_limit(narrow: Served) -> None:
-    told = await refusal(narrow.stub.Score(asking(edited=png(1, 400))))
+async def test_a_picture_too_large_for_its_message_is_told_with_the_limit(
+    narrow: RunningService,
+) -> None:
+    told = await refusal(narrow.stub.Score(make_request(edited=png(1, 400))))
     assert told.code is Code.RESOURCE_EXHAUSTED
     assert str(LARGEST) in told.words
 
 
-async def test_garbage_in_a_stream_ends_that_stream(served: Served) -> None:
+async def test_garbage_in_a_stream_ends_that_stream(served: RunningService) -> None:
     for method in (f"{SERVICE}/ScoreStream", f"{REFLECTION}/ServerReflectionInfo"):
         call = served.channel.stream_stream(f"/{method}")()
         await call.write(GARBAGE)
         assert (await refusal(call.read())).code is Code.INVALID_ARGUMENT
 
 
-async def test_health_and_reflection_are_the_standard_ones(served: Served) -> None:
+async def test_health_and_reflection_are_the_standard_ones(served: RunningService) -> None:
     checks = health_pb2_grpc.HealthStub(served.channel)
     serves = health_pb2.HealthCheckResponse.SERVING
     for name in ("", SERVICE):
@@ -234,8 +236,10 @@ async def test_health_and_reflection_are_the_standard_ones(served: Served) -> No
     assert unknown.error_response.error_code == Code.NOT_FOUND.value[0]
 
 
-async def test_fields_that_are_newer_than_the_service_are_passed_over(served: Served) -> None:
-    newer = asking().SerializeToString() + b"\xfa\x7f\x03new"  # field 2047, of bytes
+async def test_fields_that_are_newer_than_the_service_are_passed_over(
+    served: RunningService,
+) -> None:
+    newer = make_request().SerializeToString() + b"\xfa\x7f\x03new"  # field 2047, of bytes
     answer = await served.channel.unary_unary(f"/{SERVICE}/Score")(newer)
     assert pb.ScoreResponse.FromString(answer).outcomes
 
@@ -260,7 +264,7 @@ def no_path(path: str) -> Web:
     return Web(b"", "", 404, "NOT_FOUND", "GET", path)
 
 
-GOOD = asking_json()
+GOOD = make_body()
 BATCH = "/v1/score:batch"
 FORM, TEXT = (
     {"content-type": kind} for kind in ("application/x-www-form-urlencoded", "text/plain")
@@ -275,16 +279,16 @@ WEB: Mapping[str, Web] = {
     "no UTF-8": Web(b'{"\xff":1}'),
     "half a character": Web(GOOD | {"dimensions": ["\ud83d"]}),
     "a misspelt field": Web(GOOD | {"dimension": ["core.*"]}, "dimension"),
-    "a misspelt field of an edit": Web(asking_json(instructions="x"), "edit.instructions"),
-    "a misspelt field of a protocol": Web(asking_json(protocol={"onn": ["x"]}), "protocol.onn"),
+    "a misspelt field of an edit": Web(make_body(instructions="x"), "edit.instructions"),
+    "a misspelt field of a protocol": Web(make_body(protocol={"onn": ["x"]}), "protocol.onn"),
     "a misspelt field of a batch": Web({"requests": [GOOD], "wait": True}, "wait", path=BATCH),
     "nothing in a batch": Web({"requests": []}, "requests", path=BATCH),
     "too many in a batch": Web({"requests": [{"edit": {}}] * 65}, "requests", path=BATCH),
-    "a number as text": Web(asking_json(instruction=7), "edit.instruction"),
-    "text as a number": Web(asking_json(protocol={"rounds": "many"}), "protocol.rounds"),
-    "no base64": Web(asking_json(edited={"data": "not base64!"}), "edit.edited.data"),
-    "an empty picture": Web(asking_json(target=b""), "edit.target"),
-    "too large": Web(asking_json(instruction="x" * LARGEST), "", 413),
+    "a number as text": Web(make_body(instruction=7), "edit.instruction"),
+    "text as a number": Web(make_body(protocol={"rounds": "many"}), "protocol.rounds"),
+    "no base64": Web(make_body(edited={"data": "not base64!"}), "edit.edited.data"),
+    "an empty picture": Web(make_body(target=b""), "edit.target"),
+    "too large": Web(make_body(instruction="x" * LARGEST), "", 413),
     "a form": Web(GOOD, "", 415, headers=FORM),
     "JSON that calls itself text": Web(b"{}", "", 415, path=BATCH, headers=TEXT),
     "an encoding that it has not": Web(b"{}", headers=JSON | {"content-encoding": "gzip"}),
@@ -305,7 +309,7 @@ WEB: Mapping[str, Web] = {
 
 @pytest.mark.parametrize("case", WEB)
 async def test_a_bad_request_is_refused_by_its_status_and_the_next_is_answered(
-    narrow: Served, case: str
+    narrow: RunningService, case: str
 ) -> None:
     body, field, status, code, method, path, headers = WEB[case]
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -319,7 +323,7 @@ async def test_a_bad_request_is_refused_by_its_status_and_the_next_is_answered(
     assert (await narrow.post(GOOD))[0] == 200
 
 
-async def test_who_asks_for_heads_gets_them(served: Served) -> None:
+async def test_who_asks_for_heads_gets_them(served: RunningService) -> None:
     for path in ("/health", "/v1/panel", "/v1/openapi.json"):
         async with served.session.head(served.web + path) as reply:
             assert (reply.status, await reply.read()) == (200, b"")
@@ -327,15 +331,15 @@ async def test_who_asks_for_heads_gets_them(served: Served) -> None:
         assert await reply.text() == "serving"
 
 
-async def test_a_stream_and_a_batch_refuse_one_and_judge_the_others(served: Served) -> None:
-    sent = [asking(request_id=str(i), edited=b"no" if i == 7 else png(1)) for i in range(40)]
+async def test_a_stream_and_a_batch_refuse_one_and_judge_the_others(served: RunningService) -> None:
+    sent = [make_request(request_id=str(i), edited=b"no" if i == 7 else png(1)) for i in range(40)]
     answers = await served.stream(*sent)
     refused = [a.refusal for a in answers if a.WhichOneof("result") == "refusal"]
     judged = {a.response.request_id for a in answers if a.WhichOneof("result") == "response"}
     assert [(r.request_id, r.field) for r in refused] == [("7", "edit.edited")]
     assert judged == {str(i) for i in range(40)} - {"7"}
-    edits = [asking_json(id=str(i), edited=b"no" if i == 2 else png(1)) for i in range(3)]
-    wrong = (*edits, GOOD | {"bogus": 1}, asking_json(instruction=7), 7)
+    edits = [make_body(id=str(i), edited=b"no" if i == 2 else png(1)) for i in range(3)]
+    wrong = (*edits, GOOD | {"bogus": 1}, make_body(instruction=7), 7)
     status, body = await served.batch(*wrong)
     fields = [each["error"] and each["error"]["field"] for each in body["results"]]
     expected = [None, None, "edit.edited", "bogus", "edit.instruction", "body"]
@@ -344,7 +348,7 @@ async def test_a_stream_and_a_batch_refuse_one_and_judge_the_others(served: Serv
 
 
 async def test_a_defect_in_one_edit_costs_that_one(
-    served: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    served: RunningService, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     judge = served.service.client.judge
 
@@ -354,15 +358,15 @@ async def test_a_defect_in_one_edit_costs_that_one(
         return await judge(edit, *asked, **more)
 
     monkeypatch.setattr(served.service.client, "judge", trips)
-    answers = await served.stream(*(asking(request_id=i, id=i) for i in ("a", "bad", "c")))
+    answers = await served.stream(*(make_request(request_id=i, id=i) for i in ("a", "bad", "c")))
     (told,) = [a.refusal for a in answers if a.WhichOneof("result") == "refusal"]
     assert (told.request_id, told.code, len(answers)) == ("bad", 13, 3)
     assert "LookupError" in told.message
-    assert (await refusal(served.stub.Score(asking(id="bad")))).code is Code.INTERNAL
-    status, body = await served.batch(*(asking_json(id=i) for i in ("a", "bad", "c")))
+    assert (await refusal(served.stub.Score(make_request(id="bad")))).code is Code.INTERNAL
+    status, body = await served.batch(*(make_body(id=i) for i in ("a", "bad", "c")))
     codes = [each["error"] and each["error"]["code"] for each in body["results"]]
     assert (status, codes) == (200, [None, "INTERNAL", None])
-    status, body = await served.post(asking_json(id="bad"))
+    status, body = await served.post(make_body(id="bad"))
     assert (status, body["error"]["code"]) == (500, "INTERNAL")
     assert "LookupError" in capsys.readouterr().err
 
@@ -372,7 +376,7 @@ async def test_a_place_comes_before_the_body() -> None:
         yield b"{"
         await asyncio.sleep(60)
 
-    async with serving(edits=2, edits_of_one=1, drain=0.1) as served:
+    async with serve(edits=2, edits_of_one=1, drain=0.1) as served:
         sending = served.session.post(f"{served.web}/v1/score", data=never(), headers=JSON)
         slow = asyncio.ensure_future(sending)
         await until(lambda: served.service.in_flight)

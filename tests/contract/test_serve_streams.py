@@ -15,10 +15,10 @@ from editjudge_services.gateway.options import ServiceOptions
 from editjudge_services.gateway.service import JudgeService
 from editjudge_services.gateway.servicer import JudgeServicer
 
-from ..judge_service import Context, asking, refusal, serving, teams_of
+from ..judge_service import Context, make_request, refusal, serve, teams_of
 from ..patience import until
 
-ONE = asking().ByteSize()
+ONE = make_request().ByteSize()
 
 
 class Caller:
@@ -32,7 +32,7 @@ class Caller:
     async def __aiter__(self) -> AsyncIterator[pb.ScoreStreamRequest]:
         for _ in range(self._count):
             self.read += 1
-            yield pb.ScoreStreamRequest(request=asking())
+            yield pb.ScoreStreamRequest(request=make_request())
         await self.ends.wait()
 
 
@@ -67,11 +67,11 @@ async def test_a_stream_holds_one_message_at_most_that_has_no_room(
 
 
 async def test_callers_have_so_many_streams_and_leave_room_for_others() -> None:
-    async with serving(streams=3, streams_of_one=2, drain=0.1) as served:
+    async with serve(streams=3, streams_of_one=2, drain=0.1) as served:
 
         async def opened(team: str) -> Any:
             call = served.stub.ScoreStream(metadata=[("x-team", team)])
-            await call.write(pb.ScoreStreamRequest(request=asking()))
+            await call.write(pb.ScoreStreamRequest(request=make_request()))
             assert (await call.read()).response.outcomes
             return call
 
@@ -85,7 +85,7 @@ async def test_callers_have_so_many_streams_and_leave_room_for_others() -> None:
         assert "2 streams of yours" in await refused("busy")
         third = await opened("other")
         assert "3 streams are in use" in await refused("another")
-        assert await served.stub.Score(asking(), metadata=[("x-team", "busy")])
+        assert await served.stub.Score(make_request(), metadata=[("x-team", "busy")])
         await first.done_writing()
         assert await first.read() is grpc.aio.EOF
         second.cancel()
@@ -95,10 +95,10 @@ async def test_callers_have_so_many_streams_and_leave_room_for_others() -> None:
 
 
 async def test_who_reads_no_answer_and_hangs_up_gives_his_place_back() -> None:
-    async with serving(drain=0.1) as served:
+    async with serve(drain=0.1) as served:
         service = served.service
         call = served.stub.ScoreStream()
-        long = asking(request_id="x" * 1_000_000)  # it comes back: more than is sent unread
+        long = make_request(request_id="x" * 1_000_000)  # it comes back: more than is sent unread
         for _ in range(6):
             await call.write(pb.ScoreStreamRequest(request=long))
         await until(lambda: teams_of(service) and not service.requests.in_use)

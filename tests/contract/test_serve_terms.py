@@ -20,13 +20,13 @@ from ..fakes.triton import ScriptedTriton
 from ..judge_service import (
     ASKED,
     JSON,
-    Served,
-    asking,
-    asking_json,
-    judged_by,
+    RunningService,
+    judge_settings,
+    make_body,
+    make_request,
     png,
     refusal,
-    serving,
+    serve,
 )
 from ..patience import until
 
@@ -36,14 +36,16 @@ URGENT = [("x-class", "interactive")]
 
 
 @asynccontextmanager
-async def served_by(triton: ScriptedTriton, llm: ScriptedOpenAi) -> AsyncIterator[Served]:
+async def served_by(triton: ScriptedTriton, llm: ScriptedOpenAi) -> AsyncIterator[RunningService]:
     async with triton.serving() as at, llm.serving() as url:
-        settings = judged_by(url, endpoints={"local": {"url": at}})
-        async with serving(settings, drain=0.1) as served:
+        settings = judge_settings(url, endpoints={"local": {"url": at}})
+        async with serve(settings, drain=0.1) as served:
             yield served
 
 
-async def streamed(served: Served, request: pb.ScoreRequest, **more: Any) -> pb.ScoreResponse:
+async def streamed(
+    served: RunningService, request: pb.ScoreRequest, **more: Any
+) -> pb.ScoreResponse:
     """The answer of a stream of one request, which is left open until it came."""
     call = served.stub.ScoreStream(**more)
     await call.write(pb.ScoreStreamRequest(request=request))
@@ -61,10 +63,10 @@ async def test_triton_gets_no_more_time_than_the_caller_waits(stream: bool) -> N
     triton = ScriptedTriton()
     async with served_by(triton, ScriptedOpenAi()) as served:
         if stream:
-            response = await streamed(served, asking(PIQE), timeout=20)
+            response = await streamed(served, make_request(PIQE), timeout=20)
         else:
-            response = await served.stub.Score(asking(PIQE), timeout=20)
-            await served.stub.Score(asking(PIQE))
+            response = await served.stub.Score(make_request(PIQE), timeout=20)
+            await served.stub.Score(make_request(PIQE))
     assert response.outcomes[0].status == pb.STATUS_SCORED
     first, *others = (left or 0 for left in triton.deadlines)
     assert 0 < first < 22  # it travels rounded up, in two steps
@@ -75,11 +77,11 @@ async def test_callers_in_a_hurry_lose_no_server_for_others() -> None:
     triton = ScriptedTriton(60.0)
     async with served_by(triton, ScriptedOpenAi()) as served:
         for _ in range(8):
-            told = await refusal(served.stub.Score(asking(PIQE), timeout=0.3))
+            told = await refusal(served.stub.Score(make_request(PIQE), timeout=0.3))
             assert told.code is grpc.StatusCode.DEADLINE_EXCEEDED
         await until(lambda: not served.service.in_flight)
         triton.script = [ScriptedTriton().script[0]]
-        response = await served.stub.Score(asking(PIQE))
+        response = await served.stub.Score(make_request(PIQE))
         panel: Any = served.service.client.panel
         (replica,) = panel.specialists["quality.piqe"].replicas
     assert response.outcomes[0].status == pb.STATUS_SCORED
@@ -91,12 +93,12 @@ async def test_the_class_goes_on_as_a_priority(headers: list[tuple[str, str]]) -
     """From every way to ask."""
     triton, llm = ScriptedTriton(), ScriptedOpenAi(owner="vllm")
     async with served_by(triton, llm) as served:
-        assert (await served.stub.Score(asking(*BOTH), metadata=headers)).outcomes
-        other = asking(*BOTH, edited=png(2))
+        assert (await served.stub.Score(make_request(*BOTH), metadata=headers)).outcomes
+        other = make_request(*BOTH, edited=png(2))
         assert (await streamed(served, other, metadata=headers)).outcomes
         as_json = JSON | dict(headers)
-        assert (await served.post(asking_json(*BOTH, edited=png(3)), headers=as_json))[0] == 200
-        batch = {"requests": [asking_json(*BOTH, edited=png(4))]}
+        assert (await served.post(make_body(*BOTH, edited=png(3)), headers=as_json))[0] == 200
+        batch = {"requests": [make_body(*BOTH, edited=png(4))]}
         assert (await served.post(batch, "/v1/score:batch", as_json))[0] == 200
     urgent = headers == URGENT
     assert priorities(triton) == [int(urgent)] * 4
@@ -107,7 +109,7 @@ async def test_the_class_goes_on_as_a_priority(headers: list[tuple[str, str]]) -
 async def test_who_serves_others_is_sent_no_priority() -> None:
     llm = ScriptedOpenAi(owner="openai")
     async with served_by(ScriptedTriton(), llm) as served:
-        assert (await served.stub.Score(asking(ASKED), metadata=URGENT)).outcomes
+        assert (await served.stub.Score(make_request(ASKED), metadata=URGENT)).outcomes
     assert llm.requests
     assert not any("priority" in body for body in llm.requests)
 
@@ -117,7 +119,7 @@ async def test_a_vllm_without_priorities_is_asked_again_without() -> None:
     llm = ScriptedOpenAi(refused, None, owner="vllm")
     async with served_by(ScriptedTriton(), llm) as served:
         for seed in (1, 2):
-            request = asking(ASKED, edited=png(seed))
+            request = make_request(ASKED, edited=png(seed))
             response = await served.stub.Score(request, metadata=URGENT)
             assert response.outcomes[0].status != pb.STATUS_FAILED
     first, *others = (body.get("priority") for body in llm.requests)
@@ -127,9 +129,9 @@ async def test_a_vllm_without_priorities_is_asked_again_without() -> None:
 async def test_priority_is_in_no_signature_and_no_key() -> None:
     llm = ScriptedOpenAi(owner="vllm")
     async with served_by(ScriptedTriton(), llm) as served:
-        urgent = await served.stub.Score(asking(*BOTH), metadata=URGENT, timeout=30)
+        urgent = await served.stub.Score(make_request(*BOTH), metadata=URGENT, timeout=30)
         asked_before = len(llm.requests)
-        other = await served.stub.Score(asking(*BOTH))
+        other = await served.stub.Score(make_request(*BOTH))
     signed = [[o.signature for o in answer.outcomes] for answer in (urgent, other)]
     assert signed[0] == signed[1]
     assert len(llm.requests) == asked_before  # one and the same call
@@ -157,13 +159,13 @@ async def test_who_goes_away_frees_no_room_for_pictures_that_are_still_decoded(
 ) -> None:
     slow = Slow()
     monkeypatch.setattr(schemas, "load_image", slow)
-    async with serving(megapixels=4 * 32 * 32 / 2**20, edits_of_one=8, drain=0.1) as served:
-        call: Any = served.post(asking_json()) if as_json else served.stub.Score(asking())
+    async with serve(megapixels=4 * 32 * 32 / 2**20, edits_of_one=8, drain=0.1) as served:
+        call: Any = served.post(make_body()) if as_json else served.stub.Score(make_request())
         gone = asyncio.ensure_future(call)
         await until(lambda: slow.decoding == 1)
         gone.cancel()
         await asyncio.gather(gone, return_exceptions=True)
-        told = await refusal(served.stub.Score(asking()))
+        told = await refusal(served.stub.Score(make_request()))
         assert told.code is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert (slow.decoding, len(served.service.in_flight)) == (1, 1)
         slow.go_on.set()

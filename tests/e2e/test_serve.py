@@ -18,7 +18,7 @@ import pytest
 
 from editjudge.v1 import judge_pb2_grpc
 
-from ..judge_service import ASKED, asking, png, running, scripted_judge
+from ..judge_service import ASKED, make_request, png, scripted_judge, serve_priced
 from . import conftest
 from .conftest import Ran, beside, here
 
@@ -48,7 +48,7 @@ async def serving(
 
 async def test_killed_it_pays_nothing_twice_but_what_was_in_flight(tmp_path: Path) -> None:
     folder = tmp_path / "kept"
-    requests = [asking(ASKED, edited=png(i)) for i in range(8)]
+    requests = [make_request(ASKED, edited=png(i)) for i in range(8)]
     team = [("x-team", "vision")]
     scripted = scripted_judge(*[None] * 5, 60.0, None)
     async with scripted.serving() as url:
@@ -123,7 +123,7 @@ async def test_a_verdict_is_the_one_that_show_tells(tmp_path: Path) -> None:
     edit["edited"] = sent[1]
     scripted = scripted_judge()
     async with scripted.serving() as url:
-        async with running(url) as service, aiohttp.ClientSession() as session:
+        async with serve_priced(url) as service, aiohttp.ClientSession() as session:
             body = {"edit": edit, "dimensions": asked}
             async with session.post(f"{service.web}/v1/score", json=body) as reply:
                 verdicts = (await reply.json())["verdicts"]

@@ -24,7 +24,7 @@ from editjudge_services.front.values import FrontValues
 from editjudge_services.runtime.triton_server import TritonServer
 
 from ..fakes.judge import ScriptedJudge
-from ..judge_service import Served, serving
+from ..judge_service import RunningService, serve
 from ..patience import patience
 
 CLAIMS = {"issuer": "editjudge", "audience": "judges"}
@@ -155,7 +155,7 @@ class Door:
 
 
 @contextlib.asynccontextmanager
-async def opened(
+async def open_door(
     folder: Path, *triton: TritonServer, teams: Sequence[str] = ("vision",), **more: Any
 ) -> AsyncIterator[Door]:
     """A door that runs; it knows the tokens of some teams from the start."""
@@ -170,28 +170,30 @@ async def opened(
         await asyncio.to_thread(door.server.stop)
 
 
-def before(served: Served, *addresses: str) -> dict[str, Any]:
+def gateway_values(served: RunningService, *addresses: str) -> dict[str, Any]:
     """The values of a door before a Judge service."""
     web = served.web.removeprefix("http://")
     return {"addresses": [served.address, *addresses], "json_addresses": [web]}
 
 
 @contextlib.asynccontextmanager
-async def judged(folder: Path, **more: Any) -> AsyncIterator[tuple[Door, ScriptedJudge]]:
+async def open_judged_door(folder: Path, **more: Any) -> AsyncIterator[tuple[Door, ScriptedJudge]]:
     """A door before a Judge service that answers at once."""
     judge = ScriptedJudge()
     async with judge.serving() as url:
         gateway = {"addresses": [url.removeprefix("grpc://")]}
-        async with opened(folder, gateway=gateway, **more) as door:
+        async with open_door(folder, gateway=gateway, **more) as door:
             yield door, judge
 
 
 @contextlib.asynccontextmanager
-async def judging_behind(triton: TritonServer, folder: Path) -> AsyncIterator[tuple[Door, Served]]:
+async def open_judging_door(
+    triton: TritonServer, folder: Path
+) -> AsyncIterator[tuple[Door, RunningService]]:
     """The Judge service before the real Triton, behind a door of its own."""
     settings = Settings(endpoints={"local": Endpoint(url=triton.url)})
-    async with serving(settings, drain=5) as served:
-        async with opened(folder, triton, gateway=before(served)) as door:
+    async with serve(settings, drain=5) as served:
+        async with open_door(folder, triton, gateway=gateway_values(served)) as door:
             await door.answers(door.token("vision"), OK)
             yield door, served
 

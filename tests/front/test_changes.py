@@ -16,9 +16,9 @@ from editjudge.v1 import judge_pb2_grpc
 from editjudge_services.gateway.server import serve_grpc
 from editjudge_services.gateway.service import JudgeService
 
-from ..judge_service import serving
+from ..judge_service import serve
 from ..patience import until
-from .door import NOBODY, OK, Door, before, opened
+from .door import NOBODY, OK, Door, gateway_values, open_door
 
 WIDE = {"calls_per_second": 100_000, "burst": 100_000}
 Answers = Counter[grpc.StatusCode]
@@ -51,11 +51,11 @@ async def calling(door: Door, *teams: str) -> AsyncIterator[list[Answers]]:
 
 
 async def test_a_service_that_is_drained_while_calls_run_loses_none(tmp_path: Path) -> None:
-    async with serving() as stays, JudgeService(Settings()) as leaving:
+    async with serve() as stays, JudgeService(Settings()) as leaving:
         goes = contextlib.AsyncExitStack()
         # As `editjudge serve` has it: longer than Envoy takes to ask for health.
         gone = await goes.enter_async_context(serve_grpc(leaving, "127.0.0.1:0", notice=8, drain=5))
-        async with opened(tmp_path, gateway=before(stays, gone), rate=WIDE) as door:
+        async with open_door(tmp_path, gateway=gateway_values(stays, gone), rate=WIDE) as door:
             async with calling(door, "vision") as (vision,):
                 servers = {stays.address, gone}
                 await until(lambda: {call["server"] for call in door.called()} == servers)
@@ -70,8 +70,10 @@ async def test_a_key_that_is_taken_back_while_calls_run_ends_its_team_alone(
     tmp_path: Path,
 ) -> None:
     teams = ("leaving", "staying")
-    async with serving() as served:
-        async with opened(tmp_path, teams=teams, gateway=before(served), rate=WIDE) as door:
+    async with serve() as served:
+        async with open_door(
+            tmp_path, teams=teams, gateway=gateway_values(served), rate=WIDE
+        ) as door:
             async with calling(door, *teams) as (leaving, staying):
                 await until(lambda: leaving[OK] and staying[OK])
                 door.keys.revoke("leaving")

@@ -29,9 +29,9 @@ from editjudge_services.runtime.process import fetch
 from editjudge_services.runtime.triton_server import TritonServer
 
 from ..fakes.openai import ScriptedOpenAi
-from ..judge_service import asking, asking_json, png, refusal, teams_of
+from ..judge_service import make_body, make_request, png, refusal, teams_of
 from ..patience import until
-from .door import CLAIMS, LIVE, MOST_BYTES, NOBODY, OK, OVER, Door, judging_behind, opened
+from .door import CLAIMS, LIVE, MOST_BYTES, NOBODY, OK, OVER, Door, open_door, open_judging_door
 
 pytestmark = pytest.mark.triton
 
@@ -152,7 +152,7 @@ async def test_a_judge_is_reached_under_its_name(triton: TritonServer, tmp_path:
     scripted = ScriptedOpenAi(owner="vllm")
     async with scripted.serving() as url:
         behind = {"addresses": [url.removeprefix("http://").removesuffix("/v1")]}
-        async with opened(tmp_path, triton, judges={"judge": behind}) as door:
+        async with open_door(tmp_path, triton, judges={"judge": behind}) as door:
             token, path = door.token("vision"), "/judges/judge"
             await door.answers(token, OK)
             (front,) = door.settings(token).endpoints.values()
@@ -176,18 +176,18 @@ async def test_the_judge_service_behind_the_door_gives_what_our_client_gives(
     triton: TritonServer, tmp_path: Path
 ) -> None:
     dimensions = ("core.psnr.*", "core.quality.piqe")
-    async with judging_behind(triton, tmp_path) as (door, served):
+    async with open_judging_door(triton, tmp_path) as (door, served):
         metadata = [*door.metadata("vision"), ("x-team", "audio")]
         async with door.channel() as channel:
             stub = judge_pb2_grpc.JudgeServiceStub(channel)
-            request = asking(*dimensions)
+            request = make_request(*dimensions)
             assert (await refusal(stub.Score(request))).code == NOBODY
             rpc = await stub.Score(request, metadata=metadata)
             call = stub.ScoreStream(metadata=metadata)
             await call.write(pb.ScoreStreamRequest(request=request))
             streamed = (await call.read()).response
             await call.done_writing()
-        body = asking_json(*dimensions)
+        body = make_body(*dimensions)
         status, _, text = await door.http("/v1/score", body, **dict(metadata))
         assert status == 200
         assert teams_of(served.service) == {"vision"}

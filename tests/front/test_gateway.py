@@ -15,7 +15,7 @@ from ..e2e.conftest import ran
 from ..golden.cases import CASES
 from ..golden.taken import spoken
 from ..judge_service import teams_of
-from .door import Door, judging_behind
+from .door import Door, open_judging_door
 
 pytestmark = pytest.mark.triton
 
@@ -42,7 +42,7 @@ async def test_teams_judge_side_by_side_and_get_what_direct_calls_give(
     case = next(case for case in CASES if case.name == "core")
     arguments = [*case.arguments(tmp_path), *ASKED, "--limit", 5]
     teams = ("vision", "audio", "busy")
-    async with judging_behind(triton, tmp_path / "door") as (door, served):
+    async with open_judging_door(triton, tmp_path / "door") as (door, served):
         files = {team: thin(door, team, door.token(team)) for team in teams}
         # Whoever knows the key that was made last knows the others too.
         await door.answers(door.token("last"), grpc.StatusCode.OK)
@@ -67,7 +67,7 @@ async def test_teams_judge_side_by_side_and_get_what_direct_calls_give(
 async def test_a_token_that_is_not_taken_is_one_line(triton: TritonServer, tmp_path: Path) -> None:
     case = next(case for case in CASES if case.name == "core")
     arguments = [*case.arguments(tmp_path), *ASKED, "--out", tmp_path / "run"]
-    async with judging_behind(triton, tmp_path / "door") as (door, served):
+    async with open_judging_door(triton, tmp_path / "door") as (door, served):
         expired = thin(door, "vision", door.expired("vision"))
         code, said = await told("run", *arguments, "--config", expired)
         assert code == 2

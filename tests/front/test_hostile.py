@@ -23,7 +23,7 @@ from editjudge.panel import Panel
 from editjudge_services.runtime.triton_server import TritonServer, temporary_stack
 
 from ..patience import patience, until
-from .door import MOST_BYTES, OK, Door, opened
+from .door import MOST_BYTES, OK, Door, open_door
 
 CALLS = 60
 SMALL = StackSettings(models=("quality_piqe",), startup_timeout=patience(120))
@@ -114,7 +114,7 @@ async def test_two_honest_teams_lose_nothing_beside_a_hostile_one(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     teams = ("vision", "audio", "busy", "hostile")
-    async with opened(tmp_path, triton, teams=teams) as door:
+    async with open_door(tmp_path, triton, teams=teams) as door:
         hostile = Hostile(door)
         attack = asyncio.create_task(hostile.act())
         await until(lambda: hostile.answers["unauthenticated UNAUTHENTICATED"])
@@ -139,7 +139,7 @@ async def test_two_honest_teams_lose_nothing_beside_a_hostile_one(
 async def test_a_server_that_is_killed_while_calls_run_loses_none(tmp_path: Path) -> None:
     with contextlib.ExitStack() as stack:
         servers = [stack.enter_context(temporary_stack(SMALL)) for _ in range(2)]
-        async with opened(tmp_path, *servers) as door:
+        async with open_door(tmp_path, *servers) as door:
             calls = asyncio.create_task(honest(door, "vision"))
             await until(lambda: len(door.called()) > CALLS // 3)
             os.kill(servers[0].pid, signal.SIGKILL)
@@ -151,7 +151,7 @@ async def test_a_server_that_is_killed_while_calls_run_loses_none(tmp_path: Path
 async def test_what_is_in_flight_is_finished_when_the_door_is_closed(
     triton: TritonServer, tmp_path: Path
 ) -> None:
-    async with opened(tmp_path, triton) as door:
+    async with open_door(tmp_path, triton) as door:
         token = door.token("vision")
         await door.answers(token, OK)
         calls = asyncio.gather(*(door.alive(token) for _ in range(20)))

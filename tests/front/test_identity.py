@@ -24,7 +24,7 @@ from editjudge_services.front.identity import TeamKeys
 from editjudge_services.runtime.triton_server import TritonServer
 
 from ..patience import until
-from .door import LIVE, NOBODY, OK, Door, opened
+from .door import LIVE, NOBODY, OK, Door, open_door
 
 
 async def test_without_a_certificate_there_is_no_connection_where_one_is_asked_for(
@@ -34,7 +34,7 @@ async def test_without_a_certificate_there_is_no_connection_where_one_is_asked_f
     strange.private_key_pem.write_to_path(tmp_path / "strange.key")
     strange.cert_chain_pems[0].write_to_path(tmp_path / "strange.pem")
     other = {"cert_file": tmp_path / "strange.pem", "key_file": tmp_path / "strange.key"}
-    async with opened(tmp_path, triton, client_ca=tmp_path / "ca.pem") as door:
+    async with open_door(tmp_path, triton, client_ca=tmp_path / "ca.pem") as door:
         token = door.token("vision")
         cert, key = door.authority.issue_client_certificate("vision", 1, tmp_path)
         shown = {"cert_file": cert, "key_file": key}
@@ -104,7 +104,7 @@ async def provided(
     async with provider.serving() as url:
         tokens = {"keys": url, "ca": provider.ca, "issuer": "id", "team_claim": "department"}
         tokens |= {"key_cache_seconds": 1, **more}
-        async with opened(folder, triton, tokens=tokens) as door:
+        async with open_door(folder, triton, tokens=tokens) as door:
             yield door, provider
 
 
@@ -136,7 +136,7 @@ async def test_keys_of_a_provider_that_nobody_vouches_for_are_not_taken(
 async def test_a_certificate_is_renewed_while_the_door_runs(
     triton: TritonServer, tmp_path: Path
 ) -> None:
-    async with opened(tmp_path, triton) as door:
+    async with open_door(tmp_path, triton) as door:
         token = door.token("vision")
         await door.answers(token, OK)
         tls = door.tls

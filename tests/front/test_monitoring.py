@@ -17,13 +17,13 @@ from editjudge_services.runtime.process import fetch
 from editjudge_services.runtime.triton_server import TritonServer
 
 from ..fakes.rate_limits import RateLimits
-from ..judge_service import ASKED, asking, paying, png
+from ..judge_service import ASKED, make_request, png, serve_with_judge
 from ..k8s.chart import TOOLS, based
 from ..k8s.prometheus import Target, answers, lacking, prometheus
 from ..k8s.queries import about, absent, plain, queries
 from ..k8s.rules import of
 from ..patience import patience
-from .door import OK, Door, before, opened, score
+from .door import OK, Door, gateway_values, open_door, score
 
 pytestmark = pytest.mark.triton
 _NO_PROMETHEUS = lacking() or ("" if (TOOLS / "bin" / "helm").is_file() else "no helm")
@@ -43,7 +43,7 @@ class Platform:
 
     async def score(self) -> grpc.StatusCode:
         """Have an edit judged that is another than all before."""
-        request = asking(ASKED, edited=png(next(self._edits)))
+        request = make_request(ASKED, edited=png(next(self._edits)))
         async with self.door.channel() as channel:
             return await score(channel, self.door.metadata("vision"), request)
 
@@ -63,10 +63,10 @@ async def platform(triton: TritonServer, folder: Path) -> AsyncIterator[Platform
         limits = contextlib.AsyncExitStack()
         rate_limits = await limits.enter_async_context(RateLimits().serving())
         stack.push_async_callback(limits.aclose)
-        _, served = await stack.enter_async_context(paying(edits=2, edits_of_one=2))
-        more = {"gateway": before(served), "token_limits": {"service": rate_limits}}
+        _, served = await stack.enter_async_context(serve_with_judge(edits=2, edits_of_one=2))
+        more = {"gateway": gateway_values(served), "token_limits": {"service": rate_limits}}
         teams = ("vision", "busy")
-        door = await stack.enter_async_context(opened(folder, triton, teams=teams, **more))
+        door = await stack.enter_async_context(open_door(folder, triton, teams=teams, **more))
         there = Platform(door, triton, served.web)
         # What counts tokens fails once, for the counter of that.
         assert await there.score() == OK

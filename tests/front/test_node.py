@@ -18,7 +18,7 @@ from editjudge.base.item import Edit
 from editjudge_services.runtime.triton_server import TritonServer
 
 from ..judge_service import png
-from .door import Door, judging_behind
+from .door import Door, open_judging_door
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("@grpc/grpc-js@1.14.7", "@grpc/proto-loader@0.8.1")
@@ -62,7 +62,7 @@ async def ran(door: Door, modules: Path, token: str, folder: Path) -> Any:
 async def test_a_client_from_the_proto_alone_gets_our_numbers(
     triton: TritonServer, tmp_path: Path, modules: Path
 ) -> None:
-    async with judging_behind(triton, tmp_path) as (door, _):
+    async with open_judging_door(triton, tmp_path) as (door, _):
         said = await ran(door, modules, door.token("vision"), tmp_path)
         stranger = await ran(door, modules, "", tmp_path)
     edit = Edit.load(source=png(0), edited=png(1), instruction="make it red")

@@ -15,14 +15,14 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from editjudge.v1 import judge_pb2_grpc
 
 from ..patience import patience
-from .door import OK, OVER, judged, score
+from .door import OK, OVER, open_judged_door, score
 
 BATCH = 8
 
 
 def limited(folder: Path, **limits: int) -> Any:
     """A door with few places for class `batch`."""
-    return judged(folder, teams=("vision", "audio"), limits={"batch": BATCH, **limits})
+    return open_judged_door(folder, teams=("vision", "audio"), limits={"batch": BATCH, **limits})
 
 
 async def idle(channel: grpc.aio.Channel, metadata: Any, count: int) -> Sequence[Any]:

@@ -16,9 +16,9 @@ from editjudge.v1 import judge_pb2_grpc
 from ..fakes.judge import ScriptedJudge
 from ..fakes.openai import ScriptedOpenAi
 from ..fakes.rate_limits import RateLimits
-from ..judge_service import ASKED, asking, asking_json, paying, png, refusal
+from ..judge_service import ASKED, make_body, make_request, png, refusal, serve_with_judge
 from ..patience import until
-from .door import OK, OVER, Door, before, judged, opened, score
+from .door import OK, OVER, Door, gateway_values, open_door, open_judged_door, score
 
 
 async def take(door: Door, team: str, tokens: int = 1) -> tuple[grpc.StatusCode, dict[str, Any]]:
@@ -40,7 +40,9 @@ async def counted(
         judges = {"judge": {"addresses": [vllm.removeprefix("http://").removesuffix("/v1")]}}
         counting = {"service": service, "uncounted": ["audio"], **more}
         teams = ("vision", "audio", "speech")
-        async with judged(folder, teams=teams, judges=judges, token_limits=counting) as both:
+        async with open_judged_door(
+            folder, teams=teams, judges=judges, token_limits=counting
+        ) as both:
             yield both
 
 
@@ -60,16 +62,16 @@ async def test_a_team_has_so_many_tokens_and_the_others_go_on(tmp_path: Path) ->
 
 async def test_the_judge_service_tells_what_its_judge_took(tmp_path: Path) -> None:
     limits = RateLimits(vision=150)
-    async with limits.serving() as counting, paying() as (scripted, served):
-        more = {"gateway": before(served), "token_limits": {"service": counting}}
-        async with opened(tmp_path, **more) as door:
+    async with limits.serving() as counting, serve_with_judge() as (scripted, served):
+        more = {"gateway": gateway_values(served), "token_limits": {"service": counting}}
+        async with open_door(tmp_path, **more) as door:
             async with door.channel() as channel:
-                request = asking(ASKED, edited=png(1))
+                request = make_request(ASKED, edited=png(1))
                 assert await score(channel, door.metadata("vision"), request) == OK
             await until(lambda: limits.hits["vision"] == 101)
 
             async def status(seed: int) -> int:
-                body, headers = asking_json(ASKED, edited=png(seed)), door.metadata("vision")
+                body, headers = make_body(ASKED, edited=png(seed)), door.metadata("vision")
                 return (await door.http("/v1/score", body, **dict(headers)))[0]
 
             assert await status(2) == 200

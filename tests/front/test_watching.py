@@ -15,7 +15,7 @@ from editjudge.v1 import judge_pb2 as pb
 
 from ..fakes.otlp import Spans
 from ..patience import patience, until
-from .door import OK, Door, judged, score
+from .door import OK, Door, open_judged_door, score
 
 MB = 1024 * 1024
 HEAP = 128 * MB
@@ -36,7 +36,7 @@ async def test_spans_have_the_team_and_no_token_picture_or_instruction(tmp_path:
     received = Spans()
     async with (
         received.serving() as at,
-        judged(tmp_path, otlp=at, trace_percent=100) as (door, _),
+        open_judged_door(tmp_path, otlp=at, trace_percent=100) as (door, _),
         door.channel() as channel,
     ):
         assert await score(channel, door.metadata("vision"), edit()) == OK
@@ -103,7 +103,7 @@ async def test_a_team_that_fills_the_door_is_cut_and_the_others_go_on(tmp_path: 
 
 async def _fill(folder: Path) -> None:
     limits = {"request_bytes": 64 * MB, "heap_bytes": HEAP}
-    async with judged(folder, teams=TEAMS, limits=limits) as (door, _):
+    async with open_judged_door(folder, teams=TEAMS, limits=limits) as (door, _):
         before = resident(door.server.pid)
         hoarder = Hoarder(door)
         attack = asyncio.create_task(hoarder.act())

@@ -12,7 +12,7 @@ from editjudge.panel import Panel
 from editjudge_services.runtime.process import fetch
 from editjudge_services.runtime.triton_server import TritonServer
 
-from ..judge_service import paying
+from ..judge_service import serve_with_judge
 from ..k8s.queries import absent, exporter, queries, recorded, selectors
 
 pytestmark = pytest.mark.triton
@@ -36,7 +36,7 @@ async def test_triton_has_what_it_is_asked(panel: Panel, triton: TritonServer) -
 
 
 async def test_the_judge_service_has_what_it_is_asked(tmp_path: Path) -> None:
-    async with paying(tmp_path, edits=1) as (_, service):
+    async with serve_with_judge(tmp_path, edits=1) as (_, service):
         # There is room for one.
         asked = (service.score("vision", edited) for edited in range(4))
         await asyncio.gather(*asked, return_exceptions=True)
