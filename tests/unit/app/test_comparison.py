@@ -272,6 +272,17 @@ def test_places_are_adjusted_for_all_pairs(
             assert (one.figures.p < single_p) is (other == "plain" or gain > 0.1), "alone it is"
 
 
+def test_one_model_has_no_place_and_two_have(data: Data, opened: Any) -> None:
+    for models in (MODELS[:1], MODELS[:2]):
+        with stored_run(data.folder / str(len(models)), make_spec(data.folder, models)) as keep:
+            for model in models:
+                keep("0-0", model, {PSNR: Score(value=1.0)})
+    with pytest.raises(ConfigError, match="holds only one model, plain"):
+        rank_models(opened(data.folder / "1"))
+    (ranking,) = rank_models(opened(data.folder / "2")).dimensions
+    assert list(ranking.models) == ["plain", "good"]
+
+
 def test_what_says_nothing_of_a_model_is_not_compared() -> None:
     usual = OF_CORE.dimensions_by_id[PSNR]
     known = [usual, replace(usual, id="data", of_data=True), replace(usual, id="r", round_of=PSNR)]

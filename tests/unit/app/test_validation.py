@@ -85,7 +85,7 @@ def test_what_costs_no_more_than_a_score_is_noted(
     validation = found(folder, *({"mask": mask} for mask in masks))
     assert told(validation) == [(kind, "data", what, True) for kind, what in notes]
     assert not validation.wrong
-    assert validation.estimate is not None
+    assert validation.calls == {}
 
 
 def test_data_that_nothing_can_be_asked_is_wrong(folder: Path) -> None:
@@ -93,7 +93,7 @@ def test_data_that_nothing_can_be_asked_is_wrong(folder: Path) -> None:
     nothing = "core.psnr.source.outside: applies to no item (needs a mask)"
     assert told(validation)[-1] == ("field", "data", nothing, False)
     assert validation.wrong
-    assert validation.mask_share is None
+    assert validation.mask_share is validation.calls is None
 
 
 def gie_data(folder: Path, *fields: dict[str, Any], released: bool = False) -> Validation:
@@ -159,6 +159,14 @@ def test_an_unreadable_picture_is_told_once(folder: Path) -> None:
     (folder / "s.png").write_bytes(b"no picture")
     validation = found(folder, MASKED, MASKED)
     assert [one.kind for one in validation.problems] == ["unreadable", "flat"]
+
+
+def test_a_picture_named_as_another_kind_is_told_and_of_the_data_noted(folder: Path) -> None:
+    (folder / "ours").mkdir()
+    for name in ("s", "ours/0"):
+        Pil.effect_noise(SIZE, 50).convert("RGB").save(folder / f"{name}.png", "JPEG")
+    kinds = {(kind, where, note) for kind, where, _, note in told(found(folder, MASKED))}
+    assert kinds == {("misnamed", "data", True), ("misnamed", "ours", False)}
 
 
 def test_outputs_of_another_size_are_noted(folder: Path) -> None:
