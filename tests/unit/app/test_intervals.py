@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pytest
@@ -19,6 +19,7 @@ from editjudge.base.item import Item
 from editjudge.base.verdict import MissingOutput, NoScore, NotServed, Outcome, Score
 from editjudge.benchmarks.cell import Cell
 from editjudge.benchmarks.column import (
+    Aggregation,
     Column,
     Composite,
     Mean,
@@ -276,25 +277,29 @@ PLAIN = {
 TWO = {"a": "x", "b": "y"}
 
 
-@pytest.mark.parametrize(
-    ("how", "imputed", "capped", "marked"),
-    [
-        (Mean("x"), 1, 2, "a"),
-        (Mean("x", weighted_by="y"), 1, 2, "a"),
-        (Mean("x", missing_output=100.0), 2, 3, "a"),
-        (Mean("x", where=lambda item: item.id in {"0", "2"}), 0, 0, ""),
-        # A pair with a value that a rule put in has no difference.
-        (PairedDifference("x", pair_up), 0, 1, "a"),
-        (PooledMean(partial(min_max, invert=False), "x"), 1, 2, "a"),
-        # `y` has an imputed value of its own, and no cap.
-        (Composite(lambda v: v["a"] - v["b"], TWO), 2, 2, "a"),
-        (Composite(lambda v: v["b"], {"b": "y"}), 1, 0, ""),
-        (WeightedMean(("x", "y")), 2, 2, "a"),
-        (WeightedMean(("x", "y"), count="asked"), 2, 2, "a"),
-        # What weighs a column is a part of the number too.
-        (WeightedMean(("y",), by=("x",)), 1, 0, "a"),
-    ],
-)
+MARKS: list[tuple[Aggregation, int, int, str]] = [
+    (Mean("x"), 1, 2, "a"),
+    (Mean("x", weighted_by="y"), 1, 2, "a"),
+    (Mean("x", missing_output=100.0), 2, 3, "a"),
+    (Mean("x", where=lambda item: item.id in {"0", "2"}), 0, 0, ""),
+    # A pair with a value that a rule put in has no difference.
+    (PairedDifference("x", pair_up), 0, 1, "a"),
+    (PooledMean(partial(min_max, invert=False), "x"), 1, 2, "a"),
+    # `y` has an imputed value of its own, and no cap.
+    (Composite(lambda v: v["a"] - v["b"], TWO), 2, 2, "a"),
+    (Composite(lambda v: v["b"], {"b": "y"}), 1, 0, ""),
+    (WeightedMean(("x", "y")), 2, 2, "a"),
+    (WeightedMean(("x", "y"), count="asked"), 2, 2, "a"),
+    # What weighs a column is a part of the number too.
+    (WeightedMean(("y",), by=("x",)), 1, 0, "a"),
+]
+
+
+def test_every_aggregation_is_tried() -> None:
+    assert {type(how) for how, *_ in MARKS} == {*get_args(Aggregation)}
+
+
+@pytest.mark.parametrize(("how", "imputed", "capped", "marked"), MARKS)
 def test_marks_survive_aggregation(how: Any, imputed: int, capped: int, marked: str) -> None:
     """Imputed, capped and other items: in every aggregation, and in what is made of it."""
     column = Column("c", "C", how, True)
