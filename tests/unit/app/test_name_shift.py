@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -272,36 +273,26 @@ def edit(sources: Sequence[Picture]) -> list[Picture]:
     return [EDITS[i % len(EDITS)](source, i) for i, source in enumerate(sources)]
 
 
-class Pictures:
-    """Pictures that are read from no file, and the outputs among them."""
-
-    def __init__(self, sources: Sequence[Picture], outputs: Sequence[Picture | None]) -> None:
-        self._by_path = {f"o{i}": one for i, one in enumerate(outputs) if one is not None}
-        self._by_path |= {f"s{i}": one for i, one in enumerate(sources)}
-        self.items = [
-            module._SizedItem(str(i), (8, 8), Path(f"s{i}")) for i, _ in enumerate(sources)
-        ]
-
-    def path(self, item: str) -> str | None:
-        path = f"o{item}"
-        return path if path in self._by_path else None
-
-    def read(self, path: object, side: int) -> Picture | None:
-        picture = self._by_path[str(path)]
-        return np.asarray(Pil.fromarray(picture).resize((side, side), Pil.Resampling.BOX))
-
-
 def find(
     sources: Sequence[Picture],
     outputs: Sequence[Picture | None],
     starts: Sequence[int] = (0,),
-    length: int | None = None,
+    length: int = 60,
 ) -> Any:
-    pictures = Pictures(sources, outputs)
-    blocks = [Block(pictures.items[s : None if length is None else s + length]) for s in starts]
+    """What is found of pictures that are read from no file."""
+    pictures = {f"s{i}": one for i, one in enumerate(sources)}
+    pictures |= {f"o{i}": one for i, one in enumerate(outputs) if one is not None}
+    items = [module._SizedItem(str(i), (8, 8), Path(f"s{i}")) for i, _ in enumerate(sources)]
+
+    def read(path: object, side: int) -> Picture:
+        whole = Pil.fromarray(pictures[str(path)])
+        return np.asarray(whole.resize((side, side), Pil.Resampling.BOX))
+
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(module, "read_thumbnail", pictures.read)
-        return find_shift(blocks, pictures)  # type: ignore[arg-type]
+        patched.setattr(module, "read_thumbnail", read)
+        named = {name: name for name in pictures}
+        there: Any = SimpleNamespace(path=lambda item: named.get(f"o{item}"))
+        return find_shift([Block(items[start : start + length]) for start in starts], there)
 
 
 def shift(outputs: Sequence[Picture], step: int, start: int = 0) -> list[Picture | None]:
@@ -341,8 +332,7 @@ def test_a_shift_that_ends_is_found() -> None:
 
 
 def test_between_the_blocks_it_begins_where_the_next_is_looked_at() -> None:
-    starts = 0, 20, 40
-    found = find(SCENES, shift(edit(SCENES), 1, 17), starts, 12)
+    found = find(SCENES, shift(edit(SCENES), 1, 17), (0, 20, 40), 12)
     assert found.extent == " from 20 on"
 
 
@@ -408,9 +398,7 @@ def test_where_pictures_tell_nothing_it_is_silent(name: str) -> None:
 
 
 def test_of_several_edits_of_a_source_the_last_tell() -> None:
-    sources = in_threes()
-    found = find(sources, shift(edit(sources), 1))
-    assert found.step == 1
+    assert find(in_threes(), shift(edit(in_threes()), 1)).step == 1
 
 
 @pytest.mark.parametrize("count", range(MIN_ALIKE))
