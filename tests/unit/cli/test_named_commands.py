@@ -12,6 +12,8 @@ import click
 
 from editjudge.cli import root
 
+from .test_help import commands
+
 ROOT = Path(__file__).parents[3]
 SOURCES = (ROOT / "client/editjudge", ROOT / "services/editjudge_services")
 PROSE = {"can", "comes", "does", "on", "raises", "reads", "that", "there", "wrote"}
@@ -66,20 +68,9 @@ def options_of(command: click.Command) -> set[str]:
     return {name for parameter in command.params for name in parameter.opts}
 
 
-def commands_below(group: click.Group) -> Iterator[click.Command]:
-    """Yield the commands of a group, and those of its groups."""
-    with click.Context(group) as context:
-        for name in group.list_commands(context):
-            command = group.get_command(context, name)
-            assert command is not None
-            yield command
-            if isinstance(command, click.Group):
-                yield from commands_below(command)
-
-
-with click.Context(root) as CONTEXT:
-    COMMANDS = {name: root.get_command(CONTEXT, name) for name in root.list_commands(CONTEXT)}
-EVERY_OPTION = set().union(*map(options_of, (root, *commands_below(root))), {"--help"})
+EVERY_COMMAND = dict(commands())
+COMMANDS = {words[0]: command for words, command in EVERY_COMMAND.items() if len(words) == 1}
+EVERY_OPTION = set().union(*map(options_of, EVERY_COMMAND.values()), {"--help"})
 
 
 def find_mistake(line: str, name: str, rest: str) -> str:
