@@ -353,11 +353,6 @@ async def test_without_specialists_nothing_looks_into_the_mask(columns: int) -> 
     assert got["non_edited_preservation"] == SCORES["non_edited_semantic_preservation"]
 
 
-def test_something_must_be_left() -> None:
-    with pytest.raises(ConfigError, match="has no metric; leave one of them on"):
-        rules(without=["specialists", "reasoning"])
-
-
 async def test_uniform_weights() -> None:
     got = values(await judged(item(), with_=["uniform_weights"]))
     complete, look = (8 * 6 * 9) ** (1 / 3), (7 * 8 * 9 * 10) ** 0.25

@@ -182,11 +182,14 @@ def test_outputs_by_any_suffix(folder: Path, index: bool) -> None:
     for name in ("two.png", "two.jpg", "v1.5.webp", "notes.txt"):
         (out / name).write_bytes(b"x")
     (out / "linked.png").symlink_to(out / "v1.5.webp")
+    (out / "lost.png").symlink_to(out / "nowhere.png")
     found: Any = Outputs(out).index() if index else Outputs(out)
     for number, suffix in enumerate((*SUFFIXES, ".PNG", ".JPG")):
         assert found.path(f"sub/{number}") == str(out / "sub" / f"{number}{suffix}")
     assert found.path("v1.5") == str(out / "v1.5.webp")
     assert found.path("linked") == str(out / "linked.png")
+    assert found.path("lost") is None
+    assert "lost.png leads to no file" in str(found.why_not("lost"))
     assert found.path("two") is None
     assert "several outputs: two.jpg, two.png" in str(found.why_not("two"))
     assert found.path("notes") is None

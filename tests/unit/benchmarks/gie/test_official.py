@@ -10,7 +10,6 @@ import pytest
 
 from editjudge.base.item import Item
 from editjudge.base.verdict import NoScore, Outcome
-from editjudge.benchmarks.gie import BENCHMARK
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.prompts.official_prompts import load_official_prompts
 
@@ -68,14 +67,6 @@ async def test_each_switch_keeps_to_itself(items: Sequence[Item]) -> None:
         assert getattr(outcome, "value", None) == 1
     outcome, _ = await asked(items[0], "official", "the new one.")
     assert getattr(outcome, "value", None) == 0
-
-
-async def test_our_own_words_stay(items: Sequence[Item]) -> None:
-    rules = BENCHMARK.rules("official", (), ["original_prompts"])
-    assert {d.prompt_origins for d in rules.dimensions} == {"own", None}
-    _, prompt = await asked(items[0], "official", without=["original_prompts"])
-    assert "You pick" not in prompt.system
-    assert "Source image" in seen(prompt)
 
 
 def test_all_that_shapes_the_question_is_in_its_digest() -> None:

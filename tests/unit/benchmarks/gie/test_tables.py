@@ -13,7 +13,7 @@ import pytest
 
 from editjudge.base.images import load_image
 from editjudge.base.item import Item
-from editjudge.base.verdict import Failure, MissingOutput, NoScore, Outcome, Score
+from editjudge.base.verdict import MissingOutput, NoScore, Outcome, Score
 from editjudge.benchmarks.cell import Cell
 from editjudge.benchmarks.column import Row
 from editjudge.benchmarks.gie import BENCHMARK
@@ -134,40 +134,3 @@ def test_every_content_of_the_paper_is_of_one_kind() -> None:
     assert cells["gie.content.text_symbols"].value == 100
     assert cells["gie.content.vehicles"].asked == 0
     assert cells["gie.overall"].asked == 5
-
-
-def test_the_normalised_error_is_fitted_to_entries() -> None:
-    """Not to the models' means (section 3.5: across all benchmark entries)."""
-    errors = {"a": (0.0, 1000.0), "b": (400.0, 200.0)}
-    rows = [
-        row(model, i, "add_object", mse=Score(value=value))
-        for model, values in errors.items()
-        for i, value in enumerate(values)
-    ]
-    cells = tabulate(columns(GieSwitches()), rows)
-    assert cells["a"]["gie.preservation"].value == pytest.approx(0.5)
-    assert cells["b"]["gie.preservation"].value == pytest.approx(0.7)
-    alone = tabulate(columns(GieSwitches()), [row("a", 0, "add_object", mse=Score(value=1.0))])
-    assert alone["a"]["gie.preservation"].value is None
-    assert "pool" in alone["a"]["gie.preservation"].reason
-
-
-def test_a_failure_is_never_a_number() -> None:
-    outcomes: list[Outcome] = [
-        Score(value=1.0),
-        Score(value=0.0, imputed=True),
-        NoScore(kind="unparsable", reason="?"),
-        Failure(error="?"),
-        MissingOutput(reason="?"),
-    ]
-    rows = [
-        row("m", i, "textual_edit", functional_correctness=one, mse=one)
-        for i, one in enumerate(outcomes)
-    ]
-    cells = tabulate(columns(GieSwitches()), rows)["m"]
-    for name in ("gie.overall", "gie.textual_edit"):
-        assert cells[name].value == 50
-        assert (cells[name].scored, cells[name].asked, cells[name].imputed) == (2, 5, 1)
-    assert cells["gie.mean.mse"].value == 0.5
-    assert cells["gie.mean.mse"].coverage == 0.4
-    assert cells["gie.add_object"].value is None
