@@ -87,17 +87,9 @@ def test_it_is_a_dimension_beside_those_of_any_benchmark(one: Benchmark) -> None
         (("5 =", "5000 ="), 3, "5000 is no number"),
         (('"as photographed"', "true"), 5, "scale.5: must be text"),
         (('5 = "as photographed"', ""), 3, "no two ends"),
-        (
-            ("[scale]", 'shows = ["mask"]\n[scale]'),
-            3,
-            "shows.0: must be 'sources'",
-        ),
+        (("[scale]", 'shows = ["mask"]\n[scale]'), 3, "shows.0: must be 'sources'"),
         (("[scale]", 'shows = ["sources"]\n[scale]'), 3, "the edited image is not shown"),
-        (
-            ("[scale]", "higher_is_better = 1\n[scale]"),
-            3,
-            "higher_is_better: must be true or false",
-        ),
+        (("[scale]", "higher_is_better = 1\n[scale]"), 3, "must be true or false"),
     ],
 )
 def test_what_cannot_be_used_is_refused_by_its_line(
