@@ -319,6 +319,7 @@ def test_counts_of_questions_come_from_the_contract(edit: Edit) -> None:
         vqa.FactCheck(JUDGE, "t/fact", "t/two"),
     ):
         assert [question.count for question in scorer.questions(edit.item)] == [1, 2]
+        assert [question.max_calls(None) for question in scorer.questions(edit.item)] == [1, 2]
         assert scorer.calls(edit.item, frozenset()) == {JUDGE: 3}
 
 
@@ -354,10 +355,11 @@ def test_a_prompt_that_needs_what_the_item_lacks(edit: Edit) -> None:
         module.make_prompt(template("b", "{hint}"), edit, prepare)
 
 
-def test_specs_name_the_prompts_with_their_digests() -> None:
+def test_specs_name_the_prompts_with_their_digests(edit: Edit) -> None:
     spec = QUESTION_LIST.spec()
     assert str(spec["prompt"]).startswith("core/physical_plausibility_questions(own,sha256:")
     assert str(spec["question_prompt"]).startswith("core/question(own,sha256:")
+    assert QUESTION_LIST.reads(edit.item) >= {"instruction", "question"}
 
 
 async def test_generic_dimensions_of_one_edit(edit: Edit) -> None:

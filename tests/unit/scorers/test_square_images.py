@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image as Pil
 
-from editjudge.base.images import decode
+from editjudge.base.images import decode, load_image
 from editjudge.base.item import Edit
 from editjudge.scorers.pixels import BlackedOutSsim
 from editjudge.scorers.square_images import RegionClip, RegionLpips, RegionShare, squared
 
+from ...encoded import encode
 from ...verdicts import why_not
 from .test_similarity import Recording
 
@@ -61,6 +63,25 @@ async def test_an_empty_region_counts_as_released_or_has_no_number(
             else:
                 assert (got.value, got.imputed) == (due[place], True)
                 assert got.evidence == {"empty": region}
+
+
+async def test_only_a_background_as_good_as_empty_counts_as_empty() -> None:
+    panel = Recording(**FEATURES)
+    one = np.arange(160_000).reshape(400, 400) == 0
+    released = RegionClip("clip.vit_b_32", empty_counts=True, side=400)
+    for mask, region, imputed in ((one, "foreground", False), (~one, "background", True)):
+        pictures = np.zeros((400, 400, 3), np.uint8)
+        edit = Edit.load(
+            source=pictures, edited=pictures, target=pictures, instruction="x", mask=mask
+        )
+        got = (await released.score(edit, panel, BOTH))[region]
+        assert got.imputed == imputed
+
+
+def test_transparency_is_laid_over_white_unless_it_is_dropped() -> None:
+    clear = load_image(encode(Pil.new("RGBA", (8, 8), (0, 0, 0, 0))))
+    assert squared(clear, 4).rgb.min() == 255
+    assert squared(clear, 4, alpha_dropped=True).rgb.max() == 0
 
 
 def test_a_square_is_made_once_and_reads_back() -> None:
