@@ -113,6 +113,7 @@ async def test_the_mask_is_what_may_change(scope: str, phrases: list[str], due: 
 async def test_where_nothing_is_found_there_is_no_mask(said: Any, reason: str) -> None:
     made = await draw(Panel(said, all=np.ones_like(LEFT), black=np.zeros_like(LEFT)))
     assert (made.status, made.reason, made.mask) == ("not_found", reason, None)
+    assert dict(made.notes)["named"] == ", ".join(said["phrases"])
 
 
 TARGET = load_image(np.full((HEIGHT * 2, WIDTH * 2, 3), 140, np.uint8))
