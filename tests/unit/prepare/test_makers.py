@@ -315,6 +315,13 @@ async def test_instructions_are_written_from_the_picture_alone(task: str, words:
     assert len(prompt.pictures) == 1
 
 
+def test_questions_that_are_there_are_kept() -> None:
+    had = [{"question": "Is it red?", "answer": "yes"}]
+    for kind in ("choice", "facts"):
+        assert find(questions(kind), source="a", questions=had) == Entry("had")
+        assert find(questions(kind), source="a") is None
+
+
 def test_an_instruction_that_is_there_is_kept() -> None:
     assert find(instructions(), source="a") == Entry("had")
     assert find(instructions(), " ", source="a") is None
