@@ -50,7 +50,7 @@
       prompt && node("details", {}, node("summary", {}, "prompt as sent"),
         app.prompt(prompt, detail.texts),
         node("dl", { class: "evidence" },
-          node("dt", {}, "judge"), node("dd", {}, foreign(call.judge)),
+          node("dt", {}, "judge"), node("dd", {}, foreign(call.judge || "a service")),
           node("dt", {}, "form and sampling"), node("dd", {}, foreign(detail.texts[call.form])))));
   }
 
