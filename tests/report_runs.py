@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
-from PIL import Image as Pil
 
-from editjudge.app.spec import ResolvedSpec, RunSpec
+from editjudge.app.spec import ResolvedSpec
 from editjudge.base.config import Settings
 from editjudge.base.digest import file_digest
 from editjudge.base.file_states import FileState, stat_of
@@ -23,6 +22,8 @@ from editjudge.engine.content_keys import JudgedEdit
 from editjudge.panel.calls import Call, Reply, Usage
 from editjudge.panel.prompt import Picture, Prompt, Text
 from editjudge.storage.store import RunStore
+
+from .small_data import make_spec, save_picture, write_items
 
 PIXELS = tuple(
     f"core.{name}.source.whole" for name in ("psnr", "ssim", "mse", "aligned_psnr", "aligned_mse")
@@ -44,9 +45,7 @@ def picture(file: Path, seed: int, size: tuple[int, int] = (96, 64)) -> Path:
     pixels = first * across[..., None] + second * (1 - down[..., None])
     disc = (across - rng.random()) ** 2 + (down - rng.random()) ** 2 < 0.05
     pixels[disc] = rng.integers(0, 255, 3)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    Pil.fromarray((pixels / pixels.max() * 255).astype(np.uint8)).save(file)
-    return file
+    return save_picture(file, (pixels / pixels.max() * 255).astype(np.uint8))
 
 
 def make_run(
@@ -81,20 +80,15 @@ def make_run(
     models = tuple(models)
     _write_data(folder, items, models, instructions or {}, size, shared)
     outputs = {model: folder / "outputs" / model for model in models}
-    spec = RunSpec(
-        benchmark="core", data=folder / "items.jsonl", outputs=outputs, dimensions=dimensions
-    )
-    resolved = ResolvedSpec(spec)
+    resolved = ResolvedSpec(make_spec(folder, dimensions=dimensions, outputs=outputs))
     absent = {ServiceName.parse(role): why for role, why in (not_served or {}).items()}
     header = resolved.header(Settings()).model_copy(update={"not_served": absent})
     signatures = resolved.signatures({})
-    digests: dict[Path, str] = {}
+    asked = [d for d in signatures if not resolved.roles([d]) & absent.keys()]
+    digest = cache(file_digest)
     rng = random.Random(name)
-    with (
-        RunStore.open(folder / name, header) as store,
-        store.database.transaction(),
-    ):
-        for model, number in product(models, range(items)):
+    with RunStore.open(folder / name, header) as store, store.database.transaction():
+        for (place, model), number in product(enumerate(models), range(items)):
             item = f"item {number}"
             path = outputs[model] / f"{item}.png"
             if odd and number == items - 1 and model == models[-1] and len(models) > 1:
@@ -102,15 +96,11 @@ def make_run(
                 why = Missing("absent", f"no {path}")
                 store.save_edit_now(JudgedEdit(item, model, None, why))
                 continue
-            real = path.resolve()
-            digest = digests.get(real) or digests.setdefault(real, file_digest(real))
-            seen = FileState(stat_of(path), digest)
+            seen = FileState(stat_of(path.resolve()), digest(path.resolve()))
             said = reply if reply and not number else f"The cup is red now, item {number}."
-            verdicts = {
-                dimension: _verdict(store, dimension, number, model, said, rng, odd=odd)
-                for dimension in signatures
-                if dimension in dimensions and not resolved.roles([dimension]) & absent.keys()
-            }
+            call = partial(_call, store, number, model, said)
+            mean = 0.5 + 0.15 * place
+            verdicts = {each: _verdict(each, mean, rng, call, odd=odd) for each in asked}
             store.save_edit_now(JudgedEdit(item, model, seen), verdicts, signatures)
     return folder / name
 
@@ -124,48 +114,34 @@ def _write_data(
     shared: int,
 ) -> None:
     lines = []
-    mask = folder / "mask.png"
-    folder.mkdir(parents=True, exist_ok=True)
     half = np.zeros((size[1], size[0]), np.uint8)
     half[:, : size[0] // 2] = 255
-    Pil.fromarray(half).save(mask)
+    save_picture(folder / "mask.png", half)
     for number in range(items):
-        source = f"sources/{number // 2 % (shared or items)}.png"
-        if not (folder / source).exists():
-            picture(folder / source, number // 2, size)
-        line = {
-            "id": f"item {number}",
-            "instruction": instructions.get(number, f"make cup {number} red"),
-            "source": source,
-            "mask": "mask.png",
-            "task": "recolour" if number % 3 else "text",
-        }
-        lines.append(json.dumps(line if number % 3 else line | {"target_text": "SALE"}))
+        source = folder / f"sources/{number // 2 % (shared or items)}.png"
+        if not source.exists():
+            picture(source, number // 2, size)
+        line = {"id": f"item {number}", "source": f"sources/{source.name}", "mask": "mask.png"}
+        line["instruction"] = instructions.get(number, f"make cup {number} red")
+        of_text = {"task": "text", "target_text": "SALE"}
+        lines.append(line | ({"task": "recolour"} if number % 3 else of_text))
         for place, model in enumerate(models):
             file = folder / "outputs" / model / f"item {number}.png"
-            if shared:
-                made = folder / "pool" / f"{(number + place) % shared}.png"
-                if not made.exists():
-                    picture(made, 1000 + (number + place) % shared, size)
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.symlink_to(made.resolve())
-            else:
+            if not shared:
                 picture(file, 1000 * (place + 1) + number, size)
-    (folder / "items.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+                continue
+            made = folder / "pool" / f"{(number + place) % shared}.png"
+            if not made.exists():
+                picture(made, 1000 + (number + place) % shared, size)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.symlink_to(made.resolve())
+    write_items(folder, lines)
 
 
 def _verdict(
-    store: RunStore,
-    dimension: str,
-    number: int,
-    model: str,
-    said: str,
-    rng: random.Random,
-    *,
-    odd: bool,
+    dimension: str, mean: float, rng: random.Random, call: Callable[[str], str], *, odd: bool
 ) -> Verdict:
-    better = 0.15 * sorted(store.header.outputs).index(model)
-    value = min(1.0, max(0.0, rng.gauss(0.5 + better, 0.15 if dimension in ASKED else 0.05)))
+    value = min(1.0, max(0.0, rng.gauss(mean, 0.15 if dimension in ASKED else 0.05)))
     if dimension == ASKED[1]:
         value = round(4 * value) / 4
     chance = rng.random() if odd else 1.0
@@ -175,32 +151,25 @@ def _verdict(
         return Score(value=value * 40 if "psnr" in dimension else value, evidence={})
     if chance < 0.02:
         return Failure(error="judge at http://127.0.0.1:1/v1: no reply after 3 attempts")
-    call = _call(store, dimension, number, model, said)
     if chance < 0.1:
         kind = rng.choice(get_args(NoScoreKind))
-        return NoScore(kind=kind, reason="the reply holds no number", calls=(call,))
+        return NoScore(kind=kind, reason="the reply holds no number", calls=(call(dimension),))
     evidence: dict[str, Any] = {}
     if dimension == ASKED[0]:
         evidence = {"question": "Is it free of them?", "method": "logprobs"}
         evidence["probabilities"] = {"Yes": value, "No": 1 - value}
-    return Score(value=value, evidence=evidence, calls=(call,))
+    return Score(value=value, evidence=evidence, calls=(call(dimension),))
 
 
-def _call(store: RunStore, dimension: str, number: int, model: str, said: str) -> str:
+def _call(store: RunStore, number: int, model: str, said: str, dimension: str) -> str:
     """Keep a call to a judge and its reply; the call's key."""
-    prompt = Prompt(
-        "You look at pictures.",
-        (
-            Text(f"How well was {dimension} done? " + "Look at the whole picture. " * 20),
-            Picture(b"", "image/png", (96, 64), "source", f"sha256:{number:064x}"),
-            Text(f"make cup {number} red, by {model}", is_data=True),
-        ),
+    parts = (
+        Text(f"How well was {dimension} done? " + "Look at the whole picture. " * 20),
+        Picture(b"", "image/png", (96, 64), "source", f"sha256:{number:064x}"),
+        Text(f"make cup {number} red, by {model}", is_data=True),
     )
+    prompt = Prompt("You look at pictures.", parts)
     call = Call(_JUDGE, prompt, {"dimension": dimension})
-    store.ledger._put(
-        call,
-        Reply(
-            {"text": said, "finish": "stop", "outside": 0.01}, "judge-8b", Usage(900, 0, 20), 0.001
-        ),
-    )
+    told = {"text": said, "finish": "stop", "outside": 0.01}
+    store.ledger._put(call, Reply(told, "judge-8b", Usage(900, 0, 20), 0.001))
     return call.key

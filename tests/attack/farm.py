@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 from ..patience import patience
-from .trials import Attack, Broken, line
+from .trials import Attack, line
 
 WORKERS = 2
 _MIB = 1024 * 1024
@@ -40,6 +40,14 @@ class Tried:
     seconds: float = 0.0
     worst: tuple[float, float] = (0.0, 0.0)
 
+    def add(self, number: int, outcome: str, what: str, cost: tuple[float, float]) -> None:
+        """What came of a trial."""
+        self.worst = max(self.worst[0], cost[0]), max(self.worst[1], cost[1])
+        if what:
+            self.findings[number] = what
+        else:
+            self.outcomes[outcome] += 1
+
     @property
     def count(self) -> int:
         """Trials made."""
@@ -60,12 +68,8 @@ def tried(
         while busy := [worker for worker in workers if worker.left]:
             wait([worker.pipe for worker in busy], timeout=0.2)
             for worker in busy:
-                for number, outcome, what, cost in worker.heard():
-                    report.worst = (max(report.worst[0], cost[0]), max(report.worst[1], cost[1]))
-                    if what:
-                        report.findings[number] = what
-                    else:
-                        report.outcomes[outcome] += 1
+                for heard in worker.heard():
+                    report.add(*heard)
             report.seconds = time.monotonic() - began
             if time.monotonic() - told > 10:
                 told = time.monotonic()
@@ -178,21 +182,6 @@ def in_process(attack: Attack, seed: int, numbers: Sequence[int]) -> Tried:
     report, began = Tried(attack), time.monotonic()
     gc.collect()  # what other tests left behind must not be given back while a trial is measured
     for number in numbers:
-        outcome, what, _ = made(attack, seed, number)
-        if what:
-            report.findings[number] = what
-        else:
-            report.outcomes[outcome] += 1
+        report.add(number, *made(attack, seed, number))
     report.seconds = time.monotonic() - began
     return report
-
-
-def held(report: Tried) -> None:
-    """Check that nothing was found.
-
-    Raises:
-        Broken: something was; it says how to try it again.
-    """
-    if report.findings:
-        number, what = next(iter(report.findings.items()))
-        raise Broken(f"{report.attack.name} {number} of {len(report.findings)}: {what}")

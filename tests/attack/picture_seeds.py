@@ -6,14 +6,14 @@ import io
 import struct
 import zlib
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import tifffile
 from PIL import Image as Pil
 
-from ..encoded import chunk, encode
+from ..encoded import chunk, encode, png, turned
 
 SIZE = (23, 17)
 _PASSES = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2))
@@ -39,10 +39,8 @@ def _blank_png(kind: int, depth: int, *more: bytes, side: int = 8192) -> bytes:
     row = 1 + (side * depth * _CHANNELS[kind] + 7) // 8
     packer = zlib.compressobj(1)
     packed = b"".join(packer.compress(bytes(row)) for _ in range(side)) + packer.flush()
-    head = struct.pack(">IIBBBBB", side, side, depth, kind, 0, 0, 0)
     palette = [chunk(b"PLTE", bytes(6))] if kind == 3 else []
-    parts = (chunk(b"IHDR", head), *palette, *more, chunk(b"IDAT", packed), chunk(b"IEND"))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+    return png((side, side), kind, packed, *palette, *more, depth=depth)
 
 
 def _picture(
@@ -52,6 +50,13 @@ def _picture(
     return Pil.fromarray(small).resize(size, Pil.Resampling.BICUBIC).convert(mode)
 
 
+def _frames(
+    rng: np.random.Generator, kind: str, count: int, mode: str = "RGB", **more: Any
+) -> bytes:
+    frames = [_picture(rng, mode) for _ in range(count)]
+    return encode(frames[0], kind, save_all=True, append_images=frames[1:], **more)
+
+
 def _png(rng: np.random.Generator) -> Iterator[tuple[str, bytes]]:
     for kind, depths in _DEPTHS.items():
         for depth in depths:
@@ -59,11 +64,8 @@ def _png(rng: np.random.Generator) -> Iterator[tuple[str, bytes]]:
                 clear = kind != 4 and kind != 6 and bool(rng.integers(2))
                 name = f"png.{kind}.{depth}{'.interlaced' * interlaced}{'.clear' * clear}"
                 yield name, _raw_png(rng, kind, depth, interlaced, clear=clear)
-    frames = [_picture(rng, "RGBA") for _ in range(3)]
-    yield "png.animated", encode(frames[0], "PNG", save_all=True, append_images=frames[1:])
-    exif = Pil.Exif()
-    exif[0x0112] = 6
-    texts = encode(_picture(rng), "PNG", exif=exif, icc_profile=rng.bytes(60), dpi=(72, 72))
+    yield "png.animated", _frames(rng, "PNG", 3, "RGBA")
+    texts = encode(_picture(rng), "PNG", exif=turned(6), icc_profile=rng.bytes(60), dpi=(72, 72))
     more = chunk(b"tEXt", b"a\0b") + chunk(b"zTXt", b"a\0\0" + zlib.compress(b"b" * 99))
     more += chunk(b"iTXt", b"a\0\1\0\0\0" + zlib.compress(b"c")) + chunk(b"gAMA", b"\0\0\xb1\x8f")
     yield "png.texts", texts[:33] + more + texts[33:]
@@ -81,31 +83,25 @@ def _raw_png(
         for _ in range(high if wide > 0 else 0):
             count = (wide * depth * _CHANNELS[kind] + 7) // 8
             rows += bytes([int(rng.integers(5))]) + rng.bytes(count)
-    head = struct.pack(">IIBBBBB", width, height, depth, kind, 0, 0, interlaced)
-    data = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head)
-    if kind == 3:
-        data += chunk(b"PLTE", rng.bytes(3 << depth))
+    palette = [chunk(b"PLTE", rng.bytes(3 << depth))] if kind == 3 else []
     if clear:
-        data += chunk(b"tRNS", {0: b"\0\1", 2: bytes(6), 3: rng.bytes(2)}[kind])
-    packed = zlib.compress(rows)
-    half = len(packed) // 2
-    return data + chunk(b"IDAT", packed[:half]) + chunk(b"IDAT", packed[half:]) + chunk(b"IEND")
+        palette.append(chunk(b"tRNS", {0: b"\0\1", 2: bytes(6), 3: rng.bytes(2)}[kind]))
+    how = {"depth": depth, "interlaced": interlaced, "pieces": 2}
+    return png(SIZE, kind, zlib.compress(rows), *palette, **how)
 
 
 def _jpeg(rng: np.random.Generator) -> Iterator[tuple[str, bytes]]:
-    exif = Pil.Exif()
-    exif[0x0112] = 8
     for mode in ("L", "RGB", "CMYK"):
         for progressive in (False, True):
             name = f"jpeg.{mode}{'.progressive' * progressive}"
             yield name, encode(_picture(rng, mode), "JPEG", progressive=progressive)
     for sampling in (0, 1, 2):
-        yield f"jpeg.{sampling}", encode(_picture(rng), "JPEG", subsampling=sampling, exif=exif)
+        more = {"subsampling": sampling, "exif": turned(8)}
+        yield f"jpeg.{sampling}", encode(_picture(rng), "JPEG", **more)
     yield "jpeg.restarts", encode(_picture(rng), "JPEG", restart_marker_blocks=1, comment=b"x")
     yield "jpeg.profile", encode(_picture(rng), "JPEG", icc_profile=rng.bytes(90), dpi=(72, 72))
     yield "jpeg.larger", encode(_picture(rng, size=(260, 190)), "JPEG", progressive=True)
-    frames = [_picture(rng) for _ in range(2)]
-    yield "jpeg.mpo", encode(frames[0], "MPO", save_all=True, append_images=frames[1:])
+    yield "jpeg.mpo", _frames(rng, "MPO", 2)
 
 
 def _gif(rng: np.random.Generator) -> Iterator[tuple[str, bytes]]:
@@ -113,24 +109,17 @@ def _gif(rng: np.random.Generator) -> Iterator[tuple[str, bytes]]:
         yield f"gif{name}", encode(_picture(rng, "P"), "GIF", **more)
     yield "gif.clear", encode(_picture(rng, "P"), "GIF", transparency=3)
     yield "gif.grey", encode(_picture(rng, "L"), "GIF")
-    frames = [_picture(rng) for _ in range(3)]
-    yield (
-        "gif.animated",
-        encode(frames[0], "GIF", save_all=True, append_images=frames[1:], loop=0, duration=5),
-    )
+    yield "gif.animated", _frames(rng, "GIF", 3, loop=0, duration=5)
 
 
 def _webp(rng: np.random.Generator) -> Iterator[tuple[str, bytes]]:
-    exif = Pil.Exif()
-    exif[0x0112] = 3
     for mode in ("RGB", "RGBA"):
         for lossless in (False, True):
-            more = {"lossless": lossless, "exif": exif, "icc_profile": rng.bytes(40)}
+            more = {"lossless": lossless, "exif": turned(3), "icc_profile": rng.bytes(40)}
             name = f"webp.{mode}{'.lossless' * lossless}"
             yield name, encode(_picture(rng, mode), "WEBP", lossless=lossless)
             yield f"{name}.more", encode(_picture(rng, mode), "WEBP", **more)
-    frames = [_picture(rng) for _ in range(2)]
-    yield "webp.animated", encode(frames[0], "WEBP", save_all=True, append_images=frames[1:])
+    yield "webp.animated", _frames(rng, "WEBP", 2)
 
 
 def _tiff(rng: np.random.Generator) -> Iterator[tuple[str, bytes]]:
@@ -146,17 +135,16 @@ def _tiff(rng: np.random.Generator) -> Iterator[tuple[str, bytes]]:
             yield f"tiff.{mode}.{packed}", encode(picture, "TIFF", compression=packed)
     for packed in ("group3", "group4"):
         yield f"tiff.{packed}", encode(_picture(rng, "1"), "TIFF", compression=packed)
-    pages = [_picture(rng) for _ in range(2)]
-    yield "tiff.pages", encode(pages[0], "TIFF", save_all=True, append_images=pages[1:])
+    yield "tiff.pages", _frames(rng, "TIFF", 2)
     height, width = SIZE[1], SIZE[0]
     for kind in ("u1", "u2", "i1", "i2", "u4", "f4", "f8"):
         for name, more in (
-            ("", {"photometric": "minisblack"}),
+            ("", {}),
             (".white", {"photometric": "miniswhite"}),
-            (".tiled", {"photometric": "minisblack", "tile": (16, 16)}),
-            (".big", {"photometric": "minisblack", "byteorder": ">"}),
-            (".large", {"photometric": "minisblack", "bigtiff": True}),
-            (".deflate", {"photometric": "minisblack", "compression": "zlib"}),
+            (".tiled", {"tile": (16, 16)}),
+            (".big", {"byteorder": ">"}),
+            (".large", {"bigtiff": True}),
+            (".deflate", {"compression": "zlib"}),
         ):
             yield f"tiff.{kind}{name}", _written(rng, (height, width), kind, **more)
     for kind in ("u1", "u2"):
@@ -166,16 +154,13 @@ def _tiff(rng: np.random.Generator) -> Iterator[tuple[str, bytes]]:
             yield f"tiff.rgb.{kind}.{planes}", _written(rng, shape, kind, **more)
         more = {"photometric": "rgb", "extrasamples": ["unassalpha"]}
         yield f"tiff.rgba.{kind}", _written(rng, (height, width, 4), kind, **more)
-        yield (
-            f"tiff.stack.{kind}",
-            _written(rng, (3, height, width), kind, photometric="minisblack"),
-        )
+        yield f"tiff.stack.{kind}", _written(rng, (3, height, width), kind)
 
 
 def _written(rng: np.random.Generator, shape: tuple[int, ...], kind: str, **more: Any) -> bytes:
     buffer = io.BytesIO()
     levels = (rng.random(shape) * 200 + 300 * (kind in {"u2", "u4"})).astype(kind)
-    tifffile.imwrite(buffer, levels, metadata=None, **more)
+    tifffile.imwrite(buffer, levels, metadata=None, **{"photometric": "minisblack", **more})
     return buffer.getvalue()
 
 
@@ -212,27 +197,21 @@ def _others(rng: np.random.Generator) -> Iterator[tuple[str, bytes]]:
     yield "svg", b"<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'/>"
 
 
-_PACKED = {"compression": "tiff_adobe_deflate"}
 BOMBS: dict[str, Callable[[], bytes]] = {
     "gif": lambda: _blank("P", "GIF"),
-    "png.3.1": lambda: _blank_png(3, 1),
     "png.beyond": lambda: _blank_png(2, 8, side=8193),
-    "png.0.8": lambda: _blank_png(0, 8),
-    "png.0.16": lambda: _blank_png(0, 16),
+    **{
+        f"png.{kind}.{depth}": partial(_blank_png, kind, depth)
+        for kind, depth in ((3, 1), (0, 8), (0, 16), (2, 8), (2, 16), (4, 16), (6, 8), (6, 16))
+    },
     "png.0.16.clear": lambda: _blank_png(0, 16, chunk(b"tRNS", b"\0\0")),
-    "png.2.8": lambda: _blank_png(2, 8),
-    "png.2.16": lambda: _blank_png(2, 16),
     "png.2.16.clear": lambda: _blank_png(2, 16, chunk(b"tRNS", bytes(6))),
-    "png.4.16": lambda: _blank_png(4, 16),
-    "png.6.8": lambda: _blank_png(6, 8),
-    "png.6.16": lambda: _blank_png(6, 16),
     "jpeg": lambda: _blank("RGB", "JPEG", quality=5),
     "jpeg.progressive": lambda: _blank("RGB", "JPEG", quality=5, progressive=True),
     "webp": lambda: _blank("RGBA", "WEBP", (16383, 4000), quality=1, method=0),
-    "tiff.rgba": lambda: _blank("RGBA", "TIFF", **_PACKED),
-    "tiff.cmyk": lambda: _blank("CMYK", "TIFF", **_PACKED),
-    "tiff.16": lambda: _blank("I;16", "TIFF", **_PACKED),
-    "tiff.32": lambda: _blank("I", "TIFF", **_PACKED),
-    "tiff.lab": lambda: _blank("LAB", "TIFF", **_PACKED),
+    **{
+        f"tiff.{mode}": partial(_blank, mode, "TIFF", compression="tiff_adobe_deflate")
+        for mode in ("RGBA", "CMYK", "I;16", "I", "LAB")
+    },
 }
 """As many pixels as are read, in next to no bytes."""
