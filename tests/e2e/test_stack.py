@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from ..patience import wait_until
-from .conftest import Command
+from .conftest import Command, process
 
 pytestmark = pytest.mark.triton
 
@@ -40,19 +39,20 @@ def is_open(address: str) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def children(parent: int, name: str) -> list[int]:
-    """Of any of its threads, by what stands in their command lines."""
-    found: list[int] = []
-    for task in Path(f"/proc/{parent}/task").glob("*/children"):
+def processes(name: str, parent: int | None = None) -> list[int]:
+    """Those with a name in their command lines, of a parent or any."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/status"):
         with suppress(OSError):  # it ended meanwhile
-            pids = task.read_text().split()
-            found += [int(p) for p in pids if name in Path(f"/proc/{p}/cmdline").read_text()]
+            of = parent is None or f"\nPPid:\t{parent}\n" in status.read_text()
+            if of and name in status.with_name("cmdline").read_text(errors="replace"):
+                found.append(int(status.parent.name))
     return found
 
 
 def triton_pid(supervisor: int) -> int:
     """0 while there is none."""
-    return next(iter(children(supervisor, "tritonserver")), 0)
+    return next(iter(processes("tritonserver", supervisor)), 0)
 
 
 def test_up_status_down(command: Command, up: dict[str, Any]) -> None:
@@ -85,7 +85,7 @@ def test_what_dies_is_started_again_at_the_same_address(
     again = triton_pid(up["pid"])
     assert again != server
 
-    model, *_ = children(again, "triton_python_backend_stub")
+    model, *_ = processes("triton_python_backend_stub", again)
     os.kill(model, signal.SIGKILL)
     wait_until(lambda: triton_pid(up["pid"]) not in {0, again}, 40)
     wait_until(lambda: command("doctor").code == 0, 40)
@@ -139,30 +139,13 @@ def test_a_stack_that_cannot_start_says_why(command: Command) -> None:
 
 
 def test_a_killed_client_leaves_no_server(tmp_path: Path, photo_file: Path) -> None:
-    import sys
-
     arguments = ["score", "--source", photo_file, "--edited", photo_file, "--instruction", "x"]
-    with subprocess.Popen(
-        [sys.executable, "-m", "editjudge", *arguments],
-        stderr=subprocess.PIPE,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-    ) as client:
+    with process(*arguments, TMPDIR=str(tmp_path)) as client:
         wait_until(lambda: triton_pid(client.pid))
         server = triton_pid(client.pid)
-        wait_until(lambda: len(_stubs(tmp_path)) >= 2)
+        # Of Python models whose server was started in this folder.
+        stub = f"{tmp_path}/"
+        wait_until(lambda: len(processes(stub)) >= 2)
         client.kill()
     wait_until(lambda: not Path(f"/proc/{server}").exists())
-    wait_until(lambda: not _stubs(tmp_path))
-
-
-def _stubs(folder: Path) -> list[int]:
-    """Processes of Python models whose server was started in a folder."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (process / "cmdline").read_bytes().split(b"\0")[0]
-        except OSError:  # it ended meanwhile
-            continue
-        if str(folder).encode() in command and command.endswith(b"stub"):
-            found.append(int(process.name))
-    return found
+    wait_until(lambda: not processes(stub))
