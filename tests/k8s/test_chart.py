@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 import yaml
 
+from editjudge.base.config import Price, Settings
+from editjudge.base.parse import parse_toml
 from editjudge.cli import root
 
 from . import chart
 from .chart import CHART, OPTIONS, PARTS, Object, based, checked, helm, rendered, text
-from .rules import broken, names, of, pod, setting, unchangeable
+from .rules import broken, names, of, pod, setting, unchangeable, workloads
 
 # What no schema is at hand for; it is told, and never green.
 UNCHECKED_OF_GATEWAYS = frozenset(
@@ -59,12 +61,36 @@ def test_all_options_together_are_right() -> None:
     apart = {
         *("gateway", "gateway of others", "no front door", "no policies", "no Judge service"),
         *("no job", "monitoring without rules", "HPA of servers"),
+        *("hosted judge", "hosted judge by address"),
     }
     together = [OPTIONS[option] for option in OPTIONS if option not in apart]
     right(based(*together))
     # What a gateway of the cluster has to keep instead.
     own = {"front.clientCa": "", "front.tokenLimits.service": ""}
     right(based(*together, own, "gateway"))
+
+
+def test_the_key_of_a_hosted_judge_is_in_the_pods_of_the_judge_service_alone() -> None:
+    things = based(OPTIONS["hosted judge by address"])
+    (settings,) = (
+        one["data"]["editjudge.toml"]
+        for one in of(things, "ConfigMap")
+        if "[judges.judge]" in one.get("data", {}).get("editjudge.toml", "")
+    )
+    judge = Settings.model_validate(parse_toml(settings)).judges["judge"]
+    assert judge.url == "https://llm.example.org:8443/v1"
+    assert str(judge.api_key) == "env=None file=PosixPath('/secrets/judge/api')"
+    assert (judge.send_images, judge.price) == (True, Price(input=2.5, output=10))
+    mounting = [
+        one["metadata"]["name"]
+        for one, template in workloads(things)
+        if any(v.get("secret", {}).get("secretName") == "key" for v in template["spec"]["volumes"])
+    ]
+    assert mounting == ["judges-judge"]
+    (edge,) = (
+        n for n in of(things, "NetworkPolicy") if n["metadata"]["name"].endswith("judge-to-outside")
+    )
+    assert edge["spec"]["egress"] == [{"ports": [{"port": 8443, "protocol": "TCP"}]}]
 
 
 def test_outside_the_cluster_nobody_reaches_metrics() -> None:

@@ -281,7 +281,7 @@ automountServiceAccountToken: false
 {{- $asked = append $asked (pick $server "entry" "source" "protocol" | list $name) -}}
 {{- end -}}
 {{- end -}}
-{{- append $asked .Values.judge.vllm | toJson -}}
+{{- append $asked (list .Values.judge.vllm (omit .Values.judge.hosted "secret" "key")) | toJson -}}
 {{- end -}}
 
 {{/* What of all values is in the pods of a Job, which cannot be changed. */}}
@@ -312,8 +312,24 @@ url = "grpc://{{ include "editjudge.address" (list $root (printf "triton-%s" $na
 url = {{ ternary (printf "grpc://%s" $at) (printf "http://%s/v1" $at) (eq ($server.protocol | default "http") "grpc") | quote }}
 model = {{ . | quote }}
 send_images = true
-{{- with $root.Values.judge.price }}
-price = { {{- range $index, $name := keys . | sortAlpha }}{{ if $index }}, {{ end }}{{ $name }} = {{ index $root.Values.judge.price $name }}{{ end -}} }
+{{- include "editjudge.price" $root }}
 {{- end }}
+{{- with .Values.judge.hosted }}
+{{- if .model }}
+
+[judges.judge]
+{{ ternary "provider" "url" (empty .url) }} = {{ .url | default .provider | quote }}
+model = {{ .model | quote }}
+api_key = {file = {{ printf "/secrets/judge/%s" .key | quote }}}
+send_images = true
+{{- include "editjudge.price" $root }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "editjudge.price" -}}
+{{- $price := .Values.judge.price }}
+{{- with $price }}
+price = { {{- range $index, $name := keys . | sortAlpha }}{{ if $index }}, {{ end }}{{ $name }} = {{ index $price $name }}{{ end -}} }
 {{- end }}
 {{- end -}}
