@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -22,55 +23,7 @@ IRREGULAR = re.compile(
 )
 NOUNS = frozenset({"bed", "embed", "exceed", "feed", "hundred", "need", "red", "seed", "speed"})
 """Words that end as participles do."""
-SERIALISED = {
-    # Fields of what commands print as JSON and clients write to stored runs: docs/python.md,
-    # docs/runs.md, tests/unit/app/schema.json.
-    "editjudge/app/canary.py": "allowed asked changed",
-    "editjudge/app/comparison.py": "untrained",
-    "editjudge/app/estimate.py": "known",
-    "editjudge/app/rescoring.py": "changed kept",
-    "editjudge/app/results.py": "published unserved untrained",
-    "editjudge/base/verdict.py": "imputed",
-    "editjudge/benchmarks/cell.py": "asked capped imputed scored",
-    "editjudge/canary/comparison.py": "allowed changed",
-    "editjudge/cli/services.py": "unserved",
-    "editjudge/engine/events.py": "done ended judged unscored waiting",
-    "editjudge/engine/progress.py": "failed scored unscored",
-    "editjudge/engine/run_header.py": "created",
-    "editjudge/engine/score_report.py": "edited imputed untrained",
-    "editjudge/prepare/preparation.py": "failed scored",
-    "editjudge/prepare/review.py": "accepted rejected seen undecided untouched",
-    "editjudge_services/gateway/schemas.py": "edited priced served untrained",
-    # Fields of files and databases that outlive a process: the stack's state, a preparation's
-    # record, the Judge service's usage, records of weights.
-    "editjudge/base/local_stack.py": "started unloaded",
-    "editjudge/prepare/folder.py": "named",
-    "editjudge_services/gateway/usage.py": "cached failed refused",
-    "editjudge_services/zoo/artefact.py": "untrained",
-    "editjudge_services/zoo/checkpoint.py": "accepted untrained",
-    # Keys of TOML and YAML that people write: settings, templates, the manifest, the chart.
-    "editjudge/base/config.py": "cached",
-    "editjudge/prompts/__init__.py": "edited given made",
-    "editjudge_services/front/values.py": "uncounted",
-    "editjudge_services/zoo/manifest.py": "gated restricted",
-    # Switches, fields of scorers and of answers, formulas and implementations in signatures.
-    "editjudge/answers/segmentation.py": "indexed",
-    "editjudge/benchmarks/co_edit/dimensions.py": "clipped inverted shifted",
-    "editjudge/benchmarks/co_edit/specialists.py": "framed pooled",
-    "editjudge/benchmarks/fusion.py": "Capped Gated",
-    "editjudge/benchmarks/gie/switches.py": "uncalibrated",
-    "editjudge/benchmarks/i2i/switches.py": "unnormalised",
-    "editjudge/scorers/pixels.py": "aligned",
-    "editjudge/scorers/region_similarity.py": "found inverted",
-    "editjudge/scorers/regions.py": "fitted squashed",
-    "editjudge/scorers/square_images.py": "squared",
-    # Options of commands and arguments of the public functions.
-    "editjudge/base/item.py": "edited",
-    "editjudge/cli/plot.py": "published",
-    "editjudge/cli/report.py": "published",
-    "editjudge/cli/results.py": "published unserved",
-    "editjudge_services/cli/models.py": "untrained",
-}
+SERIALISED = tomllib.loads(Path(__file__).with_name("serialised_names.toml").read_text("utf-8"))
 """By module, the names that something else than Python holds."""
 
 
