@@ -45,6 +45,7 @@ def plot_command(
     with open_run(run) as view:
         results = view.results()
         dataset = view.resolved_spec.dataset
+        has_data = not view.data_note
     folder = out or run / "figures"
     if dimension:
         results = narrow_results(results, dimension, model)
@@ -57,7 +58,10 @@ def plot_command(
     warning = untrained_warning(results.untrained)
     count = 0
     for number, each in enumerate(selection, 1):
-        if each.kind == "masks":
+        if each.kind == "masks" and not has_data:
+            content = b""
+            print_notice("masks: they are in the data, which is not here or is another revision")
+        elif each.kind == "masks":
             content = _draw_masks(dataset, each, format_, paper=published)
         else:
             content = _draw_figure(each, results, numbers, format_, warning)

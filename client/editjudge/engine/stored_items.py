@@ -12,8 +12,10 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from ..base.errors import InputError
 from ..base.file_states import ABSENT
-from ..base.item import Flaws
+from ..base.images import format_path
+from ..base.item import Flaws, Item
 from ..base.parse import parse_json
 from ..base.verdict import NoScore
 from ..benchmarks.dataset import OUTSIDE, Dataset, ItemRef, Problem, WasRead
@@ -115,6 +117,14 @@ class StoredItems(Dataset):
         """Find the flaws that missing files, and files outside the data's folder, are."""
         flaws = self._file_flaws.get(ref.id)
         return {} if flaws is None else dict(_FLAWS.validate_python(flaws))
+
+    def load(self, ref: ItemRef, max_lazy_pixels: int = 0) -> Item:
+        """Refuse: what a mask shows, for example, the data alone says.
+
+        Raises:
+            InputError: always.
+        """
+        raise InputError(format_path(self.path), "its pictures are needed, and it is not here")
 
     def has_outputs(self, folder: Path) -> bool:
         """Return False: outputs count as those that were judged."""

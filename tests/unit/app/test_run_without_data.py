@@ -58,6 +58,9 @@ def test_a_run_alone_says_what_it_said_beside_its_data(
         assert view.data_note.startswith("the data of the run cannot be read (")
         assert view.data_note.endswith(f"no such file; {KEPT}") or KEPT in view.data_note
         assert not view.pictures("1").files
+        dataset = view.resolved_spec.dataset
+        with pytest.raises(InputError, match="its pictures are needed, and it is not here"):
+            dataset.load(next(dataset.items()))
         assert set(view.pictures("1").outputs.values()) == {None}
 
 
