@@ -299,9 +299,7 @@ def _draw_radar(axes: Any, figure: Figure, columns: Columns, values: Floats) -> 
         axes.set_rlabel_position(180 / len(columns))
         low, high = axes.get_ylim()
         axes.set_yticks([each for each in axes.get_yticks() if low < each < high])
-    for label, style, row in _with_styles(values):
-        if np.isnan(row).all():
-            continue
+    for label, style, row in _rows_with_numbers(values):
         line = {name: style[name] for name in _LINE}
         outline = [*angles, 0.0], [*row, row[0]]
         axes.plot(*outline, label=label, linewidth=1.4, markersize=3, **line)
@@ -324,12 +322,14 @@ def _draw_tasks(axes: Any, figure: Figure, columns: Columns, values: Floats) -> 
     names = [figure.name(column) for column in columns]
     if figure.relative:
         values, names = _scale_columns(columns, values, names)
-    room = 0.82 / len(values)
+    rows = _rows_with_numbers(values)
+    room = 0.82 / len(rows)
     half = room * 0.46
-    for index, (label, style, row) in enumerate(_with_styles(values)):
+    for index, (label, style, row) in enumerate(rows):
         places = np.arange(len(columns)) - 0.41 + room * (index + 0.5)
-        hatching = {"hatch": style["hatch"], "edgecolor": "white"} if style["hatch"] else {}
-        axes.bar(places, row, 2 * half, label=label, color=style["color"], **hatching)
+        # The edge has the colour of the hatch; a line along it would cover a narrow bar.
+        look = {"hatch": style["hatch"], "edgecolor": "white", "linewidth": 0}
+        axes.bar(places, row, 2 * half, label=label, facecolor=style["color"], **look)
         there = places[~np.isnan(row)]
         # A foot on the axis makes a bar of 0 visible; a missing number has none.
         foot = {"colors": style["color"], "linewidth": 3, "clip_on": False, "zorder": 3}
@@ -355,7 +355,7 @@ def _name_columns(axes: Any, names: Sequence[str]) -> None:
 
 
 def _draw_lines(axes: Any, figure: Figure, columns: Columns, values: Floats) -> None:
-    for label, style, row in _with_styles(values):
+    for label, style, row in _rows_with_numbers(values):
         look = {name: style[name] for name in _LINE}
         axes.plot(range(len(columns)), row, label=label, markersize=4, **look)
     _name_columns(axes, [figure.name(column) for column in columns])
@@ -365,7 +365,7 @@ def _draw_lines(axes: Any, figure: Figure, columns: Columns, values: Floats) -> 
 
 def _draw_turns(axes: Any, _: Figure, columns: Columns, values: Floats) -> None:
     turns = range(1, 1 + len(columns))
-    for label, style, row in _with_styles(values):
+    for label, style, row in _rows_with_numbers(values):
         axes.plot(turns, row, label=label, markersize=4, **{name: style[name] for name in _LINE})
     axes.set_xticks(turns)
     axes.set_xlabel("turn")
@@ -402,6 +402,11 @@ def _draw_intervals(axes: Any, ends: Sequence[tuple[float, float] | None], value
     for place, (of, (_, style, row)) in enumerate(zip(ends, _with_styles(values), strict=True)):
         if of and not np.isnan(row[0]):
             axes.vlines([place], *of, colors=style["color"], linewidth=1.4)
+
+
+def _rows_with_numbers(values: Floats) -> list[tuple[str, dict[str, str], Floats]]:
+    """Return the label, the style and the numbers of each model that has any."""
+    return [each for each in _with_styles(values) if not np.isnan(each[2]).all()]
 
 
 def _with_styles(of_models: Iterable[_T]) -> Iterator[tuple[str, dict[str, str], _T]]:

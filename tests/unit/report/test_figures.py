@@ -120,6 +120,16 @@ def test_a_bar_of_zero_is_seen() -> None:
     assert blue(full | {ids[1]: 0.0}) > blue(full | {ids[1]: None}) + 100
 
 
+def test_narrow_hatched_bars_are_seen_and_no_model_without_numbers_is_named() -> None:
+    rows: dict[str, dict[str, float]] = {f"m{n}": dict.fromkeys(BAR_IDS, 50.0) for n in range(40)}
+    png = draw_figure(BARS, COLUMNS, {**rows, "none": {}}, "png")
+    pixels = np.asarray(Pil.open(io.BytesIO(png)).convert("RGB")).astype(int)
+    plot = pixels[: pixels.shape[0] // 2]
+    reddish = (plot[..., 0] > plot[..., 2] + 60).any(axis=0).sum()
+    assert reddish > 400, "the bars of the first looks alone are 200 pixels"
+    assert ">none<" not in draw_figure(BARS, COLUMNS, {**rows, "none": {}}, "svg").decode()
+
+
 def test_what_nobody_has_is_left_out() -> None:
     assert drawable_panels(RADAR, COLUMNS, {"a": {}}) == ()
     with pytest.raises(ValueError, match="nothing to draw"):
