@@ -184,8 +184,10 @@ async def test_data_stays_text_and_images_keep_their_places() -> None:
     assert attack in server.shown(server.requests[0]).replace("\u200b", "")
 
 
-async def test_a_server_that_takes_no_images() -> None:
-    server = ScriptedVllmGrpc(media="")
+@pytest.mark.parametrize(("media", "schemes"), [("", "data"), ("inprocess", "http,https")])
+async def test_a_server_that_takes_no_images(media: str, schemes: str) -> None:
+    server = ScriptedVllmGrpc(media=media)
+    server.schemes = schemes
     async with judge(server) as transport:
         assert (await transport.identify(5)).facts["media"] == "off"
         with pytest.raises(errors.Rejection, match="SMG_VLLM_MM_PROCESSOR=inprocess"):

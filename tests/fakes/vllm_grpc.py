@@ -126,7 +126,7 @@ class ScriptedVllmGrpc(ScriptedGrpc, vllm_engine_pb2_grpc.VllmEngineServicer):  
         self.says = says
         self.mode = mode
         self.most = most
-        self.media = media
+        self.media, self.schemes = media, "http,https,data"
         self.name = name
         self.sampled = sampled
         self.size = self.tokenizer.get_vocab_size()
@@ -167,7 +167,7 @@ class ScriptedVllmGrpc(ScriptedGrpc, vllm_engine_pb2_grpc.VllmEngineServicer):  
 
     async def GetServerInfo(self, request: Any, context: Any) -> Any:  # noqa: N802
         self.asked.append("GetServerInfo")
-        schemes = "http,https,data" if self.media else ""
+        schemes = self.schemes if self.media else ""
         return pb.GetServerInfoResponse(mm_processor=self.media, mm_media_ref_schemes=schemes)
 
     async def GetLoads(self, request: Any, context: Any) -> Any:  # noqa: N802
