@@ -116,7 +116,7 @@
   function publishedRows(table) {
     return (table.published ?? []).flatMap(each => [
       node("tr", { class: "source" }, node("th", { scope: "rowgroup", colspan: table.columns.length + 1 },
-        foreign([`Published: ${each.source}`, each.judge && `judged by ${each.judge}`, each.note]
+        foreign([`Published: ${each.source}`, each.judge === "none" ? "no judge" : `judged by ${each.judge}`, each.note]
           .filter(Boolean).join("; ")))),
       Object.entries(each.models).map(([name, row]) => node("tr", { class: "published" },
         node("th", { scope: "row" }, broken(name)),
