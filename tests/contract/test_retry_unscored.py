@@ -18,7 +18,7 @@ from editjudge import RunSpec, RunView
 from editjudge.app.estimate import describe_calls
 from editjudge.app.run import preview_run
 from editjudge.base.config import GatewayEndpoint, Settings
-from editjudge.report.numbers import format_usage
+from editjudge.report.numbers import describe_judge_use, format_usage
 
 from ..fakes.openai import ScriptedOpenAi, reply
 
@@ -32,15 +32,16 @@ class Judge(ScriptedOpenAi):
     def __init__(self, name: str, *, well: bool = False) -> None:
         super().__init__(models=(name,), answers_as=name)
         self.well = well
+        self.asks = True
         self.seen = 0
 
     def said(self) -> dict[str, Any]:
         self.seen += 1
         text = json.dumps(self.requests[-1]["messages"])
-        if "question" in text and "JSON" in text:
+        if self.asks and "question" in text and "JSON" in text:
             return reply(json.dumps({"questions": ASKED}))
         if not self.well:
-            return reply("Hm, who knows.")
+            return reply("Hm, who\n knows.\x1b[2J")
         return reply("good" if "excellent" in text else "Yes")
 
 
@@ -86,12 +87,28 @@ async def test_one_pass_is_enough(dimension: str, tmp_path: Path) -> None:
     """Five averaged replies to each question, of which each could not be read."""
     async with judging(tmp_path, well={"judge": False}, samples=5) as (settings, servers):
         asked, out = spec(tmp_path, dimension), tmp_path / "run"
-        await editjudge.run_async(asked, out=out, settings=settings)
+        events: list[Any] = []
+        first = await editjudge.run_async(asked, out=out, settings=settings, progress=events.append)
         assert set(statuses(out).values()) == {"unscored"}
+        (told,) = [e.text for e in events if "could be used" in getattr(e, "text", "")]
+        assert "'Hm, who\\n knows.\\x1b[2J' is none of the options" in told
+        assert told.endswith("(editjudge doctor), then give --retry unscored")
         servers["judge"].well, servers["judge"].seen = True, 0
-        await editjudge.run_async(asked, out=out, settings=settings, retry="unscored")
+        last = await editjudge.run_async(asked, out=out, settings=settings, retry="unscored")
         assert set(statuses(out).values()) == {"scored"}
+        assert (first.last_event.exit_code, last.last_event.exit_code) == (3, 0)
         assert servers["judge"].seen == (5 if dimension == LEVELS else 1 + 5 * len(ASKED))
+
+
+async def test_a_reply_is_shown_where_the_reason_quotes_none(tmp_path: Path) -> None:
+    async with judging(tmp_path, well={"judge": False}) as (settings, servers):
+        servers["judge"].asks = False
+        events: list[Any] = []
+        asked, out = spec(tmp_path, QUESTIONS), tmp_path / "run"
+        last = await editjudge.run_async(asked, out=out, settings=settings, progress=events.append)
+    assert last.last_event.exit_code == 3
+    (told,) = [e.text for e in events if "could be used" in getattr(e, "text", "")]
+    assert "; one reply: 'Hm, who knows.\\x1b[2J'; see that it is a chat model" in told
 
 
 async def test_of_two_judges_the_garbled_one_is_asked_anew(tmp_path: Path) -> None:
@@ -120,7 +137,13 @@ async def test_one_ledger_serves_runs_and_scores(tmp_path: Path) -> None:
             instruction="make it red",
         )
         async with editjudge.Client(settings) as client:
-            await client.score(edit, [QUESTIONS])
+            paid = await client.score(edit, [QUESTIONS])
+            again = await client.score(edit, [QUESTIONS])
+        assert paid.usage["spent"] == paid.usage["cost"] == again.usage["cost"]
+        assert (again.usage["calls"], again.usage["spent"]) == (0, 0)
+        (line,) = [one for one in describe_judge_use(again) if "judge" in one]
+        assert line == "the judge was not called: its replies were stored, and cost nothing now"
+        assert f"cost {paid.usage['spent']:.4g}, " in describe_judge_use(paid)[-1]
         assert judge.seen == 1 + len(ASKED)
         judge.seen = 0
         first = await editjudge.run_async(asked, out=tmp_path / "1", settings=settings)
@@ -134,7 +157,7 @@ async def test_one_ledger_serves_runs_and_scores(tmp_path: Path) -> None:
         known = second.last_event.usage["known"]
         assert (second.last_event.usage["calls"], known > len(ASKED)) == (0, True)
         told = format_usage(second.last_event.usage)
-        assert told.startswith(f"0 calls ({known} from the cache), ")
+        assert told.startswith(f"0 calls ({known} stored, free), ")
         with RunView(tmp_path / "2") as view:
             assert all(len(stored.replies) == 1 + len(ASKED) for stored in view.verdicts())
 

@@ -40,6 +40,7 @@ from ..engine.session import Session, compare_with_last_session
 from ..panel import PoolPolicy
 from ..panel.budget import Budget
 from ..panel.calls import CallStore
+from ..panel.redaction import shorten
 from ..prompts.rubrics import list_rubric_ids
 from ..storage.shared_ledger import open_call_store
 from ..storage.store import RunStore
@@ -55,6 +56,10 @@ from .view import RunView
 OnEvent: TypeAlias = Callable[[events.RunEvent], None]
 Retry: TypeAlias = Literal["unscored"]
 T = TypeVar("T")
+_QUOTED = 20
+"""Characters by which a reply is found in a reason that quotes it."""
+_UNREAD = ("unparsable", "refused")
+"""The kinds of verdicts without a number where a judge replied and gave none."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -313,11 +318,13 @@ class RunSession:
             )
         for line in describe_sampled_judges(plan.inputs, self._store.header.identities):
             self.say(line)
+        if unread := self._describe_unread():
+            self.say(unread)
         event = FinishEvent.of(
             progress,
             seconds_left=None,  # nothing is judged any more, whatever is left
             ended=end_reason,
-            exit_code=_exit_code(end_reason, plan, progress),
+            exit_code=_exit_code(end_reason, plan, progress, is_unread=bool(unread)),
             usage=session.usage,
             unscored=events.unscored_of(progress),
             first_failure=progress.first_failure or None,
@@ -337,6 +344,26 @@ class RunSession:
         beside = before - store.verdict_count - count
         note = f"{count:,} {status} verdicts are asked for again"
         return f"{note}, and {beside:,} that rest on the same replies" if beside else note
+
+    def _describe_unread(self) -> str:
+        """Say that no judge gave a number in any session, with a reply; empty where one did."""
+        progress, ledger = self._session.progress, self._store.ledger
+        kind = next((kind for kind in _UNREAD if kind in progress.no_score_counts), "")
+        of_judges = (
+            d.id for d in self.plan.inputs.dimensions if any(role.is_judge for role in d.roles)
+        )
+        if not kind or any(progress.lines[n].scored for n in of_judges if n in progress.lines):
+            return ""
+        numbers = map(ledger.find_number, reversed(progress.no_score_calls[kind]))
+        replies = (ledger.read_record(number).reply for number in numbers if number is not None)
+        texts = [str(r["text"]) for r in replies if isinstance(r, dict) and "text" in r]
+        reason = progress.no_score_reasons[kind]
+        is_quoted = any(repr(text)[1:_QUOTED] in reason for text in texts)
+        shown = f"; one reply: {shorten(texts[0])!r}" if texts and not is_quoted else ""
+        return (
+            f"no reply of a judge could be used: {reason}{shown}; see that"
+            " it is a chat model that takes pictures (editjudge doctor), then give --retry unscored"
+        )
 
     def _tell_outputs(self) -> None:
         for model, (count, reason) in self.plan.missing.items():
@@ -475,11 +502,14 @@ def read_spec(out: Path) -> RunSpec | None:
     return None if header is None else RunSpec.of(header)
 
 
-def _exit_code(end_reason: RunEndReason, plan: RunPlan, progress: Progress) -> int:
+def _exit_code(
+    end_reason: RunEndReason, plan: RunPlan, progress: Progress, *, is_unread: bool
+) -> int:
     waiting_count = 0 if progress.edits else plan.total("not_served")
     nothing = waiting_count and not plan.total("standing")
     failure_count = progress.verdicts["failed"]
-    return {"interrupted": 130, "done": 3 if failure_count or nothing else 0}.get(end_reason, 3)
+    is_bad = failure_count or nothing or is_unread
+    return {"interrupted": 130, "done": 3 if is_bad else 0}.get(end_reason, 3)
 
 
 def _judges_of(resolved_spec: ResolvedSpec) -> OpenJudges:

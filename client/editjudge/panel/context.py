@@ -89,7 +89,7 @@ class CallLog:
         specialist_calls: Keys of the calls to specialists; empty where no ledger stores replies.
         usage: Sums over the calls to judges: `calls` that were made now; `prompt_tokens`,
             `cached_tokens` (a part of these) and `completion_tokens` of all replies; `cost` of all
-            replies that have one; `spent`, the cost of the calls made now. Empty without such
+            replies that have one; `spent`, the part of it for calls made now. Empty without such
             calls.
         stored_count: How many calls were answered from a store.
         request_count: How many calls to specialists were made.
@@ -109,9 +109,7 @@ class CallLog:
         """Add a judge's reply."""
         more: dict[str, float] = {"calls": int(made_now), **asdict(reply.usage)}
         if reply.cost is not None:
-            more["cost"] = reply.cost
-            if made_now:
-                more["spent"] = reply.cost
+            more |= {"cost": reply.cost, "spent": reply.cost if made_now else 0.0}
         for name, number in more.items():
             self.usage[name] = self.usage.get(name, 0) + number
         if self.records is not None:

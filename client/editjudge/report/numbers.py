@@ -66,8 +66,13 @@ def describe_judge_use(judgement: Judgement) -> list[str]:
         if words and not isinstance(outcome, _SKIPPED_OUTCOMES):
             names_by.setdefault(words, []).append(name)
     lines = [f"prompts in {words} words: {', '.join(names)}" for words, names in names_by.items()]
-    if judgement.usage:
-        lines.append(f"the judge took {format_usage(judgement.usage)}")
+    usage = judgement.usage
+    if usage and not usage["calls"]:
+        lines.append("the judge was not called: its replies were stored, and cost nothing now")
+    elif usage:
+        # Tokens are those of stored replies too; the cost is what was paid now.
+        paid = {"cost": usage.get("spent", 0.0)} if "cost" in usage else {}
+        lines.append(f"the judge took {format_usage({**usage, **paid})}")
     return lines
 
 
@@ -78,9 +83,9 @@ def untrained_warning(services: Iterable[str]) -> str:
 
 
 def format_usage(usage: Mapping[str, float]) -> str:
-    """Describe calls, cost and tokens; `known` counts calls that the cache answered."""
+    """Describe calls, cost and tokens; `known` counts stored replies, which cost nothing now."""
     prompt, from_cache = usage.get("prompt_tokens", 0), usage.get("cached_tokens", 0)
-    hits = f" ({usage['known']:,.0f} from the cache)" if usage.get("known") else ""
+    hits = f" ({usage['known']:,.0f} stored, free)" if usage.get("known") else ""
     parts = (
         format_count(round(usage.get("calls", 0)), "call") + hits,
         f"cost {usage['cost']:.4g}" if "cost" in usage else "",

@@ -68,7 +68,7 @@ def test_a_terminal_of_80_columns_shows_all_that_matters() -> None:
     assert "15/40 edits (10 judged before); 2.5 edits/s; 9 s left" in first
     assert second == "813/2,400 verdicts; 2 unscored; 1 failed"
     assert third.startswith(
-        "1,234 calls (56 from the cache), cost 1.25, 2,000,000 prompt tokens (0% cached)"
+        "1,234 calls (56 stored, free), cost 1.25, 2,000,000 prompt tokens (0% cached)"
     )
     assert fourth.startswith("http://gpu-0.somewhere.example:8000/v1 8+3 of 8 in flight, 4 retries")
     assert any("number.7" in line and " 2" in line for line in rest), "what has trouble is shown"
