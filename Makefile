@@ -135,7 +135,8 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.serve: pyproject.toml constraints.txt $(PROTOS) | $(VENV)/bin/python
-	$(PIP) install -c constraints.txt -e '.[serve]'
+	@echo "installing the packages of the local stack into $(VENV): some minutes, each is named"
+	$(PIP:-q=) install -c constraints.txt -e '.[serve]'
 	@touch $@
 
 # Both name packages that must not come: pypiqe (a reference in tests) the desktop build of

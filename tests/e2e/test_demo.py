@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ran = run("demo", "--out", out)
     assert ran.code == 0, ran.err
     assert "14 edits by 3 editors" in ran.out
+    stages = re.findall(r"^(\d) of 4: (\w+)", ran.err, re.MULTILINE)
+    assert stages == [("1", "drawing"), ("2", "starting"), ("3", "judging"), ("4", "computing")]
     return out
 
 

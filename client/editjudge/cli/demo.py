@@ -27,14 +27,19 @@ def demo_command(out: Path) -> int:
     data, folder, table, page = map(out.joinpath, ("set", "run", "results.json", "report.html"))
     for file in (data / ITEMS, table, page):
         check_overwrite(file, lambda _: is_demo(data / ITEMS), "file of an earlier demo")
+    edits = f"edits by {len(EDITORS)} editors"
+    print_notice(f"1 of 4: drawing the {edits} into {data} …")
     with wrap_disk_errors(out):
         spec = write_demo_set(data)
+    print_notice("2 of 4: starting what judges them …")
     with (
         make_display(as_json=False) as progress,
         provide_services(settings, say=progress.show_message) as available,
     ):
+        progress.show_message(f"3 of 4: judging the {edits} into {folder} …")
         every = progress.seconds_between
         result = run(spec, out=folder, settings=available, progress=progress, every=every)
+    print_notice(f"4 of 4: computing the tables and writing {page} …")
     with RunView(folder) as view:
         results, words = view.results(), page_content(view)
     print_text(f"{results.items} edits by {len(EDITORS)} editors")

@@ -28,6 +28,8 @@ class Endpoint(Strict):
         open: Whether its breaker is open: it cannot be reached.
         waits_for: Why calls wait or are fewer than they could be; empty where nothing is wrong.
         again: How many retries there were.
+        lost_seconds: For how long an endpoint that is `open` has not been reached.
+        seconds_to_end: In how many seconds the calls that wait for it fail.
     """
 
     limit: int
@@ -36,6 +38,8 @@ class Endpoint(Strict):
     open: bool
     waits_for: str
     again: int
+    lost_seconds: float = 0.0
+    seconds_to_end: float = 0.0
 
 
 class NoScore(Strict):
@@ -67,8 +71,8 @@ class CountsEvent(Event):
         missing_outputs: How many outputs are missing.
         edits_per_second: The rate over the last minute; edits in progress count by their answered
             share.
-        seconds_left: How long the rest takes at this rate; null before there is a rate, and where
-            nothing is judged any more.
+        seconds_left: How long the rest takes at this rate; null before there is a rate, while a
+            server that was lost is waited for, and where nothing is judged any more.
         verdicts: Counts of verdicts by dimension, of all sessions.
     """
 
@@ -138,11 +142,16 @@ class ProgressEvent(CountsEvent):
                 open=load.is_lost,
                 waits_for=load.wait_reason,
                 again=load.retry_count,
+                lost_seconds=round(load.lost_seconds, 1),
+                seconds_to_end=round(load.seconds_to_end, 1),
             )
             for url, load in loads.items()
         }
         count, usage = round(progress.done_edits, 3), summarise_usage(panel, progress)
-        return cls.of(progress, done=count, endpoints=endpoints, usage=usage)
+        more: dict[str, object] = {"done": count, "endpoints": endpoints, "usage": usage}
+        if any(one.open and one.in_flight + one.waiting for one in endpoints.values()):
+            more["seconds_left"] = None  # while a server is waited for, nothing is known
+        return cls.of(progress, **more)
 
 
 class NoteEvent(Event):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
@@ -94,6 +94,8 @@ class ServerLoad:
         wait_reason: Why calls wait or are fewer than they could be, in the server's words; empty
             where nothing is wrong.
         retry_count: How often a call was made again after a failure.
+        lost_seconds: For how long a lost server has been lost.
+        seconds_to_end: In how many seconds the calls that wait for a lost server fail.
     """
 
     limit: int
@@ -102,6 +104,8 @@ class ServerLoad:
     is_lost: bool = False
     wait_reason: str = ""
     retry_count: int = 0
+    lost_seconds: float = 0.0
+    seconds_to_end: float = 0.0
 
 
 @dataclass(slots=True, eq=False)
@@ -202,7 +206,12 @@ class Replica(Generic[E]):
         limit, in_flight = self._limit.size, self._limit.in_flight
         is_lost = self.state.is_lost
         reason, retries = self._wait_reason(is_lost), self.retry_count
-        return ServerLoad(limit, in_flight, self.queue_length, is_lost, reason, retries)
+        load = ServerLoad(limit, in_flight, self.queue_length, is_lost, reason, retries)
+        if not is_lost:
+            return load
+        lost = self._clock.now() - self.lost_at
+        left = max(self._policy.patience - lost, 0.0)
+        return replace(load, lost_seconds=lost, seconds_to_end=left)
 
     def _wait_reason(self, is_lost: bool) -> str:
         if is_lost and self.last_error is not None:

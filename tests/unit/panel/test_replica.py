@@ -181,6 +181,20 @@ async def test_a_place_given_to_somebody_just_cancelled_goes_on() -> None:
     assert replica.measure_load().in_flight == 0
 
 
+async def test_a_lost_server_says_since_when_and_when_its_calls_fail() -> None:
+    replica = replica_of(2, patience=30.0, lost_after=1)
+    assert (replica.measure_load().lost_seconds, replica.measure_load().seconds_to_end) == (0, 0)
+    task = asyncio.create_task(together(replica, 1, GONE))
+    await asyncio.sleep(11)  # the call took a second
+    load = replica.measure_load()
+    assert load.is_lost
+    assert load.lost_seconds + load.seconds_to_end == pytest.approx(30)
+    assert 0 < load.lost_seconds <= 10
+    await task
+    await asyncio.sleep(30)
+    assert replica.measure_load().seconds_to_end == 0
+
+
 async def test_waiting_for_several_takes_the_first_that_is_free() -> None:
     slow, fast = replica_of(1), replica_of(1)
     slow.take()

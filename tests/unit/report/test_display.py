@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from rich.console import Console
 
 from editjudge.engine.events import Endpoint, FinishEvent, ProgressEvent
-from editjudge.engine.progress import DimensionProgress
+from editjudge.engine.progress import DimensionProgress, Progress
+from editjudge.panel.replica import ServerLoad
 from editjudge.report.display import LineDisplay, draw_progress, format_progress
 
 
@@ -74,6 +77,23 @@ def test_a_terminal_of_80_columns_shows_all_that_matters() -> None:
     assert any("number.7" in line and " 2" in line for line in rest), "what has trouble is shown"
     assert any("number.9" in line and line.endswith("1") for line in rest)
     assert rest[-1].split() == ["and", "44", "others"]
+
+
+def test_a_server_that_is_waited_for_is_told_without_a_guess_of_the_time_left() -> None:
+    url = "http://judge.example:8000/v1"
+    load = ServerLoad(8, 0, 3, True, "an answer: nothing listens at this address", 4, 95.0, 205.0)
+    panel: Any = SimpleNamespace(measure_loads=lambda: {url: load}, service_names=())
+    counts = Progress(edits=4, judged_edits=1, start_time=time.monotonic() - 10)
+    counts._record_point()
+    lost = ProgressEvent.by(counts, panel)
+    assert (lost.seconds_left, lost.edits_per_second > 0) == (None, True)
+    assert "left" not in format_progress(lost)
+    assert (
+        f"{url} 0+3 of 8 in flight, 4 retries, lost 1 min 35 s ago, calls fail in 3 min 25 s, waits"
+        " for an answer: nothing listens at this address"
+    ) in format_progress(lost)
+    panel.measure_loads = lambda: {url: ServerLoad(8, 3, 0)}
+    assert "left" in format_progress(ProgressEvent.by(counts, panel))
 
 
 def test_the_bar_moves_with_calls_and_not_only_with_edits() -> None:
