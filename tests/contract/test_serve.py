@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -109,7 +111,16 @@ async def test_an_item_of_a_benchmark_is_judged_alike_over_both_protocols() -> N
     by_name = {name: status for name, status, *_ in rows(far.outcomes)}
     assert by_name["core.instruction_following@judge.2"] != "not_served"
     assert by_name["core.instruction_following@other.1"] == "not_served"
+    told = json.dumps(answer) + str(far)
+    assert not re.search(r"editjudge [a-z]|[^-\w]--[a-z]|docs/", told), "callers have none of these"
     assert by_name["core.psnr.source.outside"] == "unscored"
+
+
+async def test_a_fix_names_nothing_that_callers_lack(served: RunningService) -> None:
+    status, answer = await served.post(make_body("zzz"))
+    assert status == 400
+    assert "zzz" in answer["error"]["message"]
+    assert answer["error"]["fix"] == "see /v1/openapi.json"
 
 
 async def test_a_stream_answers_before_the_next_is_asked(served: RunningService) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Annotated, Any, Literal, Self, TypeVar, get_args
@@ -39,18 +40,27 @@ _MAX_BATCH = 64
 _MAX_JUDGES = 16
 _MAX_NAME_CHARS = 200
 _SEE = "see /v1/openapi.json"
+_LOCAL = re.compile(r"\beditjudge [a-z]|(?<![\w-])--[a-z]|\bdocs/")
+"""What callers of the service do not have: commands, options, pages."""
 
 
 class InvalidRequest(InputError):
     """A request with a field that cannot be used.
+
+    A fix for who has the command line or this repository is replaced by one for callers.
 
     Attributes:
         field: The path of the field, for example `edit.mask`.
     """
 
     def __init__(self, field: str, reason: str, fix: str = "") -> None:
-        super().__init__(field, reason, fix)
+        super().__init__(field, reason, _SEE if _LOCAL.search(fix) else fix)
         self.field = field
+
+
+def drop_hints(reason: str) -> str:
+    """A reason without its hints in brackets for who has the command line or this repository."""
+    return re.sub(rf" \([^()]*(?:{_LOCAL.pattern})[^()]*\)", "", reason)
 
 
 class JsonModel(Strict):

@@ -14,6 +14,7 @@ from editjudge.base.contracts import LONGEST_NAME, NAME
 from editjudge.base.signature import Signature
 from editjudge.base.terminal import print_notice
 from editjudge.base.threads import in_thread
+from editjudge.base.verdict import NotServed
 from editjudge.service import DimensionSet
 
 from .accounting import AuditLog, Caller, RequestAccount
@@ -22,7 +23,7 @@ from .calls import CallCache
 from .metrics import Metrics
 from .options import ServiceOptions
 from .protocols import select_dimensions
-from .schemas import InvalidRequest, Protocol, ScoreRequest
+from .schemas import InvalidRequest, Protocol, ScoreRequest, drop_hints
 from .usage import Meter, TeamUsage, UsageLog
 
 _TEAM = re.compile(f"({NAME})?")
@@ -177,7 +178,13 @@ class JudgeService:
                     edit, dimensions, dimension_set.by_id, dimension_set.signatures, context
                 )
         await self._usage.flush()
-        return judgement
+        outcomes = {
+            name: outcome.model_copy(update={"reason": drop_hints(outcome.reason)})
+            if isinstance(outcome, NotServed)
+            else outcome
+            for name, outcome in judgement.outcomes.items()
+        }
+        return replace(judgement, outcomes=outcomes)
 
     async def make_signatures(
         self, protocol: Protocol, patterns: Iterable[str], account: RequestAccount
