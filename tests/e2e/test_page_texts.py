@@ -74,6 +74,7 @@ def test_what_has_no_value_is_said_in_words(
             page.locator(".told").first.wait_for(state="attached")
         facts = page.locator("#runs .run dt").all_text_contents()
         assert {"generalist.a", "generalist.b", "clip.vit_b_32"} <= set(facts)
+        assert page.locator(".of-papers .source").text_content() == "Published: table 3; no judge"
 
 
 def test_without_scripts_too(browser: Browser, tmp_path: Path, odd: Example) -> None:

@@ -114,6 +114,15 @@ def test_nothing_that_can_be_drawn(tmp_path: Path) -> None:
     assert "no figure has any numbers yet" in str(done.exception)
 
 
+def test_the_line_about_unchecked_judges_is_printed_and_drawn(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = "judge not checked: editjudge canary"
+    monkeypatch.setattr("editjudge.app.canary.last_checks_line", lambda _: line)
+    assert line in told(run, "--figure", "radar")
+    assert f">{line}<" in (run / "figures" / "i2i-1-radar.svg").read_text()
+
+
 def test_looks_that_come_again_are_told(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "colours and markers" not in told(run)
     monkeypatch.setattr("editjudge.cli.plot.MAX_LOOKS", 1)
