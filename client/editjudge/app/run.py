@@ -56,7 +56,7 @@ from .view import RunView
 OnEvent: TypeAlias = Callable[[events.RunEvent], None]
 Retry: TypeAlias = Literal["unscored"]
 T = TypeVar("T")
-_QUOTED = 20
+_QUOTE_CHARS = 20
 """Characters by which a reply is found in a reason that quotes it."""
 _UNREAD = ("unparsable", "refused")
 """The kinds of verdicts without a number where a judge replied and gave none."""
@@ -358,10 +358,10 @@ class RunSession:
         replies = (ledger.read_record(number).reply for number in numbers if number is not None)
         texts = [str(r["text"]) for r in replies if isinstance(r, dict) and "text" in r]
         reason = progress.no_score_reasons[kind]
-        is_quoted = any(repr(text)[1:_QUOTED] in reason for text in texts)
-        shown = f"; one reply: {shorten(texts[0])!r}" if texts and not is_quoted else ""
+        is_quoted = any(repr(text)[1:_QUOTE_CHARS] in reason for text in texts)
+        quote = f"; one reply: {shorten(texts[0])!r}" if texts and not is_quoted else ""
         return (
-            f"no reply of a judge could be used: {reason}{shown}; see that"
+            f"no reply of a judge could be used: {reason}{quote}; see that"
             " it is a chat model that takes pictures (editjudge doctor), then give --retry unscored"
         )
 

@@ -209,9 +209,9 @@ class Replica(Generic[E]):
         load = ServerLoad(limit, in_flight, self.queue_length, is_lost, reason, retries)
         if not is_lost:
             return load
-        lost = self._clock.now() - self.lost_at
-        left = max(self._policy.patience - lost, 0.0)
-        return replace(load, lost_seconds=lost, seconds_to_end=left)
+        lost_seconds = self._clock.now() - self.lost_at
+        left = max(self._policy.patience - lost_seconds, 0.0)
+        return replace(load, lost_seconds=lost_seconds, seconds_to_end=left)
 
     def _wait_reason(self, is_lost: bool) -> str:
         if is_lost and self.last_error is not None:

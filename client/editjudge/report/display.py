@@ -161,8 +161,8 @@ def _endpoint_texts(event: ProgressEvent) -> list[str]:
         queue_note = f"+{endpoint.waiting}" if endpoint.waiting else ""
         retries = format_count(endpoint.again, "retry", "retries")
         retry_note = f", {retries}" if endpoint.again else ""
-        lost, end = map(format_duration, (endpoint.lost_seconds, endpoint.seconds_to_end))
-        open_note = f", lost {lost} ago, calls fail in {end}" if endpoint.open else ""
+        lost_time, end = map(format_duration, (endpoint.lost_seconds, endpoint.seconds_to_end))
+        open_note = f", lost {lost_time} ago, calls fail in {end}" if endpoint.open else ""
         wait_note = f", waits for {endpoint.waits_for}" if endpoint.waits_for else ""
         parts.append(
             f"{url} {endpoint.in_flight}{queue_note} of {endpoint.limit} in flight"

@@ -71,8 +71,8 @@ def describe_judge_use(judgement: Judgement) -> list[str]:
         lines.append("the judge was not called: its replies were stored, and cost nothing now")
     elif usage:
         # Tokens are those of stored replies too; the cost is what was paid now.
-        paid = {"cost": usage.get("spent", 0.0)} if "cost" in usage else {}
-        lines.append(f"the judge took {format_usage({**usage, **paid})}")
+        cost = {"cost": usage.get("spent", 0.0)} if "cost" in usage else {}
+        lines.append(f"the judge took {format_usage({**usage, **cost})}")
     return lines
 
 
