@@ -87,11 +87,11 @@ async def test_masks_are_the_union_of_what_is_found(data: Set) -> None:
         )
         parameters = segmenter.requests[0].parameters
         assert parameters["select"].string_param == "best"
-        made = len(writer.requests), len(segmenter.requests)
+        made = writer.count, len(segmenter.requests)
         await data.prepare("masks", url, *by)
-        assert (len(writer.requests), len(segmenter.requests)) == made
+        assert (writer.count, len(segmenter.requests)) == made
         await data.prepare("masks", url, *by, "--segmenter", "segmenter.sa2va")
-        assert len(writer.requests) == made[0], "the phrases are known"
+        assert writer.count == made[0], "the phrases are known"
         assert len(segmenter.requests) == 2 * made[1]
     lines = data.items()
     share = {
@@ -170,8 +170,8 @@ async def test_a_segmenter_that_fails_costs_its_items_only(data: Set) -> None:
         first = await data.prepare("masks", url, "--endpoint", triton, code=3)
         assert counts(first) == {"made": 1, "failed": 2}
         assert "out of memory" in first.json["reasons"]["failed"]["set/0"]
-        segmenter.failing, asked_judge = {}, len(writer.requests)
+        segmenter.failing, asked_judge = {}, writer.count
         segmenter.prompts.clear()
         await data.prepare("masks", url, "--endpoint", triton)
-    assert len(writer.requests) == asked_judge
+    assert writer.count == asked_judge
     assert set(segmenter.prompts) == {"its saucer"}
