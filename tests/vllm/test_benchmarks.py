@@ -64,13 +64,19 @@ def editjudge(folder: Path, *arguments: Any) -> subprocess.CompletedProcess[str]
 
 
 def judged(
-    folder: Path, benchmark: str, data: Path, judge: str, *more: str, told: str = TOLERANT
+    folder: Path,
+    benchmark: str,
+    data: Path,
+    judge: str,
+    *more: str,
+    told: str = TOLERANT,
+    code: int = 0,
 ) -> dict[str, Any]:
-    """The summary's cells of `ours`."""
+    """The summary's cells of `ours`, after a run that ends with this exit code."""
     (folder / "editjudge.toml").write_text(f'[judges.judge]\nurl = "{judge}"\n{told}')
     outputs = ("--outputs", f"ours={folder / 'ours'}", "--out", folder / "run")
     done = editjudge(folder, "run", benchmark, "--data", data, *outputs, *more)
-    assert done.returncode == 0, done.stderr + done.stdout[-2000:]
+    assert done.returncode == code, done.stderr + done.stdout[-2000:]
     summary = json.loads(editjudge(folder, "summary", folder / "run").stdout)
     assert summary["untrained"] == ["generalist.judge"]
     cells: dict[str, Any] = summary["models"]["ours"]
@@ -124,7 +130,9 @@ def test_a_judge_that_never_comes_to_its_scores_gives_none(judge: str, tmp_path:
     """Where it examines first nothing forces a form, and random weights find none."""
     told = "max_outside = 1\ntemperature = 1\nmax_tokens = 48\n"
     data = co_edit(tmp_path)
-    cells = judged(tmp_path, "co_edit", data, judge, "--without", "specialists", told=told)
+    without = ("--without", "specialists")
+    # No reply could be used, which is what the exit code says.
+    cells = judged(tmp_path, "co_edit", data, judge, *without, told=told, code=3)
     asked = [cell for cell in cells.values() if cell["asked"]]
     assert asked
     assert all(cell["value"] is None for cell in asked)
