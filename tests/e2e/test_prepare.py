@@ -139,7 +139,8 @@ async def test_choice_questions_are_written_by_edit_type_and_once(data: Set) -> 
         for words in ("another colour", "will be added", "matters most", "Writing in the image"):
             assert server.asked_about(words) == (2 if "colour" in words else 1), words
         again = await data.prepare("questions", url)
-    assert len(server.requests) == 5 + 1, "nobody is asked to write anything"
+        listed = server.listed
+    assert (len(server.requests), listed) == (5 + 1, 1), "nobody is asked for anything"
     assert counts(again) == counts(first)
 
     lines = data.items()

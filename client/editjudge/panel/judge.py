@@ -353,10 +353,8 @@ class Judge:
         request, kind = prompt, Unparsable.kind
         reasons: list[str] = []
         limit = self._settings.max_tokens or max_tokens
-        is_choice = isinstance(contract, Option)
-        # What the server refuses has to be found out before the first reply is stored.
-        has_method = is_choice or not self._takes_all
-        is_bound = has_method and await self.find_choice_method() == "bound" and is_choice
+        await self.settle()
+        is_bound = isinstance(contract, Option) and await self.find_choice_method() == "bound"
         form = make_request(self._settings, self._form, contract.schema, repeat=repeat, limit=limit)
         if is_bound:
             form["bound"] = True
@@ -395,6 +393,11 @@ class Judge:
             if not self._findings.method:
                 await self._probe()
         return self._findings.method
+
+    async def settle(self) -> None:
+        """Find out what the server refuses, if it may, before its identity or a reply is stored."""
+        if not self._takes_all:
+            await self.find_choice_method()
 
     async def probe(self) -> str:
         """Ask the server now how choices are scored; see `find_choice_method`."""

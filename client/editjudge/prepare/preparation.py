@@ -210,6 +210,9 @@ class Preparation:
             # All calls in the folder's own ledger were for this preparation: they count.
             budget.add_earlier_cost(*self.ledger.costs)
         async with open_panel(settings, self.ledger, self.maker.roles, budget) as panel:
+            for role in self.maker.roles:
+                if role in panel.judges:
+                    await panel.judge(role).settle()
             self._note_services(panel.identities())
             identities = _IDENTITIES.dump_json(self.identities).decode()
             await self.ledger.put_fact(self._fact_name(), identities)
