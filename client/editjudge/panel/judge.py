@@ -442,7 +442,7 @@ class Judge:
     @property
     def _fact(self) -> str:
         way = "words" if self._settings.logprobs == "never" else "method"
-        return f"{way} of choices of {describe_call_identity(self._sign('', RequestForm(), ''))}"
+        return f"{way} and form of {describe_call_identity(self._sign('', RequestForm(), ''))}"
 
     @property
     def call_identity(self) -> str:
