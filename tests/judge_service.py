@@ -196,7 +196,7 @@ async def serve(
         async with serve_http(service, "127.0.0.1", 0, drain) as web:
             async with serve_grpc(service, "127.0.0.1:0", notice, drain) as address:
                 served = RunningService(service, address, web, session)
-                stack.push_async_callback(served.channel.close)
+                stack.push_async_callback(served.channel.close, 5)  # answers on their way arrive
                 yield served
 
 

@@ -164,7 +164,7 @@ class ScriptedOpenAi:
         self.requests.append(json.loads(self.bodies[-1]))
         self.headers.append({k.lower(): v for k, v in request.headers.items()})
         answer = self._next()
-        if isinstance(answer, int | float):
+        while isinstance(answer, int | float):
             try:
                 await asyncio.sleep(answer)
             except asyncio.CancelledError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 import urllib.request
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -94,8 +93,7 @@ async def test_bad_images_are_refused_with_the_reason(
 async def test_odd_images_are_judged_as_the_client_sees_them(
     panel: Panel, service: str, case: str
 ) -> None:
-    make: Callable[[], bytes] = CONVERTED[case][0]
-    encoded = make()
+    encoded = CONVERTED[case][0]
     answers = []
     for image in (encoded, load_image(decode(encoded)[0]).encoded_bytes):
         try:
