@@ -76,8 +76,10 @@ async def test_killed_it_pays_nothing_twice_but_what_was_in_flight(tmp_path: Pat
 def _check_usage(folder: Path, live: Ran) -> None:
     """What the command says of the two services, and that it deletes what they kept."""
     shown = here("serve", "usage", folder, "--json")
-    assert live.json == shown.json
-    (used,) = shown.json
+    (used,), (before,) = shown.json, live.json
+    # The last edit is written down in the background, maybe after this was read.
+    assert used["edits"] - before["edits"] in {0, 1}
+    assert before | {"edits": used["edits"]} == used
     # Each of both services asked once whether the judge holds replies to choices.
     assert (used["team"], used["calls"], used["cached"]) == ("vision", 8 + 2, 5)
     assert used["cost"] == pytest.approx(0.8)
