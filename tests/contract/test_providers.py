@@ -173,7 +173,10 @@ def test_a_provider_has_an_address_and_the_variable_of_its_key() -> None:
         ({"provider": "vllm"}, "give the `url` of vLLM"),
         ({"url": "http://a/v1", "extra": {"top_p": 0.5}}, "top_p: this field is set"),
         ({"url": "grpc://a:1", "extra": {"a": 1}}, "sent over HTTP only"),
-        ({"url": "http://a/v1", "temperature": "warm"}, "temperature"),
+        *(
+            ({"url": "http://a/v1", "temperature": t}, 'give a number from 0 to 2, or "default"')
+            for t in ("warm", True, -1, 2.5, None, float("nan"))
+        ),
     ],
 )
 def test_settings_that_cannot_be_sent(settings: dict[str, Any], text: str) -> None:

@@ -93,6 +93,7 @@ async def test_every_verb_reads_a_run_alone(runs: Path, tmp_path: Path) -> None:
     for what in ("table", "published", "paper", "switch", "switch off", "ranking", "two", "again"):
         assert said["run", what].out == said["bundle", what].out
         assert KEPT in said["run", what].err or what == "again"
+    assert all(KEPT in said["run", what].err for what in ("page", "pages", "bundle"))
     shown = said["bundle", "item"].json
     assert [Path(one).parent.name for one in shown["files"]] == ["originals"] * len(shown["files"])
     assert said["run", "item"].json == {**shown, "files": []}

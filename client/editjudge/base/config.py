@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -268,7 +268,7 @@ class JudgeEndpoint(Address):
     send_images: bool = False
     max_pixels: int = Field(default=1024 * 1024, ge=1024, le=64 * 1024 * 1024)
     max_tokens: int | None = Field(default=None, ge=1)
-    temperature: Annotated[float, Field(ge=0, le=2)] | Literal["default"] = 0.0
+    temperature: float | Literal["default"] = 0.0
     seed: int | None = 0
     extra: dict[str, JsonValue] = Field(default_factory=dict)
     image_detail: Literal["auto", "low", "high"] | None = None
@@ -294,6 +294,17 @@ class JudgeEndpoint(Address):
         if provider.key and "headers" not in values:
             defaults["api_key"] = {"env": provider.key}
         return defaults | values
+
+    @field_validator("temperature", mode="before")
+    @classmethod
+    def _check_temperature(cls, value: Any) -> Any:
+        try:
+            is_number = not isinstance(value, bool) and 0 <= float(value) <= 2
+        except (TypeError, ValueError):
+            is_number = False
+        if value != "default" and not is_number:
+            raise ValueError('give a number from 0 to 2, or "default"')
+        return value if value == "default" else float(value)
 
     @field_validator("extra")
     @classmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from ..report.bundle import write_bundle
 from ..report.pictures import SIDE
 from ..report.site import WrittenPage, write_report
 from ..report.view import LiveRuns, serve_page
-from .options import open_quietly
+from .options import open_quietly, open_run
 
 _MAX_LISTED = 3
 """Number of omitted pictures that are listed by name."""
@@ -44,6 +44,7 @@ def report_command(
         with LiveRuns(runs, with_published=published, open_run=views) as live:
             asyncio.run(_serve(live, port))
     else:
+        _print_data_notes(runs, options)
         report = write_report(
             runs,
             out,
@@ -59,6 +60,7 @@ def report_command(
 
 def bundle_command(run: Path, out: Path, *, originals: bool, **options: Any) -> None:
     """Write a run with its pictures and its page to one file."""
+    _print_data_notes((run,), options)
     bundle = write_bundle(
         run,
         out,
@@ -71,6 +73,12 @@ def bundle_command(run: Path, out: Path, *, originals: bool, **options: Any) -> 
     edits = format_count(bundle.page.edits, "edit")
     print_text(f"wrote {out}: {edits}{pictures}, {bundle.size / 1e6:,.1f} MB")
     print_notice("unpacked, it is the folder of a run for every command; its page is index.html")
+
+
+def _print_data_notes(runs: Iterable[Path], options: Mapping[str, Any]) -> None:
+    """Say of which runs the data is gone or another, so that pictures may be missing."""
+    for run in runs:
+        open_run(run, options).close()
 
 
 def _print_problems(report: WrittenPage) -> None:
