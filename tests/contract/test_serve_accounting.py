@@ -394,6 +394,14 @@ async def test_what_cannot_be_written_now_is_later(
     assert [*read_usage(tmp_path).values()] == [TeamUsage(edits=3, calls=1, cost=0.5)]
 
 
+def test_what_sqlite_has_beside_a_file_is_its_owners_alone(tmp_path: Path) -> None:
+    beside = [tmp_path / f"{usage.FILE}{end}" for end in ("-wal", "-shm")]
+    for path in beside:
+        path.touch(0o644)
+    usage.make_private(tmp_path / usage.FILE)
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / usage.FILE, *beside)} == {0o600}
+
+
 async def test_none_but_the_owner_may_read_what_is_kept(tmp_path: Path) -> None:
     kept, log = tmp_path / "kept", tmp_path / "audit.jsonl"
     kept.mkdir(0o755)

@@ -13,6 +13,7 @@ from editjudge.base.config import StackSettings
 from editjudge.base.errors import StackError
 from editjudge_services.runtime import restarts, supervisor
 from editjudge_services.runtime.gateway_server import GatewayServer
+from editjudge_services.runtime.process import Server as LaunchedServer
 from editjudge_services.runtime.restarts import keep_running
 
 
@@ -55,6 +56,25 @@ class Unstartable(Server):
     def start(self, stopping: object = None) -> None:
         super().start(stopping)
         raise StackError("its port is taken")
+
+
+class Shell(LaunchedServer):
+    """Says what it may let others do with the files that it makes."""
+
+    name, end_seconds, start_seconds = "shell", 5.0, 5.0
+
+    def start(self, stopping: object = None) -> None:
+        self._launch(["sh", "-c", "umask"])
+        assert self._process is not None
+        self._process.wait()
+
+    def _is_ready(self) -> bool:
+        return True
+
+
+def test_what_a_server_writes_is_its_owners_alone(tmp_path: Path) -> None:
+    (server := Shell(tmp_path / "log")).start()
+    assert server.log.read_text().split() == ["0077"]
 
 
 def kept(server: Any, looks: int) -> list[str]:
