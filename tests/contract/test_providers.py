@@ -71,7 +71,7 @@ def name(request: pytest.FixtureRequest) -> str:
 async def test_doctor_is_green_or_says_what_there_is_not(name: str) -> None:
     server = ScriptedProvider(name)
     async with server.serving() as url:
-        judge = JudgeEndpoint(url=url, model=server.model, logprobs="auto")
+        judge = JudgeEndpoint(url=url, model=server.model, price=PRICE, headers={"x-team": "a"})
         (finding,) = await check_services(Settings(judges={"judge": judge}, retry_wait=0.001))
     assert ("no token probabilities" in finding.problem) == (name in WITHOUT_LOGPROBS)
     assert name in WITHOUT_LOGPROBS or not finding.problem

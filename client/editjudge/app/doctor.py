@@ -345,6 +345,7 @@ async def _try_judge(judge: Judge, settings: Settings) -> str:
     changes = {"endpoints": {}, "judges": {name: bare_endpoint}, "attempts": 1}
     async with Panel(settings.model_copy(update=changes)) as panel:
         if keyless_judge := panel.judges.get(judge.name):
+            keyless_judge = keyless_judge.with_context(judge.context)
             return await _try_without_key(keyless_judge.answer(_QUESTION, Option(_CHOICES)))
     # The judge could not even be identified without the key: this call shows why.
     async with make_transport(bare_endpoint, _ONCE, judge.name, 1) as transport:
