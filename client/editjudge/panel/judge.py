@@ -446,10 +446,7 @@ class Judge:
 
     @property
     def call_identity(self) -> str:
-        """The part of the identity on which a single reply depends; calls are stored under it.
-
-        See `describe_call_identity`.
-        """
+        """What of the identity its calls are stored under; see `describe_call_identity`."""
         return describe_call_identity(self.identity)
 
     async def _sample_choices(
