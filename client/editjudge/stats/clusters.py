@@ -107,7 +107,8 @@ class Clusters:
         The effective number is the squared sum of the clusters' weights over the sum of their
         squares (Kish, 1965). Where all clusters weigh the same, it is the number of clusters.
         """
-        effective = float(self.counts.sum() ** 2 / (self.counts**2).sum())
+        squares = float((self.counts**2).sum())
+        effective = float(self.counts.sum()) ** 2 / squares if squares else 0.0
         return max(1.0, min(effective, self.count) - 1)
 
 

@@ -427,6 +427,7 @@ def is_sure(values: ColumnValues, best: str, *others: str, higher: bool = True) 
     luck=st.sampled_from([0.0, 20.0]),
 )
 @example(211, 20, [0.6, 0.6], 0.0)  # each of both pairs is a win alone, and neither by Holm
+@example(10908, 2, [0.0], 0.0)  # a column of which no source has weight
 def test_a_mean_is_bold_where_every_pair_is_a_win(
     seed: int, sources: int, gains: list[float], luck: float
 ) -> None:
