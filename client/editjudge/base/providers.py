@@ -48,6 +48,7 @@ def load_providers() -> Mapping[str, Provider]:
     return {name: Provider(**table) for name, table in tables.items()}
 
 
+@cache
 def find_provider(name: str, owner: str) -> Provider:
     """Find a provider by its name in the settings, or by the owner of its models.
 

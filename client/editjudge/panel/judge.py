@@ -316,11 +316,11 @@ class Judge:
             await self._ledger.put_fact(self._fact, "")
             raise
         spread = ChoiceDistribution(**reply.content)
-        if spread.outside is not None and spread.outside > self.endpoint.max_outside:
+        if spread.outside is not None and spread.outside > self._settings.max_outside:
             raise Abstention(
                 "abstained",
                 f"{spread.outside:.0%} of the probability fell on none of {', '.join(choices)}"
-                f" (at most {self.endpoint.max_outside:.0%} may)",
+                f" (at most {self._settings.max_outside:.0%} may)",
                 calls=(key,),
             )
         return Answer(spread, (key,))
@@ -414,7 +414,7 @@ class Judge:
                 findings.without_logprobs = error.detail
         if not method or not self._takes_all:
             in_words, findings.form = await probe_form(
-                pool, self._settings, self.context, self._fix_model
+                pool, self._settings, self.context, self._fix_model, takes_all=self._takes_all
             )
             method = method or in_words
         findings.method = method
@@ -454,7 +454,7 @@ class Judge:
     ) -> Answer[ChoiceDistribution]:
         method: Method = "bound" if self._findings.method == "bound" else "sampled"
         contract = FirstWord(choices)
-        count = self.endpoint.samples
+        count = self._settings.samples
         each = range(repeat * count, (repeat + 1) * count)
         answers = await gather_all(*(self.answer(prompt, contract, repeat=i) for i in each))
         counts = Counter(answer.value for answer in answers)
@@ -509,7 +509,7 @@ class Judge:
         self, call: Call, ledger: ReplyStore, before: StoreError | None, context: CallContext
     ) -> Reply:
         # A call that waits for a price or a leader takes no place among the calls in flight.
-        price = self.endpoint.price
+        price = self._settings.price
         has_price = price is not None and any((price.input, price.cached, price.output))
         async with (
             context.require_budget(price).turn(has_price=has_price),
@@ -548,7 +548,7 @@ class Judge:
     async def _make_call(self, transport: Transport, call: Call, context: CallContext) -> Reply:
         if self._findings.wrong is not None:
             raise self._findings.wrong
-        price = self.endpoint.price
+        price = self._settings.price
         with context.require_budget(price).reserve_call(price, self.name) as spend:
             try:
                 content, model, usage = await self._ask(transport, call, context)
@@ -580,7 +580,7 @@ class Judge:
 
     def _check_model(self, reply_model: str) -> None:
         """Compare the model's name in a reply; after a wrong one no further call is made."""
-        accepted_names = (self.model.name, self._findings.snapshot, *self.endpoint.accept)
+        accepted_names = (self.model.name, self._findings.snapshot, *self._settings.accept)
         if reply_model and any(
             reply_model == one or fnmatchcase(reply_model, one) for one in accepted_names
         ):
@@ -589,7 +589,7 @@ class Judge:
             f"asked {self.model.name!r}, {reply_model!r} answered; name that one as `model`, or"
             " list it under `accept`, if it is the judge you mean",
             service=self.name,
-            endpoint=self.endpoint.url,
+            endpoint=self._settings.url,
             model=self.model.name,
         )
         raise self._findings.wrong
