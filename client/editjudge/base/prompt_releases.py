@@ -20,7 +20,7 @@ from typing import Any
 from platformdirs import user_data_path
 
 from .errors import ConfigError
-from .parse import package_tables
+from .parse import describe_failure, package_tables
 
 _SUFFIXES = frozenset({".py", ".json", ".jsonl", ".txt", ".md", ".toml", ".yaml", ".yml", ""})
 _LARGEST = 4 * 1024 * 1024
@@ -156,9 +156,13 @@ def _texts(source: Path) -> Iterator[tuple[Path, bytes]]:
     for path in paths:
         if not path.is_file() or path.suffix.lower() not in _SUFFIXES:
             continue
-        if path.stat().st_size > _LARGEST:
-            continue
-        data = path.read_bytes()
+        try:
+            if path.stat().st_size > _LARGEST:
+                continue
+            data = path.read_bytes()
+        except OSError as error:
+            reason = f"{path} cannot be read: {describe_failure(error)}"
+            raise ConfigError(reason, "make it readable, or take it out") from error
         yield path, data
         yield path, data.rstrip(b"\r\n")
         for text in _strings(path.suffix.lower(), data):
@@ -179,7 +183,7 @@ def _strings(suffix: str, data: bytes) -> Iterator[str]:
                     yield _as_template(node)
         elif suffix == ".json":
             yield from _json_strings(json.loads(data))
-    except (SyntaxError, ValueError, RecursionError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last: nested too deeply
         return
 
 

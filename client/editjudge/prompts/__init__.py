@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import json
 import string
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
@@ -36,6 +37,7 @@ from ..answers.scores import ScoreField, Scores
 from ..answers.segmentation import Commands, Targets
 from ..answers.texts import OneText, ShortAnswer, Verbatim
 from ..base.digest import content_digest
+from ..base.errors import TextError
 from ..panel.choices import check_choices
 from ..panel.prompt import Part, Prompt, Text
 from ..panel.transport import MAX_TOKENS
@@ -44,6 +46,8 @@ from .prompt_files import PromptFile, Words, parse_file
 if TYPE_CHECKING:
     from ..panel.prompt import Picture
 
+MAX_PROMPT_CHARACTERS = 256 * 1024
+"""The most characters in the texts of a prompt, with those that come from an item."""
 ORIGINAL = "original"
 """The origin of official prompts."""
 Value: TypeAlias = "str | tuple[tuple[str, Picture], ...]"
@@ -232,9 +236,11 @@ class Template:
 
         Raises:
             KeyError: A field has no value.
+            TextError: The prompt would be too long; the error names the longest field.
         """
         parts: list[Part] = []
         absent = dict(self.absent)
+        self._check_length({**absent, **values})
         for literal, name, _, _ in string.Formatter().parse(self.user):
             _append_text(parts, literal)
             if name is None:
@@ -252,6 +258,20 @@ class Template:
                 _append_text(parts, "" if self.labels else "\n")
         _append_text(parts, f"\n{self.answer}" if self.answer else "")
         return Prompt(self.system, tuple(parts))
+
+    def _check_length(self, values: Mapping[str, Value]) -> None:
+        """Compute the length of the prompt from those of its texts, before it is built."""
+        lengths = Counter({"system": len(self.system), "answer": len(self.answer)})
+        for literal, name, _, _ in string.Formatter().parse(self.user):
+            lengths["user"] += len(literal)
+            value = values[name] if name else ""
+            texts = (value,) if isinstance(value, str) else (label for label, _ in value)
+            lengths[name or "user"] += sum(map(len, texts))
+        if (length := lengths.total()) > MAX_PROMPT_CHARACTERS:
+            longest = lengths.most_common(1)[0][0]
+            reason = f"the prompt {self.name} would have {length:,} characters"
+            fix = f"{MAX_PROMPT_CHARACTERS:,} are the most"
+            raise TextError(longest, reason, fix)
 
 
 def get_template(name: str, custom: Iterable[Template] = ()) -> Template:

@@ -9,6 +9,7 @@ the folder `rubric` replace nothing; see `prompts.rubrics`.
 from __future__ import annotations
 
 import string
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -18,11 +19,13 @@ from ..answers.contract import OutputContract
 from ..answers.scores import Scores
 from ..base.errors import ConfigError
 from . import Template, TemplateFile, load_templates, parse_form
-from .prompt_files import SYSTEM, load_prompt_files, parse_file
+from .prompt_files import SYSTEM, check_length, load_prompt_files, parse_file
 from .rubrics import FOLDER as RUBRICS
 from .rubrics import make_rubric
 
 ORIGIN = "custom"
+_MAX_REPEATS = 2
+"""How often a text may use each of its fields."""
 _ALWAYS = frozenset({"sources", "instruction"})
 """Fields that every template may use, because each item has them."""
 
@@ -57,6 +60,7 @@ def check_templates(files: Mapping[str, str], where: str = "") -> Iterator[Templ
         try:
             if file.endswith(f"/{SYSTEM}"):
                 _check_folder(folder, place)
+                check_length(text, place)
             elif folder == RUBRICS:
                 yield make_rubric(file.removesuffix(".toml"), text, place)
             else:
@@ -100,8 +104,9 @@ def _template(own: Template, text: str, system: str, place: str) -> Template:
     file = parse_file(TemplateFile, text, place)
     _check_fields(own, file, place)
     for label in (file.labels.texts if file.labels else {}).values():
-        if set(_names(label, place)) - {"n"}:
+        if set(names := _names(label, place)) - {"n"}:
             raise ConfigError(f"{place}: a label may hold only {{n}}", "double its braces")
+        _check_repeats(names, place)
     answer = dict(file.answer)
     says_form = answer.pop("in_text", False)
     worth = answer.pop("worth", [])
@@ -135,6 +140,7 @@ def _check_fields(own: Template, file: TemplateFile, place: str) -> None:
     if unknown := [name for name in names if name not in may]:
         fix = f"it may hold {', '.join(sorted(may))}; braces of the text itself are doubled"
         raise ConfigError(f"{place}: {own.name} has no field {{{unknown[0]}}}", fix)
+    _check_repeats(names, place)
     if any(name not in due or name in names for name in file.leaves_out):
         raise ConfigError(
             f"{place}: leaves_out must list fields of {own.name} that the text does not use",
@@ -147,6 +153,14 @@ def _check_fields(own: Template, file: TemplateFile, place: str) -> None:
         )
     if idle := [name for name in file.absent if name not in names]:
         raise ConfigError(f"{place}: [absent] has {idle[0]}, which user lacks", "remove it")
+
+
+def _check_repeats(names: Sequence[str], place: str) -> None:
+    """Refuse a text that repeats a field: a short request would make a prompt of any length."""
+    name, count = Counter(names).most_common(1)[0] if names else ("", 0)
+    if count > _MAX_REPEATS:
+        fix = f"use a field {_MAX_REPEATS} times at most"
+        raise ConfigError(f"{place}: {{{name}}} stands {count:,} times", fix)
 
 
 def _names(user: str, place: str) -> list[str]:

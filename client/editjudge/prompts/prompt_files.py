@@ -14,6 +14,8 @@ from ..base.parse import describe_failure, first_problem, parse_toml
 
 SYSTEM = "system.txt"
 _LARGEST = 1024 * 1024
+MAX_CHARACTERS = 64 * 1024
+"""The most characters in a file of prompts."""
 M = TypeVar("M", bound="PromptFile")
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
@@ -36,6 +38,7 @@ def parse_file(kind: type[M], text: str, place: str) -> M:
         ConfigError: The content is not valid. The message names the file, the key and, if known,
             the line.
     """
+    check_length(text, place)
     try:
         return kind.model_validate(parse_toml(text))
     except ValidationError as invalid:
@@ -44,6 +47,20 @@ def parse_file(kind: type[M], text: str, place: str) -> M:
         raise ConfigError(f"{place}{line}: {problem}") from invalid
     except ValueError as error:
         raise ConfigError(f"{place}: {error}", "fix its TOML") from error
+
+
+def check_length(text: str, place: str) -> None:
+    """Refuse a file of prompts with more than `MAX_CHARACTERS`.
+
+    Args:
+        place: Its path, for the error message.
+
+    Raises:
+        ConfigError: The file is too long.
+    """
+    if len(text) > MAX_CHARACTERS:
+        fix = f"shorten it to {MAX_CHARACTERS:,} at most"
+        raise ConfigError(f"{place} has {len(text):,} characters", fix)
 
 
 def _line_of(keys: Iterable[str], text: str) -> str:

@@ -12,14 +12,19 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from editjudge import prompts
 from editjudge.answers.scores import ScoreField, Scores
-from editjudge.base.errors import ConfigError
+from editjudge.base.errors import ConfigError, TextError
 from editjudge.base.images import load_image
 from editjudge.benchmarks.registry import load_benchmark
 from editjudge.cli import root
 from editjudge.panel.prompt import Picture, PictureCache
-from editjudge.prompts import get_template, load_templates
-from editjudge.prompts.custom_templates import load_custom_folder, load_custom_templates
+from editjudge.prompts import MAX_PROMPT_CHARACTERS, get_template, load_templates
+from editjudge.prompts.custom_templates import (
+    check_templates,
+    load_custom_folder,
+    load_custom_templates,
+)
 from editjudge.prompts.prompt_files import load_prompt_files
 from editjudge.scorers.judge_scorer import JudgeScorer
 
@@ -115,6 +120,26 @@ REFUSED = tomllib.loads(Path(__file__).with_name("templates_refused.toml").read_
 )
 def test_what_cannot_be_used_is_one_error(name: str, case: dict[str, str]) -> None:
     assert case["said"] in refused(name, case["text"])
+
+
+def test_a_long_file_is_no_prompt() -> None:
+    assert "has 70,0" in refused("kris/quality", QUALITY + "#" * 70_000)
+    (told,) = check_templates({"kris/system.txt": "x" * 70_000}, "mine")
+    assert str(told) == "mine/kris/system.txt has 70,000 characters; shorten it to 65,536 at most"
+
+
+def test_the_length_of_a_prompt_is_known_before_it_is_built(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = made("core/instruction_following", FOLLOWING)
+    pictures = dict.fromkeys(("sources", "edited"), (("label", PICTURE),))
+    room = MAX_PROMPT_CHARACTERS - len(one.answer) - len("label") * 2
+    assert one.make_prompt(pictures | {"instruction": "x" * room}).pictures
+    monkeypatch.setattr(prompts, "_append_text", pytest.fail)
+    with pytest.raises(TextError) as error:
+        one.make_prompt(pictures | {"instruction": "x" * (room + 1)})
+    assert error.value.name == "instruction"
+    assert "262,145 characters; 262,144 are the most" in str(error.value)
 
 
 def test_what_ours_shows_may_be_left_out_on_purpose() -> None:

@@ -157,6 +157,39 @@ def test_what_cannot_be_imported(tmp_path: Path) -> None:
         import_official_prompts("qinsight", tmp_path)
 
 
+HOSTILE = {
+    "deep.py": b"x = " + b"-" * 200_000 + b"1",
+    "many.py": b"if a:\n pass\n" + b"elif a:\n pass\n" * 30_000,
+    "brackets.py": b"(" * 200_000,
+    "nothing.py": b"a\0b",
+    "half.py": b'x = f"{y}\\ud800"',
+    "deep.json": b"[" * 200_000,
+    "digits.json": b"9" * 100_000,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.usefixtures("release")
+def test_a_hostile_file_is_passed_over(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(HOSTILE[name])
+    as_files(tmp_path)
+    assert set(import_official_prompts("bench", tmp_path)) == set(TEXTS)
+
+
+@pytest.mark.usefixtures("release")
+def test_a_file_that_cannot_be_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_files(tmp_path)
+
+    def refuse(path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(ConfigError, match=r"question\.txt cannot be read: Permission denied"):
+        import_official_prompts("bench", tmp_path)
+
+
 def test_the_declared_digests_are_digests() -> None:
     for one in prompt_releases().values():
         assert one.texts
