@@ -33,7 +33,7 @@ def _what_is_scraped_is_there(things: Sequence[Object]) -> Iterator[str]:
             if matches(selector, service["metadata"]["labels"])
         ]
         for endpoint in one["spec"]["endpoints"]:
-            ports = [p["name"] for s in services for p in s["spec"]["ports"]]
+            ports = [p.get("name") for s in services for p in s["spec"]["ports"]]
             if endpoint["port"] not in ports:
                 yield f"{label(one)}: no Service that it chooses has a port {endpoint['port']}"
 
@@ -46,7 +46,7 @@ def _prometheus_is_let_in(things: Sequence[Object]) -> Iterator[str]:
         for service in of(things, "Service"):
             if not matches(one["spec"]["selector"], service["metadata"]["labels"]):
                 continue
-            named = {p["targetPort"] for p in service["spec"]["ports"] if p["name"] in wanted}
+            named = {p["targetPort"] for p in service["spec"]["ports"] if p.get("name") in wanted}
             chosen = {"matchLabels": service["spec"]["selector"]}
             for _, template in workloads(things):
                 labels = template["metadata"]["labels"]

@@ -27,6 +27,11 @@ _REMOVED = {
     "networking.k8s.io/v1beta1",
     "policy/v1beta1",
 }
+# What Pod Security `restricted` lets a volume be.
+_VOLUMES = {
+    *("configMap", "csi", "downwardAPI", "emptyDir", "ephemeral"),
+    *("persistentVolumeClaim", "projected", "secret"),
+}
 # Binary and decimal suffixes: 16GB is none.
 _QUANTITY = re.compile(r"[0-9]+([.][0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?")
 _DIGEST = re.compile(r"\S+@sha256:[0-9a-f]{64}")
@@ -192,7 +197,8 @@ def _what_pods_name_is_there(things: Sequence[Object]) -> Iterator[str]:
         ours = (one["metadata"]["labels"]["app.kubernetes.io/instance"] + "-",)
         for account in {spec["serviceAccountName"]} - accounts.keys():
             yield f"{label(one)}: there is no ServiceAccount {account}"
-        for priority in {spec.get("priorityClassName")} - {None} - classes.keys():
+        priority = spec.get("priorityClassName", "")
+        if f"-{ours[0]}" in priority and priority not in classes:
             yield f"{label(one)}: there is no PriorityClass {priority}"
         for volume in spec.get("volumes", ()):
             for part, key, kind in (
@@ -293,8 +299,9 @@ def _pods_are_restricted(things: Sequence[Object]) -> Iterator[str]:
         for field in ("hostNetwork", "hostPID", "hostIPC"):
             if spec.get(field):
                 yield f"{label(one)}: {field}"
-        if any("hostPath" in volume for volume in spec.get("volumes", ())):
-            yield f"{label(one)}: hostPath"
+        for volume in spec.get("volumes", ()):
+            if not _VOLUMES & volume.keys():
+                yield f"{label(one)}: {volume['name']} is of a type that is not restricted"
         if spec.get("automountServiceAccountToken") is not False:
             yield f"{label(one)}: its account's token is mounted"
 

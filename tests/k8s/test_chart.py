@@ -17,8 +17,8 @@ from editjudge.base.parse import parse_toml
 from editjudge.cli import root
 
 from . import chart
-from .chart import CHART, OPTIONS, PARTS, Object, based, checked, helm, rendered, text
-from .rules import broken, names, of, pod, setting, unchangeable, workloads
+from .chart import CHART, OPTIONS, PARTS, Object, based, checked, helm, label, rendered, text
+from .rules import broken, containers, matches, names, of, pod, setting, unchangeable, workloads
 
 # What no schema is at hand for; it is told, and never green.
 UNCHECKED_OF_GATEWAYS = frozenset(
@@ -60,7 +60,7 @@ def test_each_option_alone_is_right(option: str) -> None:
 def test_all_options_together_are_right() -> None:
     apart = {
         *("gateway", "gateway of others", "no front door", "no policies", "no Judge service"),
-        *("no job", "monitoring without rules", "HPA of servers"),
+        *("no job", "monitoring without rules", "HPA of servers", "HPA of the Judge service"),
         *("hosted judge", "hosted judge by address"),
     }
     together = [OPTIONS[option] for option in OPTIONS if option not in apart]
@@ -91,6 +91,63 @@ def test_the_key_of_a_hosted_judge_is_in_the_pods_of_the_judge_service_alone() -
         n for n in of(things, "NetworkPolicy") if n["metadata"]["name"].endswith("judge-to-outside")
     )
     assert edge["spec"]["egress"] == [{"ports": [{"port": 8443, "protocol": "TCP"}]}]
+
+
+def test_what_a_platform_sets_is_in_every_pod() -> None:
+    values = OPTIONS["placed"]
+    things = based(values)
+    wanted = values["pod"]
+    for one, template in workloads(things):
+        about, spec = template["metadata"], template["spec"]
+        assert about["labels"].items() >= wanted["labels"].items()
+        assert about["annotations"].items() >= wanted["annotations"].items()
+        account = names(things, "ServiceAccount")[spec["serviceAccountName"]]
+        assert account["metadata"]["annotations"] == wanted["accountAnnotations"]
+        assert spec["nodeSelector"].items() >= wanted["nodeSelector"].items()
+        assert wanted["tolerations"][0] in spec["tolerations"]
+        assert spec["affinity"] == wanted["affinity"]
+        assert (spec["schedulerName"], spec["priorityClassName"]) == ("volcano", "platform-high")
+        assert not {"runAsUser", "runAsGroup", "fsGroup"} & spec["securityContext"].keys()
+        (spread,) = spec["topologySpreadConstraints"]
+        assert spread.items() >= wanted["topologySpread"][0].items()
+        assert matches(spread["labelSelector"], about["labels"])
+        for each in containers(template):
+            if each["command"][0] in ("test", "touch"):  # what runs nothing of the project
+                continue
+            env = {variable["name"]: variable for variable in each["env"]}
+            assert len(env) == len(each["env"])
+            assert env["HTTPS_PROXY"]["value"] == wanted["env"]["HTTPS_PROXY"]
+            assert env["NODE"]["valueFrom"] == wanted["env"]["NODE"]["valueFrom"]
+            assert each["envFrom"] == wanted["envFrom"], label(one)
+            assert wanted["volumeMounts"][0] in each["volumeMounts"]
+    small = pod(things, "triton-small")
+    assert small["nodeSelector"] == {"pool": "judges", "gpu": "yes"}
+    assert [each["key"] for each in small["tolerations"]] == ["judges", "gpu"]
+
+
+def test_what_the_chart_names_itself_no_platform_can_name() -> None:
+    """Volumes, places and variables; two of a name an API server refuses."""
+    schema = json.loads((CHART / "values.schema.json").read_text())["definitions"]["pod"]
+    field = schema["properties"]
+    closed = {
+        "volumes": field["volumes"]["items"]["properties"]["name"]["not"],
+        "mounts": field["volumeMounts"]["items"]["properties"]["name"]["not"],
+        "places": field["volumeMounts"]["items"]["properties"]["mountPath"]["not"],
+        "env": field["env"]["propertyNames"]["not"],
+    }
+    options = ("cache", "hosted judge", "certificates of clients", "GPU", "token", "mirror")
+    run = {"runs.own": {**PARTS["run"], "merge": True, "settings": "own", "secret": "key"}}
+    own = OPTIONS["vLLM's own protocol"] | {"vllm.servers.own.gpus": 0}
+    things = [*based(*(OPTIONS[each] for each in options)), *chart.filled("production")]
+    things += based(own, run)
+    for _, template in workloads(things):
+        said = {"volumes": [each["name"] for each in template["spec"]["volumes"]]}
+        mounts = [m for each in containers(template) for m in each["volumeMounts"]]
+        said["mounts"] = [each["name"] for each in mounts]
+        said["places"] = [each["mountPath"] for each in mounts]
+        said["env"] = [v["name"] for each in containers(template) for v in each.get("env", ())]
+        for what, those in said.items():
+            assert [one for one in those if not re.search(closed[what]["pattern"], one)] == []
 
 
 def test_outside_the_cluster_nobody_reaches_metrics() -> None:
@@ -224,8 +281,11 @@ def test_every_value_is_described() -> None:
 
     def places(one: Any) -> Any:
         if "$ref" in one:
-            one = schema["definitions"][one["$ref"].rpartition("/")[2]]
-        return {key: places(value) for key, value in one.get("properties", {}).items()}
+            name = one["$ref"].rpartition("/")[2]
+            one = {} if name in ("pod", "scale") else schema["definitions"][name]
+        there = one.get("properties", {})
+        # One that has moved says where to, and stands nowhere else.
+        return {key: places(value) for key, value in there.items() if "const" not in value}
 
     def same(values: Any, wanted: Any, at: str) -> None:
         if wanted and isinstance(values, dict):
@@ -236,12 +296,12 @@ def test_every_value_is_described() -> None:
     wanted = {key: value for key, value in places(schema).items() if key != "global"}
     same(yaml.safe_load(shown), wanted, "values")
     # What a server may say is in words there: its servers are none by default.
-    for kind in ("triton", "vllm", "serving", "run"):
-        for name in schema["definitions"][kind]["properties"]:
-            assert name in shown, f"{kind}: {name}"
+    for kind in ("triton", "vllm", "serving", "run", "pod", "scale"):
+        for name, value in schema["definitions"][kind]["properties"].items():
+            assert name in shown or "const" in value, f"{kind}: {name}"
 
 
-@pytest.mark.parametrize("file", ["images", "run", "next"])
+@pytest.mark.parametrize("file", ["images", "run", "next", "platform"])
 def test_the_values_of_the_page_are_right(file: str) -> None:
     page = (CHART.parents[1] / "docs" / "deploying.md").read_text()
     (block,) = re.findall(rf"```yaml\n# {file}[.]yaml\n(.*?)```", page, re.DOTALL)
@@ -283,7 +343,8 @@ def test_the_example_of_patching_gives_objects_that_are_right(tmp_path: Path) ->
     (tmp_path / "rendered.yaml").write_text(text("single-gpu"))
     things = chart.parsed(chart.ran("kubectl", "kustomize", tmp_path).stdout)
     right(things)
-    assert pod(things, "front")["nodeSelector"] == {"pool": "edge"}
+    assert pod(things, "front")["dnsConfig"] == {"options": [{"name": "ndots", "value": "2"}]}
     (judge,) = pod(things, "judge")["containers"]
-    assert judge["resources"]["limits"] == {"cpu": "2", "memory": "32Gi"}
+    probe = judge["startupProbe"]
+    assert (probe["failureThreshold"], probe["grpc"]) == (60, {"port": 8002})
     assert all(one["metadata"]["labels"]["cost-centre"] == "research" for one in things)

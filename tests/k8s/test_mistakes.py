@@ -61,7 +61,7 @@ def _keys(place: Any, word: str) -> list[Any]:
 @pytest.fixture(scope="module")
 def right() -> dict[str, list[Object]]:
     """What mistakes are planted in: a small installation, and what it may have."""
-    small = rendered("single-gpu", values={"judge.autoscaling.enabled": True})
+    small = rendered("single-gpu", values=OPTIONS["HPA of the Judge service"])
     parts = ("GPU by claim", "cache", "run", "run that is merged", "metrics")
     seen = OPTIONS["KEDA"] | OPTIONS["certificate"]
     further = based(*(OPTIONS[each] for each in parts))

@@ -23,7 +23,7 @@ def test_objects_ask_what_the_data_says_and_nothing_else(things: list[Object]) -
     said = {
         plain(query.text, "$team", job).replace("[1m]", "[$__rate_interval]")
         for query in queries()
-        for job in ("triton-small", "vllm-judge")
+        for job in ("judge", "triton-small", "vllm-judge")
     }
     told = {
         " ".join(query.split())
@@ -107,7 +107,7 @@ def scaled(things: list[Object], kind: str, name: str) -> Any:
 
 
 def test_keda_keeps_what_is_there_when_it_knows_nothing(things: list[Object]) -> None:
-    for name in ("triton-small", "vllm-judge"):
+    for name in ("judge", "triton-small", "vllm-judge"):
         spec = scaled(things, "ScaledObject", name)
         assert spec["fallback"]["behavior"] == "currentReplicasIfHigher"
         assert spec["fallback"]["replicas"] == spec["minReplicaCount"] >= 1
@@ -121,7 +121,7 @@ def test_an_hpa_asks_for_what_the_rules_record(things: list[Object]) -> None:
     found = based(OPTIONS["HPA of servers"])
     assert not of(found, "ScaledObject")
     loads = by_job(found, "editjudge:load")
-    assert len(loads) == 2
+    assert len(loads) == 3
     for name, query in loads.items():
         (metric,) = scaled(found, "HorizontalPodAutoscaler", name)["metrics"]
         wanted = {"editjudge": "judges", "job": name}

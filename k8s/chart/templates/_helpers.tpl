@@ -109,66 +109,6 @@ spec:
 {{- end }}
 {{- end -}}
 
-{{/* What all pods say of themselves: (root, component, tier, priority, placed, seconds until killed) */}}
-{{- define "editjudge.pod" -}}
-{{- $root := index . 0 -}}
-{{- $placed := index . 4 -}}
-serviceAccountName: {{ include "editjudge.name" (list $root (index . 2)) }}
-automountServiceAccountToken: false
-# Variables named after Services would be taken for settings of ours and of vLLM.
-enableServiceLinks: false
-{{- with $root.Values.imagePullSecrets }}
-imagePullSecrets:
-  {{- range . }}
-- name: {{ . }}
-  {{- end }}
-{{- end }}
-{{- if $root.Values.priorityClasses.create }}
-priorityClassName: {{ include "editjudge.priority" (list $root (index . 3)) }}
-{{- end }}
-securityContext:
-  runAsNonRoot: true
-  runAsUser: 10001
-  runAsGroup: 10001
-  fsGroup: 10001
-  fsGroupChangePolicy: OnRootMismatch
-  seccompProfile: {type: RuntimeDefault}
-terminationGracePeriodSeconds: {{ index . 5 }}
-{{- if and $placed.gpus $placed.gpuClaim }}
-resourceClaims:
-- {name: gpu, resourceClaimTemplateName: {{ include "editjudge.gpuClaimName" (list $root (index . 1) $placed $placed.gpus) }}}
-{{- end }}
-{{- with $placed.runtimeClass }}
-runtimeClassName: {{ . }}
-{{- end }}
-{{- with $placed.nodeSelector }}
-nodeSelector:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- $tolerations := $placed.tolerations | default list }}
-{{- if $placed.gpus }}
-{{- $tolerations = append $tolerations (dict "key" ($placed.gpuResource | default "nvidia.com/gpu") "operator" "Exists" "effect" "NoSchedule") }}
-{{- end }}
-{{- with $tolerations }}
-tolerations:
-  {{- toYaml . | nindent 0 }}
-{{- end }}
-{{- end -}}
-
-{{/* Pods of a component apart from each other, where there is room: (root, component) */}}
-{{- define "editjudge.spread" -}}
-{{- $args := . -}}
-topologySpreadConstraints:
-{{- range list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
-- topologyKey: {{ . }}
-  maxSkew: 1
-  whenUnsatisfiable: ScheduleAnyway
-  labelSelector:
-    matchLabels:
-      {{- include "editjudge.selector" $args | nindent 6 }}
-{{- end }}
-{{- end -}}
-
 {{/* A new pod before the old one ends needs a spare GPU: without one the rollout never ends. */}}
 {{- define "editjudge.strategy" -}}
 strategy:
@@ -204,11 +144,16 @@ spec:
       {{- include "editjudge.selector" . | nindent 6 }}
 {{- end -}}
 
+{{/* ((root, component, tier), placed) */}}
 {{- define "editjudge.account" -}}
 apiVersion: v1
 kind: ServiceAccount
 metadata:
-  {{- include "editjudge.metadata" . | nindent 2 }}
+  {{- include "editjudge.metadata" (index . 0) | nindent 2 }}
+  {{- with (index . 1).accountAnnotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
 automountServiceAccountToken: false
 {{- end -}}
 
@@ -286,7 +231,7 @@ automountServiceAccountToken: false
 
 {{/* What of all values is in the pods of a Job, which cannot be changed. */}}
 {{- define "editjudge.fixed" -}}
-{{- list .Values.imagePullSecrets .Values.priorityClasses.create (include "editjudge.claim" .) | toJson -}}
+{{- list .Values.pod .Values.imagePullSecrets .Values.priorityClasses.create (include "editjudge.claim" .) | toJson -}}
 {{- end -}}
 
 {{/* Where judging asks, as editjudge.toml: the groups of Triton servers, and one judge. */}}

@@ -1,0 +1,122 @@
+{{/* What a platform team says of pods: `pod` of the release, and of one component over it. */}}
+
+{{/* JSON of both together; lists are joined, of all else the component's holds: (root, pod) */}}
+{{- define "editjudge.placed" -}}
+{{- $all := (index . 0).Values.pod -}}
+{{- $own := index . 1 | default dict -}}
+{{- $placed := mergeOverwrite (deepCopy $all) (deepCopy $own) -}}
+{{- range list "envFrom" "tolerations" "volumes" "volumeMounts" -}}
+{{- $_ := set $placed . (concat (index $all . | default list) (index $own . | default list) | uniq) -}}
+{{- end -}}
+{{- $placed | toJson -}}
+{{- end -}}
+
+{{/* The metadata of pods: ((root, component, tier), placed, annotations of ours) */}}
+{{- define "editjudge.podMetadata" -}}
+{{- $placed := index . 1 -}}
+labels:
+  {{- include "editjudge.podLabels" (index . 0) | nindent 2 }}
+  {{- with $placed.labels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with merge (index . 2) ($placed.annotations | default dict) }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* The end of a container's `env`. */}}
+{{- define "editjudge.env" -}}
+{{- range $name, $value := .env }}
+        - {{ ternary $value (dict "value" $value) (kindIs "map" $value) | merge (dict "name" $name) | toJson }}
+{{- end }}
+{{- end -}}
+
+{{/* The end of a container's `volumeMounts`, and its `envFrom`. */}}
+{{- define "editjudge.mounts" -}}
+{{- range .volumeMounts }}
+        - {{ toJson . }}
+{{- end }}
+{{- with .envFrom }}
+        envFrom: {{ toJson . }}
+{{- end }}
+{{- end -}}
+
+{{/* The end of a pod's `volumes`. */}}
+{{- define "editjudge.volumes" -}}
+{{- range .volumes }}
+      - {{ toJson . }}
+{{- end }}
+{{- end -}}
+
+{{/* All else of pods: ((root, component, tier), priority, placed, server or {}, seconds until killed) */}}
+{{- define "editjudge.pod" -}}
+{{- $args := index . 0 -}}
+{{- $root := index $args 0 -}}
+{{- $tier := index . 1 -}}
+{{- $placed := index . 2 -}}
+{{- $server := index . 3 -}}
+serviceAccountName: {{ include "editjudge.name" $args }}
+automountServiceAccountToken: false
+# Variables named after Services would be taken for settings of ours and of vLLM.
+enableServiceLinks: false
+{{- with $root.Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+- name: {{ . }}
+  {{- end }}
+{{- end }}
+{{- if $placed.priorityClass }}
+priorityClassName: {{ $placed.priorityClass }}
+{{- else if $root.Values.priorityClasses.create }}
+priorityClassName: {{ include "editjudge.priority" (list $root $tier) }}
+{{- end }}
+securityContext:
+  runAsNonRoot: true
+  {{- if ne ($placed.userIds | default "chart") "cluster" }}
+  runAsUser: 10001
+  runAsGroup: 10001
+  fsGroup: 10001
+  fsGroupChangePolicy: OnRootMismatch
+  {{- end }}
+  seccompProfile: {type: RuntimeDefault}
+terminationGracePeriodSeconds: {{ index . 4 }}
+{{- if and $server.gpus $server.gpuClaim }}
+resourceClaims:
+- {name: gpu, resourceClaimTemplateName: {{ include "editjudge.gpuClaimName" (list $root (index $args 1) $server $server.gpus) }}}
+{{- end }}
+{{- range $field, $value := dict "runtimeClassName" $placed.runtimeClass "schedulerName" $placed.scheduler }}
+{{- with $value }}
+{{ $field }}: {{ . }}
+{{- end }}
+{{- end }}
+{{- range $field := list "affinity" "nodeSelector" }}
+{{- with index $placed $field }}
+{{ $field }}:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+{{- $tolerations := $placed.tolerations }}
+{{- if $server.gpus }}
+{{- $tolerations = append $tolerations (dict "key" ($server.gpuResource | default "nvidia.com/gpu") "operator" "Exists" "effect" "NoSchedule") }}
+{{- end }}
+{{- with $tolerations }}
+tolerations:
+{{ toYaml . }}
+{{- end }}
+{{- $spread := $placed.topologySpread }}
+{{- if and (kindIs "invalid" $spread) (has $tier (list "front" "servers")) }}
+{{- /* Apart from each other, where there is room. */}}
+{{- $spread = list }}
+{{- range list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
+{{- $spread = append $spread (dict "topologyKey" . "maxSkew" 1 "whenUnsatisfiable" "ScheduleAnyway") }}
+{{- end }}
+{{- end }}
+{{- with $spread }}
+topologySpreadConstraints:
+{{- $pods := dict "labelSelector" (dict "matchLabels" (include "editjudge.selector" $args | fromYaml)) }}
+{{- range . }}
+- {{ merge (deepCopy .) $pods | toJson }}
+{{- end }}
+{{- end }}
+{{- end -}}
