@@ -10,7 +10,7 @@ from typing import Any
 
 from .chart import CHART, Object, label
 from .queries import selectors
-from .rules import containers, matches, names, of, recorded_and_alerts, rule, workloads
+from .rules import containers, matches, names, of, prefix, recorded_and_alerts, rule, workloads
 
 RUNBOOKS = CHART.parents[1] / "docs" / "runbooks.md"
 _GRID = 24
@@ -179,7 +179,7 @@ def _certificates_are_used(things: Sequence[Object]) -> Iterator[str]:
     used = set(re.findall(r'"secretName": "([^"]+)"', pods))
     used |= set(re.findall(r'"kind": "Secret", "name": "([^"]+)"', doors))
     yield from (f"Certificate: nobody uses {name}" for name in made - used)
-    ours = {one["metadata"]["labels"]["app.kubernetes.io/instance"] for one, _ in workloads(things)}
+    ours = {prefix(one) for one, _ in workloads(things)}
     for name in used - made:
-        if name.startswith(tuple(f"{instance}-" for instance in ours)):
+        if name.startswith(tuple(ours)):
             yield f"there is no Secret {name}"

@@ -76,6 +76,12 @@ def pod(things: Sequence[Object], name: str) -> Any:
     return one["spec"]["template"]["spec"]
 
 
+def prefix(one: Object) -> str:
+    """What the names of a release begin with, of one that is a component's."""
+    component = one["metadata"]["labels"]["app.kubernetes.io/component"]
+    return str(one["metadata"]["name"].rpartition(component)[0])
+
+
 def recorded_and_alerts(things: Sequence[Object]) -> list[Any]:
     """The rules of Prometheus."""
     groups = (group for one in of(things, "PrometheusRule") for group in one["spec"]["groups"])
@@ -119,8 +125,36 @@ def _nothing_is_there_twice(things: Sequence[Object]) -> Iterator[str]:
 def _names_are_names(things: Sequence[Object]) -> Iterator[str]:
     for one in things:
         name = one["metadata"]["name"]
-        if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", name):
+        if not re.fullmatch(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?", str(name)):
             yield f"{label(one)}: too long for DNS, or no name"
+        if one["kind"] == "PriorityClass" and name.startswith("system-"):
+            yield f"{label(one)}: such names are the cluster's own"
+
+
+@rule
+def _names_are_text(things: Sequence[Object]) -> Iterator[str]:
+    """What YAML takes for a number, a truth or a date is none of Kubernetes' names."""
+    for one in things:
+        for place, value in _leaves(one):
+            text = re.search(r"([nN]ame|namespace|Class|claim|instance|kind|hostnames)$", place)
+            if text and not isinstance(value, str):
+                yield f"{label(one)}: {place} is {value!r}, and no text"
+
+
+def _leaves(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    """Everything of an object that has no parts, with the name of its place."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if not isinstance(key, str):
+                yield "name", key
+            yield from _leaves(inner, str(key))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _leaves(inner, place)
+    else:
+        yield place, value
+
+
 
 
 @rule
@@ -194,7 +228,7 @@ def _what_pods_name_is_there(things: Sequence[Object]) -> Iterator[str]:
     accounts, classes = names(things, "ServiceAccount"), names(things, "PriorityClass")
     for one, template in workloads(things):
         spec = template["spec"]
-        ours = (one["metadata"]["labels"]["app.kubernetes.io/instance"] + "-",)
+        ours = prefix(one)
         for account in {spec["serviceAccountName"]} - accounts.keys():
             yield f"{label(one)}: there is no ServiceAccount {account}"
         priority = spec.get("priorityClassName", "")

@@ -198,10 +198,31 @@ def test_what_cannot_be_used_is_refused_by_its_name(told: str, values: Mapping[s
     assert told in str(refused.value)
 
 
-@pytest.mark.parametrize("name", ["a.b", "2nd", "my-release-for-europe-and-its-west"])
-def test_a_name_of_a_release_that_gives_no_names_of_services_is_refused(name: str) -> None:
-    with pytest.raises(chart.Refused, match="name the release"):
-        helm("template", name, CHART, *chart.chosen(values=PARTS["base"]))
+@pytest.mark.parametrize(
+    ("release", "namespace", "further"), chart.VALUES["hostile"], ids=lambda one: str(one)[:20]
+)
+def test_every_name_that_helm_takes_is_text_to_kubernetes(
+    release: str, namespace: str, further: Mapping[str, Any]
+) -> None:
+    values = chart.chosen(values=PARTS["named"] | further)
+    place = f"--namespace={namespace}"
+    right(chart.parsed(helm("template", release, CHART, place, *values)))
+
+
+def test_two_releases_share_no_class_of_priority() -> None:
+    """Classes are the whole cluster's, and cannot be changed."""
+    longest = 62 * "n"
+    installed = [("judges", f"{longest}a", 7), ("judges", f"{longest}b", 7), ("judges", "n", 7)]
+    installed += [("other", "n", 7), ("judges", "n", 8)]
+    classes: list[str] = []
+    for release, namespace, value in installed:
+        values = chart.chosen(values=PARTS["base"] | {"priorityClasses.front": value})
+        things = chart.parsed(
+            helm("template", release, CHART, f"--namespace={namespace}", *values)
+        )
+        (front,) = (one for one in names(things, "PriorityClass") if "-front-" in one)
+        classes.append(front)
+    assert len(set(classes)) == len(installed)
 
 
 @pytest.fixture(scope="module")

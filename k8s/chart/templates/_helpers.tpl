@@ -1,17 +1,24 @@
 {{/* Names, labels and what every pod has in common. Arguments are lists, the root first. */}}
 
-{{- define "editjudge.name" -}}
-{{- $root := index . 0 -}}
-{{- if not (regexMatch "^[a-z]([a-z0-9-]{0,28}[a-z0-9])?$" $root.Release.Name) -}}
-{{- fail (printf "%s: name the release with small letters, digits and -, a letter first, 30 at most: Services have their names from it" $root.Release.Name) -}}
+{{/* What names begin with: the release, or what is left of a name that Services cannot have, with a digest. */}}
+{{- define "editjudge.prefix" -}}
+{{- if regexMatch "^[a-z]([a-z0-9-]{0,28}[a-z0-9])?$" .Release.Name -}}
+{{- .Release.Name -}}
+{{- else -}}
+{{- $letters := .Release.Name | lower | replace "." "-" | printf "r-%s" | trunc 21 | trimSuffix "-" -}}
+{{- printf "%s-%s" (regexReplaceAll "^r-([a-z])" $letters "${1}") (.Release.Name | sha256sum | trunc 8) -}}
 {{- end -}}
-{{- printf "%s-%s" $root.Release.Name (index . 1) -}}
+{{- end -}}
+
+{{/* (root, component) */}}
+{{- define "editjudge.name" -}}
+{{- printf "%s-%s" (include "editjudge.prefix" (index . 0)) (index . 1) -}}
 {{- end -}}
 
 {{/* (root, component) */}}
 {{- define "editjudge.selector" -}}
 app.kubernetes.io/name: editjudge
-app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
+app.kubernetes.io/instance: {{ (index . 0).Release.Name | quote }}
 app.kubernetes.io/component: {{ index . 1 }}
 {{- end -}}
 
@@ -34,7 +41,7 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version }}
 {{/* (root, component, tier) */}}
 {{- define "editjudge.metadata" -}}
 name: {{ include "editjudge.name" . }}
-namespace: {{ (index . 0).Release.Namespace }}
+namespace: {{ (index . 0).Release.Namespace | quote }}
 labels:
   {{- include "editjudge.labels" . | nindent 2 }}
 {{- end -}}
@@ -70,7 +77,7 @@ resources:
     cpu: {{ (index $args 0).cpu | quote }}
     memory: {{ (index $args 0).memory }}
     {{- if and $gpus (not $server.gpuClaim) }}
-    {{ $server.gpuResource | default "nvidia.com/gpu" }}: {{ $gpus }}
+    {{ $server.gpuResource | default "nvidia.com/gpu" | quote }}: {{ $gpus }}
     {{- end }}
   {{- end }}
   {{- if and $gpus $server.gpuClaim }}
@@ -92,7 +99,7 @@ apiVersion: resource.k8s.io/v1
 kind: ResourceClaimTemplate
 metadata:
   name: {{ include "editjudge.gpuClaimName" (list (index $ 0) (index $ 1) $server (index $ 4)) }}
-  namespace: {{ (index $ 0).Release.Namespace }}
+  namespace: {{ (index $ 0).Release.Namespace | quote }}
   labels:
     {{- include "editjudge.labels" (slice $ 0 3) | nindent 4 }}
 spec:
@@ -101,7 +108,7 @@ spec:
       requests:
       - name: gpu
         exactly:
-          deviceClassName: {{ .deviceClass }}
+          deviceClassName: {{ .deviceClass | quote }}
           count: {{ index $ 4 }}
           {{- with .cel }}
           selectors: [{cel: {expression: {{ . | quote }}}}]
@@ -192,10 +199,11 @@ automountServiceAccountToken: false
 {{- end -}}
 {{- end -}}
 
-{{/* (root, tier) */}}
+{{/* A class of priority is the whole cluster's and cannot be changed, so its name has a digest: (root, tier) */}}
 {{- define "editjudge.priority" -}}
 {{- $root := index . 0 -}}
-{{- printf "%s-%s" ($root.Release.Namespace | trunc 30 | trimSuffix "-") (include "editjudge.name" .) -}}
+{{- $fixed := list $root.Release.Namespace $root.Release.Name (index $root.Values.priorityClasses (index . 1) | int64) -}}
+{{- printf "editjudge-%s-%s" (include "editjudge.name" .) ($fixed | toJson | sha256sum | trunc 8) -}}
 {{- end -}}
 
 {{/* "yes" where anything that is served has weights. */}}
@@ -231,7 +239,7 @@ automountServiceAccountToken: false
 
 {{/* What of all values is in the pods of a Job, which cannot be changed. */}}
 {{- define "editjudge.fixed" -}}
-{{- list .Values.pod .Values.imagePullSecrets .Values.priorityClasses.create (include "editjudge.claim" .) | toJson -}}
+{{- list .Values.pod .Values.imagePullSecrets (pick .Values.priorityClasses "create" "weights" "runs") (include "editjudge.claim" .) | toJson -}}
 {{- end -}}
 
 {{/* Where judging asks, as editjudge.toml: the groups of Triton servers, and one judge. */}}

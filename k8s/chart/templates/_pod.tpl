@@ -49,6 +49,18 @@ annotations:
 {{- end }}
 {{- end -}}
 
+{{/* JSON: nodes with parts of GPUs (nvidia.com/mig-1g.10gb) are tainted with the name of whole ones, or with theirs. */}}
+{{- define "editjudge.gpuTolerations" -}}
+{{- $tolerations := list -}}
+{{- if .gpus -}}
+{{- $resource := .gpuResource | default "nvidia.com/gpu" -}}
+{{- range list $resource (printf "%s/gpu" (splitList "/" $resource | first)) | uniq -}}
+{{- $tolerations = append $tolerations (dict "key" . "operator" "Exists" "effect" "NoSchedule") -}}
+{{- end -}}
+{{- end -}}
+{{- $tolerations | toJson -}}
+{{- end -}}
+
 {{/* All else of pods: ((root, component, tier), priority, placed, server or {}, seconds until killed) */}}
 {{- define "editjudge.pod" -}}
 {{- $args := index . 0 -}}
@@ -56,6 +68,9 @@ annotations:
 {{- $tier := index . 1 -}}
 {{- $placed := index . 2 -}}
 {{- $server := index . 3 -}}
+{{- if and (gt (int $server.gpus) 1) (contains "/mig-" ($server.gpuResource | default "")) -}}
+{{- fail (printf "%s.gpus: %d of %s, and a process sees one part of a GPU: give 1, and more replicas" (index $args 1 | replace "-" ".servers.") (int $server.gpus) $server.gpuResource) -}}
+{{- end -}}
 serviceAccountName: {{ include "editjudge.name" $args }}
 automountServiceAccountToken: false
 # Variables named after Services would be taken for settings of ours and of vLLM.
@@ -63,11 +78,11 @@ enableServiceLinks: false
 {{- with $root.Values.imagePullSecrets }}
 imagePullSecrets:
   {{- range . }}
-- name: {{ . }}
+- name: {{ . | quote }}
   {{- end }}
 {{- end }}
 {{- if $placed.priorityClass }}
-priorityClassName: {{ $placed.priorityClass }}
+priorityClassName: {{ $placed.priorityClass | quote }}
 {{- else if $root.Values.priorityClasses.create }}
 priorityClassName: {{ include "editjudge.priority" (list $root $tier) }}
 {{- end }}
@@ -87,7 +102,7 @@ resourceClaims:
 {{- end }}
 {{- range $field, $value := dict "runtimeClassName" $placed.runtimeClass "schedulerName" $placed.scheduler }}
 {{- with $value }}
-{{ $field }}: {{ . }}
+{{ $field }}: {{ . | quote }}
 {{- end }}
 {{- end }}
 {{- range $field := list "affinity" "nodeSelector" }}
@@ -96,11 +111,7 @@ resourceClaims:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
-{{- $tolerations := $placed.tolerations }}
-{{- if $server.gpus }}
-{{- $tolerations = append $tolerations (dict "key" ($server.gpuResource | default "nvidia.com/gpu") "operator" "Exists" "effect" "NoSchedule") }}
-{{- end }}
-{{- with $tolerations }}
+{{- with concat $placed.tolerations (include "editjudge.gpuTolerations" $server | fromJsonArray) | uniq }}
 tolerations:
 {{ toYaml . }}
 {{- end }}
