@@ -155,8 +155,6 @@ def _leaves(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
         yield place, value
 
 
-
-
 @rule
 def _selectors_find_pods(things: Sequence[Object]) -> Iterator[str]:
     for one in of(things, *SERVING):

@@ -209,6 +209,23 @@ def test_every_name_that_helm_takes_is_text_to_kubernetes(
     right(chart.parsed(helm("template", release, CHART, place, *values)))
 
 
+@pytest.mark.parametrize(
+    ("resource", "taints"),
+    [
+        ("nvidia.com/mig-1g.10gb", {"nvidia.com/mig-1g.10gb", "nvidia.com/gpu"}),
+        ("nvidia.com/gpu", {"nvidia.com/gpu"}),
+        ("amd.com/gpu", {"amd.com/gpu"}),
+    ],
+)
+def test_nodes_with_parts_of_gpus_may_have_the_taint_of_whole_ones(
+    resource: str, taints: set[str]
+) -> None:
+    things = based({"triton.servers.small": {**PARTS["small"], "gpus": 1, "gpuResource": resource}})
+    tolerated = pod(things, "triton-small")["tolerations"]
+    assert {one["key"] for one in tolerated} == taints
+    assert {one["effect"] for one in tolerated} == {"NoSchedule"}
+
+
 def test_two_releases_share_no_class_of_priority() -> None:
     """Classes are the whole cluster's, and cannot be changed."""
     longest = 62 * "n"
@@ -217,9 +234,7 @@ def test_two_releases_share_no_class_of_priority() -> None:
     classes: list[str] = []
     for release, namespace, value in installed:
         values = chart.chosen(values=PARTS["base"] | {"priorityClasses.front": value})
-        things = chart.parsed(
-            helm("template", release, CHART, f"--namespace={namespace}", *values)
-        )
+        things = chart.parsed(helm("template", release, CHART, f"--namespace={namespace}", *values))
         (front,) = (one for one in names(things, "PriorityClass") if "-front-" in one)
         classes.append(front)
     assert len(set(classes)) == len(installed)

@@ -69,7 +69,7 @@ annotations:
 {{- $placed := index . 2 -}}
 {{- $server := index . 3 -}}
 {{- if and (gt (int $server.gpus) 1) (contains "/mig-" ($server.gpuResource | default "")) -}}
-{{- fail (printf "%s.gpus: %d of %s, and a process sees one part of a GPU: give 1, and more replicas" (index $args 1 | replace "-" ".servers.") (int $server.gpus) $server.gpuResource) -}}
+{{- fail (printf "%s.gpus: %d of %s, and a process sees one part of a GPU: give 1, and more replicas" (regexReplaceAll "^(triton|vllm)-" (index $args 1) "${1}.servers.") (int $server.gpus) $server.gpuResource) -}}
 {{- end -}}
 serviceAccountName: {{ include "editjudge.name" $args }}
 automountServiceAccountToken: false
