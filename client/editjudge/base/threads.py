@@ -3,13 +3,50 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextvars import copy_context
-from typing import TypeVar, TypeVarTuple
+from functools import partial
+from threading import Lock
+from typing import ParamSpec, TypeVar, TypeVarTuple
 
+from .fair_queue import TEAM, FairQueue
+
+P = ParamSpec("P")
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
+
+
+class FairThreads(ThreadPoolExecutor):
+    """Threads at which teams take turns (`FairQueue`), by the time that their work takes.
+
+    Work belongs to the team of the task or thread that submits it (`TEAM`).
+    """
+
+    def __init__(self, count: int | None = None, name: str = "editjudge") -> None:
+        super().__init__(count, name)
+        self._order: FairQueue[Callable[[], None]] = FairQueue(time.monotonic)
+        self._lock = Lock()
+
+    def submit(self, work: Callable[P, T], /, *args: P.args, **more: P.kwargs) -> Future[T]:
+        """See `concurrent.futures.Executor.submit`."""
+        job: Future[T] = Future()
+        run = partial(_run, job, partial(work, *args, **more))
+        with self._lock:
+            self._order.push(TEAM.get(), run)
+        super().submit(self._run_next)
+        return job
+
+    def _run_next(self) -> None:
+        with self._lock:
+            team, run = self._order.pop()
+            turn = self._order.begin(team)
+        try:
+            run()
+        finally:
+            with self._lock:
+                self._order.end(turn)
 
 
 async def in_thread(work: Callable[[*Ts], T], *args: *Ts, executor: Executor | None = None) -> T:
@@ -22,18 +59,7 @@ async def in_thread(work: Callable[[*Ts], T], *args: *Ts, executor: Executor | N
         executor: The pool of threads; None for the event loop's own.
     """
     job: Future[T] = Future()
-    context = copy_context()
-
-    def run() -> None:
-        if not job.set_running_or_notify_cancel():
-            return
-        try:
-            result = context.run(work, *args)
-        except BaseException as error:  # noqa: BLE001 - it is told to who asked
-            job.set_exception(error)
-        else:
-            job.set_result(result)
-
+    run = partial(_run, job, partial(copy_context().run, work, *args))
     asyncio.get_running_loop().run_in_executor(executor, run)
     awaitable_job = asyncio.wrap_future(job)
     # A failure after its caller has gone is nobody's: asyncio would complain of it.
@@ -47,3 +73,15 @@ async def in_thread(work: Callable[[*Ts], T], *args: *Ts, executor: Executor | N
             except asyncio.CancelledError:  # it lasts no longer than a picture takes
                 continue
         raise
+
+
+def _run(job: Future[T], work: Callable[[], T]) -> None:
+    """Do the work of a job, unless it was cancelled."""
+    if not job.set_running_or_notify_cancel():
+        return
+    try:
+        result = work()
+    except BaseException as error:  # noqa: BLE001 - it is told to who asked
+        job.set_exception(error)
+    else:
+        job.set_result(result)

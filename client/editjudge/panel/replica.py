@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any, Generic, TypeVar
 
 from ..base.errors import DeadlineExceeded, Overload, ServiceError
+from ..base.fair_queue import TEAM, FairQueue, Turn
 from .concurrency import AdaptiveLimit, FailureRate
 from .retry import LOOP_CLOCK, Clock
 
@@ -114,6 +115,8 @@ class Place(Generic[E]):
 
     Attributes:
         replica: The server.
+        queue: The queue of the call's class.
+        turn: What is charged to the call's team.
         began: When the place was taken.
         is_probe: Whether the call probes if the server is back.
         is_counted: Whether the call counts as in flight. It does not while it pauses between two
@@ -122,6 +125,8 @@ class Place(Generic[E]):
     """
 
     replica: Replica[E]
+    queue: FairQueue[asyncio.Future[Place[E] | None]]
+    turn: Turn
     began: float
     is_probe: bool
     is_counted: bool = True
@@ -134,8 +139,9 @@ class Replica(Generic[E]):
     - Each `take` is followed by exactly one of `release_after_answer`, `release_after_loss` and
       `release_inconclusive`, also when the call is cancelled. Otherwise the limit would lose a
       place for ever.
-    - Places go to calls in the order in which they wait; urgent calls go before others, and calls
-      that return from a pause before calls that have not begun.
+    - Urgent calls go before others, and calls that return from a pause before calls that have not
+      begun. Among the calls of a class teams take turns (`FairQueue`); those of one team get places
+      in the order in which they wait.
     - When the server is lost or closed, the calls in its queue are sent away to look elsewhere.
     - While the server is lost, at most one call is in flight that began after the loss: the probe.
 
@@ -178,8 +184,8 @@ class Replica(Generic[E]):
         self._failures = FailureRate()
         self._calls: dict[asyncio.Task[Any], Place[E]] = {}
         self._returning_calls: OrderedDict[asyncio.Future[None], Place[E]] = OrderedDict()
-        self._urgent_queue: OrderedDict[asyncio.Future[Place[E] | None], None] = OrderedDict()
-        self._queue: OrderedDict[asyncio.Future[Place[E] | None], None] = OrderedDict()
+        self._urgent_queue: FairQueue[asyncio.Future[Place[E] | None]] = FairQueue(clock.now)
+        self._queue: FairQueue[asyncio.Future[Place[E] | None]] = FairQueue(clock.now)
         self._answered_until = float("-inf")
         self._lost_in_a_row = 0
         self._pause = policy.first_pause
@@ -219,14 +225,14 @@ class Replica(Generic[E]):
         what, until = self._latest_failure
         return what if self._clock.now() < until else ""
 
-    def take(self) -> Place[E]:
-        """Take a place; only where `has_room` is true."""
-        now = self._clock.now()
+    def take(self, team: str = "", *, urgent: bool = False) -> Place[E]:
+        """Take a place for a team's call; only where `has_room` is true."""
+        now, queue = self._clock.now(), self._select_queue(urgent)
         probe = self.state is State.DUE
         if probe:
             self._enter(State.PROBING)
         self._limit.begin(now)
-        return Place(self, now, probe)
+        return Place(self, queue, queue.begin(team), now, probe)
 
     def release_after_answer(self, place: Place[E], error: ServiceError | None = None) -> None:
         """Release a place after the server has answered, with a result or an error.
@@ -340,15 +346,21 @@ class Replica(Generic[E]):
             self._returning_calls.pop(future, None)
         return self._clock.now() - ready
 
-    def enqueue(self, future: asyncio.Future[Place[E] | None], *, urgent: bool = False) -> None:
-        """Queue a future for the next place. It gets None if the queue is sent away."""
-        (self._urgent_queue if urgent else self._queue)[future] = None
+    def enqueue(
+        self, future: asyncio.Future[Place[E] | None], team: str, *, urgent: bool = False
+    ) -> None:
+        """Queue a future for the team's next place. It gets None if the queue is sent away."""
+        self._select_queue(urgent).push(team, future)
         self._hand_out()
 
-    def leave(self, future: asyncio.Future[Place[E] | None]) -> None:
+    def leave(
+        self, future: asyncio.Future[Place[E] | None], team: str, *, urgent: bool = False
+    ) -> None:
         """Remove a future from the queue."""
-        self._urgent_queue.pop(future, None)
-        self._queue.pop(future, None)
+        self._select_queue(urgent).remove(team, future)
+
+    def _select_queue(self, urgent: bool) -> FairQueue[asyncio.Future[Place[E] | None]]:
+        return self._urgent_queue if urgent else self._queue
 
     def close(self) -> None:
         """Let no further call begin."""
@@ -376,6 +388,7 @@ class Replica(Generic[E]):
 
     def _free_place(self, place: Place[E]) -> None:
         place.is_counted = False
+        place.queue.end(place.turn)
         self._limit.end(self._clock.now())
         self._hand_out()
 
@@ -385,18 +398,18 @@ class Replica(Generic[E]):
             back, place = self._returning_calls.popitem(last=False)
             if not back.done():
                 place.is_counted = True
+                place.turn = place.queue.begin(place.turn.team)
                 self._limit.begin(self._clock.now())
                 back.set_result(None)
         while (queue := self._urgent_queue or self._queue) and self.has_room:
-            future, _ = queue.popitem(last=False)
+            team, future = queue.pop()
             if not future.done():
-                future.set_result(self.take())
+                future.set_result(self.take(team, urgent=queue is self._urgent_queue))
 
     def _send_away(self) -> None:
         for queue in (self._urgent_queue, self._queue):
-            for future in queue:
+            for future in queue.clear():
                 _release(future)
-            queue.clear()
 
 
 async def take_first_free(
@@ -406,7 +419,7 @@ async def take_first_free(
     *,
     urgent: bool = False,
 ) -> Place[E] | None:
-    """Take a place at the first of several servers that has one.
+    """Take a place at the first of several servers that has one, for the team of this task.
 
     If the call is cancelled in the moment in which it gets a place, the place is released.
 
@@ -418,12 +431,13 @@ async def take_first_free(
     Returns:
         The place; None if a server was lost or closed meanwhile, or the time is up.
     """
+    team = TEAM.get()
     for replica in replicas:
         if replica.has_room and not replica.queue_length:
-            return replica.take()
+            return replica.take(team, urgent=urgent)
     future: asyncio.Future[Place[E] | None] = asyncio.get_running_loop().create_future()
     for replica in replicas:
-        replica.enqueue(future, urgent=urgent)
+        replica.enqueue(future, team, urgent=urgent)
         if future.done():
             break
     cancel = None if seconds is None else clock.call_later(seconds, lambda: _release(future))
@@ -438,7 +452,7 @@ async def take_first_free(
         if cancel is not None:
             cancel()
         for replica in replicas:
-            replica.leave(future)
+            replica.leave(future, team, urgent=urgent)
         future.cancel()
 
 

@@ -6,7 +6,6 @@ import math
 import os
 from abc import abstractmethod
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -16,7 +15,7 @@ from PIL import Image as Pil
 
 from ..base.images import RGB, Image, decode, load_mask
 from ..base.item import Edit
-from ..base.threads import in_thread
+from ..base.threads import FairThreads, in_thread
 from ..base.verdict import Evidence, NoScore, Score, Verdict, Verdicts
 from ..pixels.alignment import Alignment, align, find_keypoints
 from ..pixels.metrics import METRICS
@@ -40,7 +39,7 @@ for photographs, 246 for noise."""
 _ALIGNING = MemoryBudget(ALIGNING_MEMORY)
 # A pool of their own: more of them than cores would only take memory, and in the event loop's they
 # would hold up the pictures that judges wait for.
-_ALIGNERS = ThreadPoolExecutor(_CORES, "editjudge-align")
+_ALIGNERS = FairThreads(_CORES, "editjudge-align")
 _KEYPOINTS = KeypointCache(64 * 1024**2)  # a photograph of 1024x1024 has some 2 MB of them
 NO_ALIGNMENT = "unaligned"
 

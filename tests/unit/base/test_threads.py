@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from editjudge.base.threads import in_thread
+from editjudge.base.fair_queue import TEAM
+from editjudge.base.threads import FairThreads, in_thread
 from editjudge.panel.coalesce import Coalescer
 
 from ...patience import until
@@ -32,7 +34,7 @@ class Work:
 
 @pytest.fixture
 def threads() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(1) as threads:
+    with FairThreads(1) as threads:
         yield threads
 
 
@@ -55,6 +57,31 @@ async def test_who_is_cancelled_leaves_when_what_began_is_through(
     await asyncio.gather(task, return_exceptions=True)
     assert task.cancelled()
     assert (work.begun, work.ended) == (1, 1)  # the others had not begun
+
+
+async def test_teams_take_turns_at_threads_by_the_time_that_their_work_takes(
+    threads: ThreadPoolExecutor,
+) -> None:
+    busy = Work()
+    began: list[str] = []
+
+    def work(team: str, seconds: float) -> None:
+        began.append(team)
+        time.sleep(seconds)
+
+    async def request(team: str, seconds: float) -> None:
+        TEAM.set(team)
+        await in_thread(work, team, seconds, executor=threads)
+
+    blocking = asyncio.create_task(in_thread(busy, executor=threads))
+    await until(lambda: busy.begun)
+    asked = [("slow", 0.2)] * 4 + [("quick", 0.001)] * 4 + [("small", 0.001)]
+    requests = [asyncio.create_task(request(*each)) for each in asked]
+    await asyncio.sleep(0)
+    busy.go_on.set()
+    await asyncio.gather(blocking, *requests)
+    assert "small" in began[:3]
+    assert began[-3:] == ["slow"] * 3, "what takes long is charged"
 
 
 async def test_a_failure_comes_to_who_asked(threads: ThreadPoolExecutor) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from editjudge.base.errors import DeadlineExceeded, OutOfTime, ServiceError, Unreachable
+from editjudge.base.fair_queue import TEAM
 from editjudge.panel.coalesce import Coalescer
 from editjudge.panel.context import CallTerms, SharedTerms
 from editjudge.panel.openai.completions import Capabilities
@@ -142,6 +143,33 @@ async def test_urgent_calls_get_the_next_place() -> None:
     replica.release_after_answer(place)
     await asyncio.gather(*calls)
     assert order == ["u", "v", "a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "order"),
+    [
+        ("a a a a b b c", "a b c a b a a"),
+        ("a a B b A a A", "B A A a b a a"),
+    ],
+)
+async def test_teams_take_turns_within_a_class(arrivals: str, order: str) -> None:
+    """Calls in capitals are urgent; they are charged apart from others."""
+    replica: Replica[Any] = Replica("here", lambda _: None, 1)
+    place = replica.take("busy")
+    began: list[str] = []
+
+    async def call(name: str) -> None:
+        TEAM.set(name.lower())
+        place = await take_first_free([replica], urgent=name.isupper())
+        began.append(name)
+        await asyncio.sleep(0.01)
+        replica.release_after_answer(place)
+
+    calls = [asyncio.create_task(call(name)) for name in arrivals.split()]
+    await asyncio.sleep(0)
+    replica.release_after_answer(place)
+    await asyncio.gather(*calls)
+    assert " ".join(began) == order
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,135 @@
+"""The order in which the work of several teams gets places: by the time that each has used."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+TEAM: ContextVar[str] = ContextVar("team", default="")
+"""The team on whose behalf the current task or thread works; the Judge service sets it, and in a
+process of one team it is empty."""
+_WEIGHT = 0.25
+"""The part that the last turn has in the mean of a team's turns."""
+
+
+class _Account:
+    """What one team has used.
+
+    Attributes:
+        seconds: For how long it has had places, all of them added up; turns that have ended alone.
+        mean: Seconds that its turns take. A turn is charged with it from its beginning, so that
+            turns that begin together are not all free.
+    """
+
+    def __init__(self, mean: float) -> None:
+        self.seconds = 0.0
+        self.mean = mean
+        self.turns: set[Turn] = set()
+
+    def sum(self, now: float) -> float:
+        """Its seconds, with turns that have not ended."""
+        return self.seconds + sum(max(now - turn.began, turn.charge) for turn in self.turns)
+
+
+class Turn:
+    """One place in use, from `FairQueue.begin` to `FairQueue.end`."""
+
+    def __init__(self, team: str, began: float, charge: float) -> None:
+        self.team = team
+        self.began = began
+        self.charge = charge
+
+
+class FairQueue(Generic[T]):
+    """A queue for equal places, such as calls at a server, at which teams take turns.
+
+    Start-time fair queueing (Goyal, Vin, Cheng 1997) for places that cannot be taken back: each
+    team has an account of the seconds for which it has had places, and the next place goes to the
+    waiting team with the least. Teams that always wait thus get equal parts of the places' time,
+    whatever a turn takes, and how many wait in a team's row makes no difference. Within a team the
+    order is that of arrival, and a team alone has an ordinary queue.
+
+    A team that begins to wait has at least as much on its account as the one whose turn began last,
+    so time in which it asked for nothing is no credit, and leaving saves no debt.
+
+    Not safe for threads. It counts places and does not bound them.
+
+    Args:
+        now: A clock, in seconds.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._accounts: dict[str, _Account] = {}
+        self._rows: dict[str, OrderedDict[T, None]] = {}
+        self._level = 0.0
+        self._mean = 0.0
+
+    def __len__(self) -> int:
+        return sum(map(len, self._rows.values()))
+
+    def push(self, team: str, item: T) -> None:
+        """Add an item at the end of its team's row."""
+        if team not in self._rows:
+            self._raise(team)
+        self._rows.setdefault(team, OrderedDict())[item] = None
+
+    def remove(self, team: str, item: T) -> None:
+        """Remove an item, if it still waits."""
+        if (row := self._rows.get(team)) is not None:
+            row.pop(item, None)
+            if not row:
+                del self._rows[team]
+
+    def pop(self) -> tuple[str, T]:
+        """Remove the item whose turn is next; gives its team too."""
+        now = self._now()
+        sums = {team: self._accounts[team].sum(now) for team in self._rows}
+        team = min(sums, key=sums.__getitem__)
+        self._level = sums[team]
+        item = next(iter(self._rows[team]))
+        self.remove(team, item)
+        return team, item
+
+    def clear(self) -> list[T]:
+        """Remove all items."""
+        items = [item for row in self._rows.values() for item in row]
+        self._rows.clear()
+        return items
+
+    def begin(self, team: str) -> Turn:
+        """Begin a turn, of what `pop` gave or of what did not have to wait."""
+        account = self._raise(team)
+        self._level = max(self._level, account.sum(self._now()))
+        turn = Turn(team, self._now(), account.mean)
+        account.turns.add(turn)
+        return turn
+
+    def end(self, turn: Turn) -> None:
+        """End a turn."""
+        account, length = self._accounts[turn.team], self._now() - turn.began
+        account.turns.remove(turn)
+        account.seconds += length
+        account.mean += _WEIGHT * (length - account.mean)
+        self._mean += _WEIGHT * (length - self._mean)
+        self._forget()
+
+    def _raise(self, team: str) -> _Account:
+        """The account of a team that begins to wait: at least at the level."""
+        account = self._accounts.setdefault(team, _Account(self._mean))
+        if team not in self._rows:
+            account.seconds += max(0.0, self._level - account.sum(self._now()))
+        return account
+
+    def _forget(self) -> None:
+        """Drop accounts that `_raise` makes anew, and all once nobody has or wants a place."""
+        busy = {team for team, account in self._accounts.items() if account.turns} | {*self._rows}
+        self._accounts = {
+            team: account
+            for team, account in self._accounts.items()
+            if team in busy or (busy and account.seconds > self._level)
+        }
