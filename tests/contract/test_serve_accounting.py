@@ -23,10 +23,11 @@ from editjudge.benchmarks.dimension import Dimension
 from editjudge.panel.calls import Reply, SpecialistCall
 from editjudge.storage.ledger import Ledger
 from editjudge.v1 import judge_pb2 as pb
-from editjudge_services.gateway import calls, usage
-from editjudge_services.gateway.accounting import AuditLog
-from editjudge_services.gateway.calls import FILE, CallCache, measure_space, purge
+from editjudge_services.gateway import retention, usage
+from editjudge_services.gateway.audit import AuditLog
+from editjudge_services.gateway.calls import FILE, CallCache
 from editjudge_services.gateway.options import ServiceOptions
+from editjudge_services.gateway.retention import Deletion, measure, purge, purge_periodically
 from editjudge_services.gateway.service import JudgeService
 from editjudge_services.gateway.servicer import JudgeServicer
 from editjudge_services.gateway.usage import TeamUsage, UsageLog, read_usage
@@ -161,7 +162,11 @@ async def test_a_damaged_ledger_costs_its_calls_and_nothing_else(
         async with serve_priced(url, tmp_path) as service:
             assert (await service.score("a"))[1] == 101
         with pytest.raises(ConfigError):
-            await purge(tmp_path, [], 1e12)
+            await purge(tmp_path, [], None, 1e11)
+
+
+def no_room(*_: Any) -> None:
+    raise StoreError("the disk is full")
 
 
 async def full(*_: Any) -> None:
@@ -194,36 +199,71 @@ async def zeppelin(service: judge_service.RunningService, team: str = "a") -> in
 
 async def test_a_service_deletes_by_itself_what_is_old(tmp_path: Path) -> None:
     told: list[str] = []
-    async with serve_with_judge(tmp_path) as (_, service):
+    log = tmp_path / "audit.jsonl"
+    async with serve_with_judge(tmp_path, audit=log) as (_, service):
         await zeppelin(service)
-        async with calls.purge_periodically(tmp_path, 3600.0, told.append):
-            assert await zeppelin(service) == 0
-        async with calls.purge_periodically(tmp_path, -1.0, told.append, every=0.01):
-            await until(lambda: not count_of(tmp_path / FILE, "a"))
+        for days in (0.0, 1.0):
+            async with purge_periodically(tmp_path, log, days, told.append):
+                assert await zeppelin(service) == 0
+        async with purge_periodically(tmp_path, log, -1.0, told.append, every=0.01):
+            await until(lambda: not (count_of(tmp_path / FILE, "a") or log.read_bytes()))
+        assert not read_usage(tmp_path)
         assert await zeppelin(service) == 101
+        assert [line["team"] for line in audited(log)] == ["a"]
     assert not told
 
 
-async def test_calls_are_purged_by_team_and_age_while_it_runs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("broken_off", [None, "delete_usage", "delete_lines"])
+async def test_a_purge_leaves_nothing_of_a_team_and_all_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken_off: str | None
+) -> None:
+    """While the service runs and after, of files that were rotated too, by a second try too."""
+    folder, log = tmp_path / "kept", tmp_path / "audit.jsonl"
     async with judge_service.scripted_judge().serving() as url:
-        async with serve_priced(url, tmp_path) as service:
-            for team in ("a", "b"):
-                await zeppelin(service, team)
-            with pytest.raises(ConfigError, match="no calls of team 'c'"):
-                await purge(tmp_path, ["c"], None)
-            assert (await measure_space(tmp_path)).keys() == {"a", "b"}
-            assert await purge(tmp_path, ["a"], None) == {"a": 1}
-            assert (await measure_space(tmp_path)).keys() == {"b"}
+        async with serve_priced(url, folder, audit=log) as service:
+            for rotated in ("audit.jsonl.1", "audit.jsonl-20261122", "audit.jsonl"):
+                for team in ("a", "b"):
+                    await zeppelin(service, team)
+                log.rename(tmp_path / rotated)
+            others = (await measure(folder, [log]))["b"]
+            assert (others.usage_days, others.audit_lines) == (1, 3)
+            replies = 1
+            if broken_off is not None:
+                owner = retention if broken_off == "delete_lines" else usage
+                with monkeypatch.context() as patched:
+                    patched.setattr(owner, broken_off, no_room)
+                    with pytest.raises(StoreError):
+                        await purge(folder, [log], "a", None)
+                replies = 0
+            gone = await purge(folder, [log], "a", None)
+            assert gone == Deletion(replies, int(broken_off != "delete_lines"), 3)
+            assert await measure(folder, [log]) == {"b": others}
             assert [await zeppelin(service, team) for team in ("a", "b")] == [101, 0]
-            assert await purge(tmp_path, [], 1.0) == {"a": 0, "b": 0}, "they are not so old"
+            assert await purge(folder, [log], None, 1.0) == Deletion(0, 0, 0), "none is so old"
             assert await zeppelin(service) == 0
-        assert await purge(tmp_path, ["a"], None) == {"a": 1}
-        assert await purge(tmp_path, [], 1e12) == {"b": 1}
-        assert b"zeppelin" not in (tmp_path / FILE).read_bytes()
-        async with serve_priced(url, tmp_path) as service:
+        assert await purge(folder, [log], "a", None) == Deletion(1, 1, 2)
+        assert await purge(folder, [log], None, 1e11) == Deletion(1, 1, 4)
+        assert await measure(folder, [log]) == {}
+        assert b"zeppelin" not in (folder / FILE).read_bytes()
+        async with serve_priced(url, folder) as service:
             assert await zeppelin(service, "b") == 101
-    (used,) = [each for (_, team), each in read_usage(tmp_path).items() if team == "a"]
-    assert (used.calls, used.cached) == (2, 1), "what was used is not purged"
+
+
+async def test_a_purge_reaches_what_a_service_has_in_memory(tmp_path: Path) -> None:
+    async with CallCache(tmp_path, is_shared=False, say=print) as cache:
+        before = {team: cache.for_team(team) for team in ("a", "b")}
+        for team, context in before.items():
+            await context.calls.put(CALL, Reply({"SCORE": b"secret"}))
+            await context.calls.put_fact("fact", team)
+        assert await purge(tmp_path, [], "a", None) == Deletion(1, 0, 0)
+        cache.forget(keep_days=1)
+        ours, theirs = cache.for_team("a"), cache.for_team("b")
+        assert await ours.calls.get_fact("fact") is None
+        assert ours.salt != before["a"].salt
+        assert (theirs.salt, await theirs.calls.get_fact("fact")) == (before["b"].salt, "b")
+        cache.forget(keep_days=1e-12)
+        assert await cache.for_team("b").calls.get_fact("fact") is None
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith("purged-")]
 
 
 async def test_nobody_waits_for_the_purge_of_another_team(
@@ -236,11 +276,11 @@ async def test_nobody_waits_for_the_purge_of_another_team(
             await ledger.put(replace(CALL, inputs=inputs), Reply({"SCORE": b"x"}))
     async with serve_with_judge(tmp_path) as (_, service):
         await service.score("small")
-        purged = asyncio.create_task(purge(tmp_path, ["large"], None))
+        purged = asyncio.create_task(purge(tmp_path, [], "large", None))
         await until(lambda: purged.done() or count_of(tmp_path / FILE, "large") < 3000)
         await service.score("small", 2)
         assert not purged.done()
-        assert await purged == {"large": 3000}
+        assert await purged == Deletion(3000, 0, 0)
         assert (await service.score("small", 2))[1] == 0
 
 
@@ -378,9 +418,6 @@ async def test_what_others_wait_for_goes_on_where_the_first_hangs_up(
 async def test_what_cannot_be_written_now_is_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def no_room(*_: Any) -> None:
-        raise StoreError("the disk is full")
-
     told: list[str] = []
     log = UsageLog(tmp_path, told.append)
     async with log.open():

@@ -87,9 +87,31 @@ def _check_usage(folder: Path, live: Ran) -> None:
     assert {name: str(value) for name, value in used.items()} == row
     assert "vision" in here("serve", "usage", folder).out
     assert here("serve", "usage", folder, "--team", "audio", "--json").json == []
-    assert re.fullmatch(r"vision: \d\.\d\d MB\n", here("serve", "purge", folder).out)
-    purged = here("serve", "purge", folder, "--team", "vision")
-    assert (purged.code, purged.out) == (0, "vision: 8 calls deleted\n")
+    kept = here("serve", "purge", folder).out
+    assert re.fullmatch(r"vision: \d\.\d\d MB of replies, \d days? of usage, 0 audit lines\n", kept)
+    _check_purge(folder, folder.parent / "audit.jsonl")
+
+
+def _check_purge(folder: Path, audit: Path) -> None:
+    (compressed := audit.with_name("audit.jsonl.1.gz")).write_bytes(b"\x1f\x8b")
+    audit.write_text('{"time": "2026-11-22T13:40:07.512+00:00", "team": "vision"}\n' * 2)
+    purge = ("serve", "purge", folder)
+    unknown = here(*purge, "--team", "visoin", "--team", "vision")
+    assert (unknown.code, unknown.out) == (2, "")
+    assert "nothing is kept of team 'visoin'" in unknown.err
+    old = here(*purge, "--older-than", "30")
+    assert old.out == "all teams: 0 replies, 0 days of usage and 0 audit lines deleted\n"
+    purged = here(*purge, "--team", "vision", "--json")
+    (told,) = purged.json
+    assert {**told, "usage_days": 0} == {
+        "team": "vision", "replies": 8, "usage_days": 0, "audit_lines": 0,
+    }  # fmt: skip
+    assert "audit lines are not deleted: give the file of the service with --audit" in purged.err
+    purged = here(*purge, "--team", "vision", "--audit", audit)
+    told = "vision: 0 replies, 0 days of usage and 2 audit lines deleted\n"
+    assert (purged.code, purged.out) == (1, told)
+    assert f"{compressed}: no audit log that can be read" in purged.err
+    assert here(*purge, "--team", "vision").code == 2
 
 
 @pytest.mark.parametrize(

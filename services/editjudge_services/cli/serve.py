@@ -5,23 +5,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from dataclasses import astuple, fields
+from collections.abc import Mapping
+from dataclasses import asdict, astuple, fields
 from pathlib import Path
 from typing import Any
 
 from editjudge.base.config import Settings
-from editjudge.base.errors import ConfigError, MissingExtra
+from editjudge.base.errors import ConfigError, MissingExtra, StoreError
 from editjudge.base.terminal import print_notice, print_text
 from editjudge.cli.options import check_judges, parse_judges, settings_from
 from editjudge.cli.output import print_json, print_tables
 from editjudge.cli.services import provide_services
 from editjudge.report.table import Head, Row, Table
 
-from ..gateway.calls import lock_folder, measure_space, purge, purge_periodically
+from ..gateway.audit import AuditLog, find_logs
+from ..gateway.calls import DAY_SECONDS, lock_folder
 from ..gateway.options import ServiceOptions, split_address
+from ..gateway.retention import Deletion, Kept, measure, purge, purge_periodically
 from ..gateway.usage import COUNTS, read_usage
-
-_DAY_SECONDS = 86_400
 
 
 def serve_command(**values: Any) -> None:
@@ -38,15 +39,37 @@ def serve_command(**values: Any) -> None:
         asyncio.run(_serve(at_hand, options))
 
 
-def purge_command(folder: Path, team: tuple[str, ...], older_than: float | None) -> None:
-    """Delete calls from a cache; without a team or an age, show the size of each team's calls."""
-    if not team and older_than is None:
-        for name, size in asyncio.run(measure_space(folder)).items():
-            print_text(f"{_label(name)}: {size / 1e6:.2f} MB")
-        return
-    before = None if older_than is None else time.time() - older_than * _DAY_SECONDS
-    for name, count in asyncio.run(purge(folder, team, before)).items():
-        print_text(f"{_label(name)}: {count:,} calls deleted")
+def purge_command(
+    folder: Path,
+    team: tuple[str, ...],
+    older_than: float | None,
+    audit: tuple[Path, ...],
+    *,
+    json: bool,
+) -> None:
+    """Delete what is kept of teams; without a team or an age, show what is kept of each."""
+    kept = asyncio.run(measure(folder, audit))
+    if unknown := [name for name in team if name not in kept]:
+        raise ConfigError(
+            f"{folder}: nothing is kept of team {unknown[0]!r}",
+            "look at its name, --cache and --audit",
+        )
+    rows: Mapping[str, Kept] | Mapping[str | None, Deletion] = kept
+    if team or older_than is not None:
+        before = None if older_than is None else time.time() - older_than * DAY_SECONDS
+        rows = {name: asyncio.run(purge(folder, audit, name, before)) for name in team or [None]}
+        if not audit:
+            print_notice("audit lines are not deleted: give the file of the service with --audit")
+    if json:
+        print_json([{"team": name, **asdict(row)} for name, row in rows.items()])
+    else:
+        for name, row in rows.items():
+            print_text(f"{'all teams' if name is None else _label(name)}: {row}")
+    if unread := find_logs(audit)[1]:
+        raise StoreError(
+            f"{', '.join(map(str, unread))}: no audit log that can be read",
+            "unpack or delete it, and ask again",
+        )
 
 
 def usage_command(folder: Path, team: tuple[str, ...], *, csv: bool, json: bool) -> None:
@@ -80,7 +103,6 @@ def _check(options: ServiceOptions) -> None:
     """
     options.check()
     try:
-        from ..gateway.accounting import AuditLog
         from ..gateway.service import JudgeService  # noqa: F401 - that it can be
     except ImportError as error:
         raise MissingExtra("the Judge service", "judge") from error
@@ -105,11 +127,9 @@ async def _serve(settings: Settings, options: ServiceOptions) -> None:
             )
         except OSError as error:
             raise ConfigError(str(error), "give other addresses") from error
-        if options.cache is not None and options.keep_days is not None:
-            seconds = options.keep_days * _DAY_SECONDS
-            await servers.enter_async_context(
-                purge_periodically(options.cache, seconds, print_notice)
-            )
+        await servers.enter_async_context(
+            purge_periodically(options.cache, options.audit_file, options.keep_days, print_notice)
+        )
         print_text(f"judging at {at} (gRPC) and {web} (JSON)")
         await wait_for_signal()
         print_notice("ending: no further requests are accepted, those in flight finish")

@@ -9,15 +9,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 from uuid import UUID, uuid4
 
 from editjudge.base.contracts import CLASS_HEADER
-from editjudge.base.errors import ConfigError, EditjudgeError
-from editjudge.base.local_stack import private
-from editjudge.base.terminal import print_notice
+from editjudge.base.errors import EditjudgeError
 from editjudge.service import CallLog, CallTerms
 
 from .errors import find_code
@@ -148,55 +145,3 @@ class RequestAccount:
                 **counts,
             }
         )
-
-
-class AuditLog:
-    """The audit log, with one line of JSON for each request.
-
-    The file is opened for each line, so log rotation may move it away at any time. A line that
-    cannot be written is lost, and the request is answered all the same.
-
-    Args:
-        where: The file. `-` is standard error; None turns the log off.
-        on_loss: Called for each line that could not be written.
-
-    Raises:
-        ConfigError: the file cannot be written.
-    """
-
-    def __init__(self, where: Path | None, on_loss: Callable[[], None] = lambda: None) -> None:
-        self._where = where
-        self._on_loss = on_loss
-        self._failing = False
-        if where is not None and not self._uses_stderr:
-            try:
-                self._add(where, "")
-            except OSError as error:
-                raise ConfigError(f"{where}: {error.strerror}", "give another file") from error
-
-    def write(self, line: str) -> None:
-        """Append a line. Of several failures in a row only the first prints a notice."""
-        if self._where is None:
-            return
-        if self._uses_stderr:
-            print_notice(line)
-            return
-        try:
-            self._add(self._where, f"{line}\n")
-        except OSError as error:
-            if not self._failing:
-                print_notice(f"{self._where}: lines of the audit log are lost: {error.strerror}")
-            self._failing = True
-            self._on_loss()
-        else:
-            self._failing = False
-
-    @property
-    def _uses_stderr(self) -> bool:
-        return str(self._where) == "-"
-
-    @staticmethod
-    def _add(where: Path, text: str) -> None:
-        # Opened for each line, since log rotation may have moved the file.
-        with open(where, "a", encoding="utf-8", opener=private) as file:
-            file.write(text)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -30,12 +29,14 @@ from .usage import make_private
 T = TypeVar("T")
 FILE = "calls.sqlite"
 _LOCK = "service.lock"
+DAY_SECONDS = 86_400
 _MAX_TEAMS = 1024
 """The number of teams with replies in memory; the least recently used is dropped."""
 _MAX_REPLIES_IN_MEMORY = 256
 """The number of replies of a team that are held in memory while the ledger cannot be used."""
 _LEDGER_RETRY_SECONDS = 300.0
-_PURGE_INTERVAL_SECONDS = 3600.0
+_PURGED = "purged-"
+"""How the names of files begin that tell a service which teams were purged."""
 
 
 class CallCache:
@@ -62,7 +63,7 @@ class CallCache:
         self._lock = asyncio.Lock()
         self._retry_time = 0.0
         self._teams: BoundedCache[TeamCalls] = BoundedCache(_MAX_TEAMS)
-        self._secret = secrets.token_hex()
+        self._began = time.monotonic()
         self._resources = contextlib.ExitStack()
 
     async def __aenter__(self) -> Self:
@@ -86,14 +87,23 @@ class CallCache:
         """Return the context for the calls of a team: its part of the cache, and its cache salt.
 
         The salt separates the teams in the prefix caches of judges, so that no team can infer the
-        prompts of another from response times. It changes with each start of the service. Teams
-        that share replies have no salt.
+        prompts of another from response times. It changes with each start of the service, and when
+        the team is purged. Teams that share replies have no salt.
         """
         name = "" if self._is_shared else team
         if (calls := self._teams.get(name)) is None:
             self._teams.put(name, calls := TeamCalls(self, name), 1)
-        salt = hashlib.sha256(f"{self._secret} {team}".encode()).hexdigest()
-        return CallContext(calls=calls, salt="" if self._is_shared else salt)
+        return CallContext(calls=calls, salt="" if self._is_shared else calls.salt)
+
+    def forget(self, keep_days: float) -> None:
+        """Forget replies and salts in memory: of teams that were purged, and of all after days."""
+        if keep_days and time.monotonic() - self._began > keep_days * DAY_SECONDS:
+            self._began = time.monotonic()
+            self._teams = BoundedCache(_MAX_TEAMS)
+        for marker in () if self.folder is None else self.folder.glob(f"{_PURGED}*"):
+            name = marker.name.removeprefix(_PURGED)
+            self._teams.put(name, TeamCalls(self, name), 1)
+            marker.unlink(missing_ok=True)
 
     async def try_ledger(self, work: Callable[[Ledger], Awaitable[T]], fallback: T) -> T:
         """Run `work` with the ledger; return `fallback` if the ledger cannot be used now."""
@@ -132,12 +142,16 @@ class TeamCalls(MemoryReplies):
 
     If there is no ledger, or it cannot be used now, the latest replies of judges are held in
     memory. Facts about services (`MemoryReplies`) are always held in memory.
+
+    Attributes:
+        salt: Tells the team's entries in the prefix caches of judges apart.
     """
 
     def __init__(self, cache: CallCache, team: str) -> None:
         super().__init__(_MAX_REPLIES_IN_MEMORY)
         self._cache = cache
         self._team = team
+        self.salt = secrets.token_hex()
 
     async def get(self, call: Call | SpecialistCall) -> Reply | None:
         """Return the stored reply to a call; None if there is none."""
@@ -190,85 +204,32 @@ def lock_folder(folder: Path) -> Iterator[None]:
         yield
 
 
-async def measure_space(folder: Path) -> Mapping[str, int]:
-    """Estimate the size of the calls of each team in bytes, by team.
-
-    Raises:
-        ConfigError: no service has a cache in the folder.
-        StoreError: the ledger is damaged.
-    """
-    path = folder / FILE
-    if not path.is_file():
-        raise ConfigError(f"{folder}: no Judge service has a cache here", "give its --cache")
-    with Ledger.open_read_only(path) as ledger:
-        return await ledger.space()
-
-
-async def purge(folder: Path, teams: Iterable[str], before: float | None) -> dict[str, int]:
+async def delete_calls(folder: Path, team: str | None, before: float | None) -> int:
     """Delete calls from the cache; a Judge service may use it meanwhile.
 
-    Calls are deleted in small batches, so that a running service can write in between. The file
-    shrinks only if no service uses it.
+    Calls are deleted in small batches, so that a running service can write in between. It then
+    forgets what it holds of the team in memory. The file shrinks only if no service uses it.
 
     Args:
-        teams: The teams whose calls are deleted; none means all teams.
+        team: The team whose calls are deleted; None means all teams.
         before: Only calls stored before this time, in seconds since 1970; None means all.
 
     Returns:
-        The number of deleted calls by team.
+        The number of deleted calls.
 
     Raises:
-        ConfigError: there is no cache in the folder, or it has no calls of a team.
         StoreError: the ledger is damaged.
     """
-    space = await measure_space(folder)
-    names = tuple(teams)
-    if unknown := [team for team in names if team not in space]:
-        raise ConfigError(
-            f"{folder}: the cache has no calls of team {unknown[0]!r}",
-            "look at its name, and --cache",
-        )
     with contextlib.ExitStack() as resources:
         alone = True
         try:
             resources.enter_context(lock_folder(folder))
         except ConfigError:
             alone = False
-        with Ledger(folder / FILE) as ledger:
-            return {
-                team: await ledger.purge(before, team=team, shrink=alone) for team in names or space
-            }
-
-
-@contextlib.asynccontextmanager
-async def purge_periodically(
-    folder: Path, seconds: float, say: Callable[[str], None], every: float = _PURGE_INTERVAL_SECONDS
-) -> AsyncIterator[None]:
-    """Delete old calls of all teams at regular intervals until the block is left.
-
-    Args:
-        folder: The cache folder of the Judge service in this process.
-        seconds: The age from which calls are deleted, at the next purge.
-        say: Called with a message of one line if a purge fails; the next purge tries again.
-        every: The interval between purges in seconds.
-    """
-
-    async def purge_again() -> None:
-        while True:
-            if (folder / FILE).is_file():
-                try:
-                    await purge(folder, (), time.time() - seconds)
-                except EditjudgeError as error:
-                    say(f"old calls could not be deleted: {error}")
-            await asyncio.sleep(every)
-
-    task = asyncio.create_task(purge_again())
-    try:
-        yield
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
+            if team is not None:
+                (folder / f"{_PURGED}{team}").touch(mode=0o600)
+        ledger = resources.enter_context(Ledger(folder / FILE))
+        return await ledger.purge(before, team=team, shrink=alone)
 
 
 def _size(path: Path) -> int:

@@ -30,7 +30,8 @@ class ServiceOptions:
         drain: Seconds for requests in flight after that.
         cache: The folder of the call cache and the usage file; None stores neither.
         cache_shared: Whether a reply that one team paid for answers the calls of others.
-        keep_days: Days after which cached calls are deleted; None never deletes them.
+        keep_days: Days after which replies, usage and lines of the audit log are deleted; 0 deletes
+            nothing.
         audit: The file of the audit log; `-` is standard error, None writes none.
     """
 
@@ -46,7 +47,7 @@ class ServiceOptions:
     drain: float = 30.0
     cache: Path | None = None
     cache_shared: bool = False
-    keep_days: float | None = None
+    keep_days: float = 90.0
     audit: Path | None = None
 
     @property
@@ -62,9 +63,13 @@ class ServiceOptions:
         """
         for address in (self.address, self.http_address):
             split_address(address)
-        for name, value in (("--cache-shared", self.cache_shared), ("--keep-days", self.keep_days)):
-            if value and self.cache is None:
-                raise ConfigError(f"{name} needs a cache", "give --cache FOLDER too")
+        if self.cache_shared and self.cache is None:
+            raise ConfigError("--cache-shared needs a cache", "give --cache FOLDER too")
+
+    @property
+    def audit_file(self) -> Path | None:
+        """The file of the audit log; None if it has none."""
+        return None if str(self.audit) == "-" else self.audit
 
 
 def split_address(address: str) -> tuple[str, int]:

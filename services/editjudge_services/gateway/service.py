@@ -17,8 +17,9 @@ from editjudge.base.threads import in_thread
 from editjudge.base.verdict import NotServed
 from editjudge.service import DimensionSet
 
-from .accounting import AuditLog, Caller, RequestAccount
+from .accounting import Caller, RequestAccount
 from .admission import SharedLimit
+from .audit import AuditLog
 from .calls import CallCache
 from .metrics import Metrics
 from .options import ServiceOptions
@@ -84,6 +85,7 @@ class JudgeService:
             cache_bytes=("Size of the cache folder on disk.", self._cache.bytes),
         )
         self._audit = AuditLog(options.audit, self.metrics.audit_lost.inc)
+        self._keep_days = options.keep_days
         self._discovery_seconds = discovery_seconds
         self.is_terminating = False
         self.shutdown = asyncio.Event()
@@ -220,6 +222,7 @@ class JudgeService:
         while True:
             await asyncio.sleep(self._discovery_seconds)
             try:
+                self._cache.forget(self._keep_days)
                 await self.client.panel.rebind()
                 await self.client.panel.probe_judges()
             except Exception as error:  # noqa: BLE001 - the next discovery may succeed

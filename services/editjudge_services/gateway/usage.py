@@ -69,6 +69,7 @@ _ADD = (
     f" ON CONFLICT DO UPDATE SET {', '.join(f'{n} = {n} + excluded.{n}' for n in COUNTS)}"
 )
 _READ = f"SELECT day, team, {', '.join(COUNTS)} FROM used ORDER BY day, team"  # noqa: S608
+_DELETE = "DELETE FROM used WHERE ifnull(team = :team, 1) AND ifnull(day < :day, 1)"
 
 
 class Meter(Budget):
@@ -214,6 +215,23 @@ def read_usage(folder: Path) -> Mapping[DayAndTeam, TeamUsage]:
         raise ConfigError(f"{folder}: no Judge service has stored usage here", "give its --cache")
     with _database(path) as db:
         return {(day, team): TeamUsage(*counts) for day, team, *counts in db.execute(_READ)}
+
+
+def delete_usage(folder: Path, team: str | None, before_day: str | None) -> int:
+    """Delete the usage of a team, or of all, on all days or on those before one (ISO 8601).
+
+    Returns:
+        The number of deleted days of teams.
+
+    Raises:
+        StoreError: the file is damaged.
+    """
+    with _database(folder / FILE) as db:
+        db.execute("PRAGMA secure_delete = ON")
+        with db:
+            count = db.execute(_DELETE, {"team": team, "day": before_day}).rowcount
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return count
 
 
 def _write(path: Path, usage: Mapping[DayAndTeam, TeamUsage]) -> None:

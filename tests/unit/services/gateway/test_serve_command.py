@@ -23,7 +23,7 @@ WRONG = {
     "a port that is none": (("--address", "127.0.0.1:99999"), "write it as HOST:PORT"),
     "no port": (("--address", "127.0.0.1"), "write it as HOST:PORT"),
     "no port of JSON": (("--http-address", "x:y"), "write it as HOST:PORT"),
-    "days of no cache": (("--keep-days", "30"), "--keep-days needs a cache"),
+    "days of no calendar": (("--keep-days", "1e9"), "is not in the range 0<=x<=36500"),
     "a cache that is busy": (("--cache", "{busy}"), "another Judge service"),
     "an audit that cannot be written": (("--audit", "{busy}"), "Is a directory"),
 }

@@ -1,0 +1,179 @@
+"""The audit log: a file with a line of JSON for each request, deleted by team and by age."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from editjudge.base.errors import ConfigError, StoreError
+from editjudge.base.local_stack import private
+from editjudge.base.terminal import print_notice
+
+_TEAM = re.compile(rb'"team": "([^"]*)"')
+"""The team in a line. Quotes within a value are escaped, so no other value can look like it."""
+_TIME = '{"time": "'
+"""How a line begins; the time follows, in UTC, so that lines sort by it."""
+
+
+class AuditLog:
+    """The audit log, with one line of JSON for each request.
+
+    The file is opened for each line, so log rotation may move it away at any time, and lines may be
+    deleted from it (`delete_lines`). A line that cannot be written is lost, and the request is
+    answered all the same.
+
+    Args:
+        where: The file. `-` is standard error; None turns the log off.
+        on_loss: Called for each line that could not be written.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+
+    def __init__(self, where: Path | None, on_loss: Callable[[], None] = lambda: None) -> None:
+        self._where = where
+        self._on_loss = on_loss
+        self._failing = False
+        if where is not None and not self._uses_stderr:
+            try:
+                self._add(where, "")
+            except OSError as error:
+                raise ConfigError(f"{where}: {error.strerror}", "give another file") from error
+
+    def write(self, line: str) -> None:
+        """Append a line. Of several failures in a row only the first prints a notice."""
+        if self._where is None:
+            return
+        if self._uses_stderr:
+            print_notice(line)
+            return
+        try:
+            self._add(self._where, f"{line}\n")
+        except OSError as error:
+            if not self._failing:
+                print_notice(f"{self._where}: lines of the audit log are lost: {error.strerror}")
+            self._failing = True
+            self._on_loss()
+        else:
+            self._failing = False
+
+    @property
+    def _uses_stderr(self) -> bool:
+        return str(self._where) == "-"
+
+    @staticmethod
+    def _add(where: Path, text: str) -> None:
+        with _locked(where) as file:
+            file.write(text.encode())
+
+
+def find_logs(files: Iterable[Path]) -> tuple[list[Path], list[Path]]:
+    """Find audit logs with what log rotation made of them: files whose names begin with theirs.
+
+    Returns:
+        The files that have lines, and those that do not, for example compressed ones.
+
+    Raises:
+        ConfigError: there is no such file.
+    """
+    logs: tuple[list[Path], list[Path]] = [], []
+    for file in files:
+        paths = [each for each in sorted(file.parent.glob("*")) if each.name.startswith(file.name)]
+        if not paths:
+            raise ConfigError(f"{file}: there is no such file", "give the --audit of the service")
+        for path in filter(Path.is_file, paths):
+            with path.open("rb") as opened:
+                logs[opened.read(1) not in (b"{", b"")].append(path)
+    return logs
+
+
+def count_lines(path: Path) -> Counter[str]:
+    """Count the lines of each team."""
+    with path.open("rb") as file:
+        return Counter(name.decode() for line in file for name in set(_TEAM.findall(line)))
+
+
+def delete_lines(path: Path, team: str | None, before_day: str | None) -> int:
+    """Delete lines from an audit log; a Judge service may write to it meanwhile.
+
+    The other lines are copied to a new file, which then takes the place of the old one. A line that
+    was cut short has the team that it names, and no age: it goes with the first lines that do.
+
+    Args:
+        team: The team whose lines are deleted; None means all teams.
+        before_day: Only lines of earlier days, in UTC (ISO 8601); None means all.
+
+    Returns:
+        The number of deleted lines.
+
+    Raises:
+        StoreError: the file cannot be written, or was moved away meanwhile.
+    """
+    end = None if before_day is None else f"{_TIME}{before_day}".encode()
+    name = None if team is None else team.encode()
+
+    def is_deleted(line: bytes) -> bool:
+        return (end is None or line < end) and (name is None or name in _TEAM.findall(line))
+
+    copy = path.with_name(f".{path.name}.purge")
+    try:
+        with path.open("rb") as old:
+            if name is None and not is_deleted(old.readline()):
+                return 0  # the oldest line comes first
+            old.seek(0)
+            owner = os.fstat(old.fileno())
+            with open(copy, "wb", opener=private) as new:
+                os.fchmod(new.fileno(), owner.st_mode & 0o777)
+                os.fchown(new.fileno(), owner.st_uid, owner.st_gid)
+                count = _copy(old, new, is_deleted)
+                fcntl.flock(old, fcntl.LOCK_EX)  # what was written meanwhile is left to copy
+                count += _copy(old, new, is_deleted, to_end=True)
+                new.flush()
+                os.fsync(new.fileno())
+                if count and not os.path.samestat(owner, path.stat()):
+                    raise StoreError(f"{path}: it was moved away meanwhile", "ask again")
+                if count:
+                    copy.replace(path)
+    except OSError as error:
+        raise StoreError(f"{path}: {error.strerror}", "purge as its owner, with room") from error
+    else:
+        return count
+    finally:
+        copy.unlink(missing_ok=True)
+
+
+def _copy(
+    old: BinaryIO, new: BinaryIO, is_deleted: Callable[[bytes], bool], *, to_end: bool = False
+) -> int:
+    """Copy the lines that are not deleted, and return the number of the others.
+
+    A last line that is still being written is left, unless the copy goes to the end.
+    """
+    count = 0
+    for line in old:
+        if not to_end and not line.endswith(b"\n"):
+            old.seek(-len(line), os.SEEK_CUR)
+            break
+        if is_deleted(line):
+            count += 1
+        else:
+            new.write(line)
+    return count
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[BinaryIO]:
+    """Open a file for appending, made where there is none, and lock it until the block is left."""
+    while True:
+        with open(path, "ab", opener=private) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                yield file
+                return
+            # It was replaced or moved away before it was locked.
