@@ -27,7 +27,7 @@ from editjudge_services.gateway import retention, usage
 from editjudge_services.gateway.audit import AuditLog
 from editjudge_services.gateway.calls import FILE, CallCache
 from editjudge_services.gateway.options import ServiceOptions
-from editjudge_services.gateway.retention import Deletion, measure, purge, purge_periodically
+from editjudge_services.gateway.retention import Kept, measure, purge
 from editjudge_services.gateway.service import JudgeService
 from editjudge_services.gateway.servicer import JudgeServicer
 from editjudge_services.gateway.usage import TeamUsage, UsageLog, read_usage
@@ -197,20 +197,19 @@ async def zeppelin(service: judge_service.RunningService, team: str = "a") -> in
     return (await service.score(team, instruction="paint a zeppelin"))[1]
 
 
-async def test_a_service_deletes_by_itself_what_is_old(tmp_path: Path) -> None:
-    told: list[str] = []
+async def test_a_service_deletes_by_itself_what_is_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = tmp_path / "audit.jsonl"
-    async with serve_with_judge(tmp_path, audit=log) as (_, service):
-        await zeppelin(service)
+    async with judge_service.scripted_judge().serving() as url:
         for days in (0.0, 1.0):
-            async with purge_periodically(tmp_path, log, days, told.append):
-                assert await zeppelin(service) == 0
-        async with purge_periodically(tmp_path, log, -1.0, told.append, every=0.01):
-            await until(lambda: not (count_of(tmp_path / FILE, "a") or log.read_bytes()))
-        assert not read_usage(tmp_path)
-        assert await zeppelin(service) == 101
-        assert [line["team"] for line in audited(log)] == ["a"]
-    assert not told
+            async with serve_priced(url, tmp_path, audit=log, keep_days=days) as service:
+                assert await zeppelin(service) == (0 if days else 101)
+        monkeypatch.setattr("editjudge_services.gateway.service._DELETION_SECONDS", 0.01)
+        log.rename(tmp_path / "audit.jsonl.1")
+        async with serve_priced(url, tmp_path, audit=log, keep_days=-1.0):
+            await until(lambda: not (count_of(tmp_path / FILE, "a") or read_usage(tmp_path)))
+            await until(lambda: not (tmp_path / "audit.jsonl.1").read_bytes())
 
 
 @pytest.mark.parametrize("broken_off", [None, "delete_usage", "delete_lines"])
@@ -236,13 +235,13 @@ async def test_a_purge_leaves_nothing_of_a_team_and_all_of_another(
                         await purge(folder, [log], "a", None)
                 replies = 0
             gone = await purge(folder, [log], "a", None)
-            assert gone == Deletion(replies, int(broken_off != "delete_lines"), 3)
+            assert gone == Kept(replies, int(broken_off != "delete_lines"), 3)
             assert await measure(folder, [log]) == {"b": others}
             assert [await zeppelin(service, team) for team in ("a", "b")] == [101, 0]
-            assert await purge(folder, [log], None, 1.0) == Deletion(0, 0, 0), "none is so old"
+            assert await purge(folder, [log], None, 1.0) == Kept(0, 0, 0), "none is so old"
             assert await zeppelin(service) == 0
-        assert await purge(folder, [log], "a", None) == Deletion(1, 1, 2)
-        assert await purge(folder, [log], None, 1e11) == Deletion(1, 1, 4)
+        assert await purge(folder, [log], "a", None) == Kept(1, 1, 2)
+        assert await purge(folder, [log], None, 1e11) == Kept(1, 1, 4)
         assert await measure(folder, [log]) == {}
         assert b"zeppelin" not in (folder / FILE).read_bytes()
         async with serve_priced(url, folder) as service:
@@ -255,7 +254,7 @@ async def test_a_purge_reaches_what_a_service_has_in_memory(tmp_path: Path) -> N
         for team, context in before.items():
             await context.calls.put(CALL, Reply({"SCORE": b"secret"}))
             await context.calls.put_fact("fact", team)
-        assert await purge(tmp_path, [], "a", None) == Deletion(1, 0, 0)
+        assert await purge(tmp_path, [], "a", None) == Kept(1, 0, 0)
         cache.forget(keep_days=1)
         ours, theirs = cache.for_team("a"), cache.for_team("b")
         assert await ours.calls.get_fact("fact") is None
@@ -280,7 +279,7 @@ async def test_nobody_waits_for_the_purge_of_another_team(
         await until(lambda: purged.done() or count_of(tmp_path / FILE, "large") < 3000)
         await service.score("small", 2)
         assert not purged.done()
-        assert await purged == Deletion(3000, 0, 0)
+        assert await purged == Kept(3000, 0, 0)
         assert (await service.score("small", 2))[1] == 0
 
 

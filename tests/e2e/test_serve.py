@@ -88,7 +88,7 @@ def _check_usage(folder: Path, live: Ran) -> None:
     assert "vision" in here("serve", "usage", folder).out
     assert here("serve", "usage", folder, "--team", "audio", "--json").json == []
     kept = here("serve", "purge", folder).out
-    assert re.fullmatch(r"vision: \d\.\d\d MB of replies, \d days? of usage, 0 audit lines\n", kept)
+    assert re.fullmatch(r"vision: 8 replies, \d days? of usage, 0 audit lines\n", kept)
     _check_purge(folder, folder.parent / "audit.jsonl")
 
 
@@ -100,7 +100,7 @@ def _check_purge(folder: Path, audit: Path) -> None:
     assert (unknown.code, unknown.out) == (2, "")
     assert "nothing is kept of team 'visoin'" in unknown.err
     old = here(*purge, "--older-than", "30")
-    assert old.out == "all teams: 0 replies, 0 days of usage and 0 audit lines deleted\n"
+    assert old.out == "all teams: 0 replies, 0 days of usage, 0 audit lines deleted\n"
     purged = here(*purge, "--team", "vision", "--json")
     (told,) = purged.json
     assert {**told, "usage_days": 0} == {
@@ -108,7 +108,7 @@ def _check_purge(folder: Path, audit: Path) -> None:
     }  # fmt: skip
     assert "audit lines are not deleted: give the file of the service with --audit" in purged.err
     purged = here(*purge, "--team", "vision", "--audit", audit)
-    told = "vision: 0 replies, 0 days of usage and 2 audit lines deleted\n"
+    told = "vision: 0 replies, 0 days of usage, 2 audit lines deleted\n"
     assert (purged.code, purged.out) == (1, told)
     assert f"{compressed}: no audit log that can be read" in purged.err
     assert here(*purge, "--team", "vision").code == 2
@@ -117,8 +117,11 @@ def _check_purge(folder: Path, audit: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("serve", "purge", "FOLDER"), "no Judge service has a cache here"),
-        (("serve", "purge", "NOTHING", "--older-than", "1"), "no Judge service has a cache here"),
+        (("serve", "purge", "FOLDER"), "no Judge service has stored usage here"),
+        (
+            ("serve", "purge", "NOTHING", "--older-than", "1"),
+            "no Judge service has stored usage here",
+        ),
         (("serve", "usage", "FOLDER"), "no Judge service has stored usage here"),
         (("serve", "--cache-shared"), "--cache-shared needs a cache"),
         (("serve", "--cache", "FILE", "--endpoint", NOBODY), "File exists"),

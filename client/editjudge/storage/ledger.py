@@ -196,18 +196,12 @@ class Ledger:
         self._database.run("PRAGMA wal_checkpoint(TRUNCATE)")
         return purged_count
 
-    async def space(self) -> dict[str, int]:
-        """Estimate how many bytes the calls and prompts of each team take."""
-        return await self._database.run_in_thread(self._space)
+    async def count_by_team(self) -> Counter[str]:
+        """Count the calls of each team."""
+        return await self._database.run_in_thread(self._count_by_team)
 
-    def _space(self) -> dict[str, int]:
-        sizes: Counter[str] = Counter()
-        for table in (CALLS, PROMPTS):
-            team_index = table.short.index("team")
-            for row in self._database.rows(table, long=True):
-                size = sum(len(one) for one in row if isinstance(one, bytes))
-                sizes[decode_text(row[team_index])] += size
-        return dict(sizes)
+    def _count_by_team(self) -> Counter[str]:
+        return Counter(decode_text(row[1]) for row in self._database.rows(CALLS))
 
     async def get_dropped_keys(self) -> frozenset[str]:
         """Get the keys of all calls of which a reply was ever dropped."""

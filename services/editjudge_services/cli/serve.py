@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Mapping
 from dataclasses import asdict, astuple, fields
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from editjudge.report.table import Head, Row, Table
 from ..gateway.audit import AuditLog, find_logs
 from ..gateway.calls import DAY_SECONDS, lock_folder
 from ..gateway.options import ServiceOptions, split_address
-from ..gateway.retention import Deletion, Kept, measure, purge, purge_periodically
+from ..gateway.retention import Kept, measure, purge
 from ..gateway.usage import COUNTS, read_usage
 
 
@@ -54,8 +53,10 @@ def purge_command(
             f"{folder}: nothing is kept of team {unknown[0]!r}",
             "look at its name, --cache and --audit",
         )
-    rows: Mapping[str, Kept] | Mapping[str | None, Deletion] = kept
+    rows: dict[str | None, Kept] = dict(kept.items())
+    end = ""
     if team or older_than is not None:
+        end = " deleted"
         before = None if older_than is None else time.time() - older_than * DAY_SECONDS
         rows = {name: asyncio.run(purge(folder, audit, name, before)) for name in team or [None]}
         if not audit:
@@ -64,7 +65,7 @@ def purge_command(
         print_json([{"team": name, **asdict(row)} for name, row in rows.items()])
     else:
         for name, row in rows.items():
-            print_text(f"{'all teams' if name is None else _label(name)}: {row}")
+            print_text(f"{'all teams' if name is None else _label(name)}: {row}{end}")
     if unread := find_logs(audit)[1]:
         raise StoreError(
             f"{', '.join(map(str, unread))}: no audit log that can be read",
@@ -127,9 +128,6 @@ async def _serve(settings: Settings, options: ServiceOptions) -> None:
             )
         except OSError as error:
             raise ConfigError(str(error), "give other addresses") from error
-        await servers.enter_async_context(
-            purge_periodically(options.cache, options.audit_file, options.keep_days, print_notice)
-        )
         print_text(f"judging at {at} (gRPC) and {web} (JSON)")
         await wait_for_signal()
         print_notice("ending: no further requests are accepted, those in flight finish")

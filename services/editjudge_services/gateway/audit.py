@@ -40,21 +40,25 @@ class AuditLog:
         self._where = where
         self._on_loss = on_loss
         self._failing = False
-        if where is not None and not self._uses_stderr:
+        if self.file is not None:
             try:
-                self._add(where, "")
+                self._add(self.file, "")
             except OSError as error:
                 raise ConfigError(f"{where}: {error.strerror}", "give another file") from error
 
+    @property
+    def file(self) -> Path | None:
+        """The file; None if lines go to standard error, or nowhere."""
+        return None if str(self._where) == "-" else self._where
+
     def write(self, line: str) -> None:
         """Append a line. Of several failures in a row only the first prints a notice."""
-        if self._where is None:
-            return
-        if self._uses_stderr:
-            print_notice(line)
+        if self.file is None:
+            if self._where is not None:
+                print_notice(line)
             return
         try:
-            self._add(self._where, f"{line}\n")
+            self._add(self.file, f"{line}\n")
         except OSError as error:
             if not self._failing:
                 print_notice(f"{self._where}: lines of the audit log are lost: {error.strerror}")
@@ -62,10 +66,6 @@ class AuditLog:
             self._on_loss()
         else:
             self._failing = False
-
-    @property
-    def _uses_stderr(self) -> bool:
-        return str(self._where) == "-"
 
     @staticmethod
     def _add(where: Path, text: str) -> None:
@@ -121,25 +121,27 @@ def delete_lines(path: Path, team: str | None, before_day: str | None) -> int:
     def is_deleted(line: bytes) -> bool:
         return (end is None or line < end) and (name is None or name in _TEAM.findall(line))
 
-    copy = path.with_name(f".{path.name}.purge")
+    count = 0
+    for unfinished in path.parent.glob(f".{path.name}.*.purge"):
+        unfinished.unlink(missing_ok=True)  # the other purge then fails, if it still runs
+    copy = path.with_name(f".{path.name}.{os.getpid()}.purge")
     try:
-        with path.open("rb") as old:
+        with path.open("rb") as old, open(copy, "wb", opener=private) as new:
             if name is None and not is_deleted(old.readline()):
                 return 0  # the oldest line comes first
             old.seek(0)
             owner = os.fstat(old.fileno())
-            with open(copy, "wb", opener=private) as new:
-                os.fchmod(new.fileno(), owner.st_mode & 0o777)
-                os.fchown(new.fileno(), owner.st_uid, owner.st_gid)
-                count = _copy(old, new, is_deleted)
-                fcntl.flock(old, fcntl.LOCK_EX)  # what was written meanwhile is left to copy
-                count += _copy(old, new, is_deleted, to_end=True)
-                new.flush()
-                os.fsync(new.fileno())
-                if count and not os.path.samestat(owner, path.stat()):
-                    raise StoreError(f"{path}: it was moved away meanwhile", "ask again")
-                if count:
-                    copy.replace(path)
+            os.fchmod(new.fileno(), owner.st_mode & 0o777)
+            os.fchown(new.fileno(), owner.st_uid, owner.st_gid)
+            for line in _read_lines(old):
+                count += is_deleted(line)
+                new.write(b"" if is_deleted(line) else line)
+            new.flush()
+            os.fsync(new.fileno())
+            if count and not os.path.samestat(owner, path.stat()):
+                raise StoreError(f"{path}: it was moved away meanwhile", "ask again")
+            if count:
+                copy.replace(path)
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}", "purge as its owner, with room") from error
     else:
@@ -148,23 +150,16 @@ def delete_lines(path: Path, team: str | None, before_day: str | None) -> int:
         copy.unlink(missing_ok=True)
 
 
-def _copy(
-    old: BinaryIO, new: BinaryIO, is_deleted: Callable[[bytes], bool], *, to_end: bool = False
-) -> int:
-    """Copy the lines that are not deleted, and return the number of the others.
-
-    A last line that is still being written is left, unless the copy goes to the end.
-    """
-    count = 0
-    for line in old:
-        if not to_end and not line.endswith(b"\n"):
-            old.seek(-len(line), os.SEEK_CUR)
-            break
-        if is_deleted(line):
-            count += 1
-        else:
-            new.write(line)
-    return count
+def _read_lines(file: BinaryIO) -> Iterator[bytes]:
+    """Read all lines. Those that are written meanwhile come last, under a lock that then stays."""
+    for is_locked in (False, True):
+        if is_locked:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        for line in file:
+            if not (is_locked or line.endswith(b"\n")):  # it is being written
+                file.seek(-len(line), os.SEEK_CUR)
+                break
+            yield line
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import secrets
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Self, TypeVar
@@ -204,6 +205,18 @@ def lock_folder(folder: Path) -> Iterator[None]:
         yield
 
 
+async def count_calls(folder: Path) -> Counter[str]:
+    """Count the calls of each team in the cache.
+
+    Raises:
+        StoreError: the ledger is damaged.
+    """
+    if not (folder / FILE).is_file():
+        return Counter()
+    with Ledger.open_read_only(folder / FILE) as ledger:
+        return await ledger.count_by_team()
+
+
 async def delete_calls(folder: Path, team: str | None, before: float | None) -> int:
     """Delete calls from the cache; a Judge service may use it meanwhile.
 
@@ -220,6 +233,8 @@ async def delete_calls(folder: Path, team: str | None, before: float | None) -> 
     Raises:
         StoreError: the ledger is damaged.
     """
+    if not (folder / FILE).is_file():
+        return 0
     with contextlib.ExitStack() as resources:
         alone = True
         try:

@@ -66,11 +66,6 @@ class ServiceOptions:
         if self.cache_shared and self.cache is None:
             raise ConfigError("--cache-shared needs a cache", "give --cache FOLDER too")
 
-    @property
-    def audit_file(self) -> Path | None:
-        """The file of the audit log; None if it has none."""
-        return None if str(self.audit) == "-" else self.audit
-
 
 def split_address(address: str) -> tuple[str, int]:
     """Split `host:port`; an IPv6 host is written in brackets.

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from editjudge import Client, Dimension, Judgement
 from editjudge.base.config import Settings
 from editjudge.base.contracts import LONGEST_NAME, NAME
+from editjudge.base.errors import EditjudgeError
 from editjudge.base.signature import Signature
 from editjudge.base.terminal import print_notice
 from editjudge.base.threads import in_thread
@@ -20,13 +22,16 @@ from editjudge.service import DimensionSet
 from .accounting import Caller, RequestAccount
 from .admission import SharedLimit
 from .audit import AuditLog
-from .calls import CallCache
+from .calls import DAY_SECONDS, CallCache
 from .metrics import Metrics
 from .options import ServiceOptions
 from .protocols import select_dimensions
+from .retention import purge
 from .schemas import InvalidRequest, Protocol, ScoreRequest, drop_hints
 from .usage import Meter, TeamUsage, UsageLog
 
+_DELETION_SECONDS = 3600.0
+"""The interval at which what is old is deleted."""
 _TEAM = re.compile(f"({NAME})?")
 _TEAM_FIX = f"use letters, digits, . _ - alone, {LONGEST_NAME} at most"
 
@@ -69,7 +74,7 @@ class JudgeService:
         options: ServiceOptions | None = None,
         discovery_seconds: float = 15.0,
     ) -> None:
-        options = options or ServiceOptions()
+        self._options = options = options or ServiceOptions()
         # A Judge service must not call another one, nor itself.
         changes = {"gateway": None, "ledger": None, "max_cost": None}
         self.client = Client(settings.model_copy(update=changes))
@@ -85,7 +90,6 @@ class JudgeService:
             cache_bytes=("Size of the cache folder on disk.", self._cache.bytes),
         )
         self._audit = AuditLog(options.audit, self.metrics.audit_lost.inc)
-        self._keep_days = options.keep_days
         self._discovery_seconds = discovery_seconds
         self.is_terminating = False
         self.shutdown = asyncio.Event()
@@ -97,11 +101,12 @@ class JudgeService:
             await resources.enter_async_context(self._usage.open())
             await resources.enter_async_context(self.client)
             self._resources = resources.pop_all()
-        rebinding = asyncio.create_task(self._discover_services())
+        tasks = [asyncio.create_task(w) for w in (self._discover_services(), self._delete_old())]
 
         async def stop() -> None:
-            rebinding.cancel()
-            await asyncio.gather(rebinding, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
         self._resources.push_async_callback(stop)
         return self
@@ -222,8 +227,18 @@ class JudgeService:
         while True:
             await asyncio.sleep(self._discovery_seconds)
             try:
-                self._cache.forget(self._keep_days)
+                self._cache.forget(self._options.keep_days)
                 await self.client.panel.rebind()
                 await self.client.panel.probe_judges()
             except Exception as error:  # noqa: BLE001 - the next discovery may succeed
                 print_notice(f"services could not be discovered: {type(error).__name__}: {error}")
+
+    async def _delete_old(self) -> None:
+        logs = [] if self._audit.file is None else [self._audit.file]
+        while self._options.keep_days:
+            before = time.time() - self._options.keep_days * DAY_SECONDS
+            try:
+                await purge(self._options.cache, logs, None, before)
+            except EditjudgeError as error:  # the next attempt may succeed
+                print_notice(f"what is old could not be deleted: {error}")
+            await asyncio.sleep(_DELETION_SECONDS)

@@ -226,6 +226,8 @@ def delete_usage(folder: Path, team: str | None, before_day: str | None) -> int:
     Raises:
         StoreError: the file is damaged.
     """
+    if not (folder / FILE).is_file():
+        return 0
     with _database(folder / FILE) as db:
         db.execute("PRAGMA secure_delete = ON")
         with db:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from pathlib import Path
 
@@ -67,7 +66,7 @@ def test_lines_that_are_written_meanwhile_stay(tmp_path: Path) -> None:
     assert path.read_text() == "".join(line_of("b", 1, str(n)) for n in range(1, count, 2))
 
 
-def test_a_file_that_is_moved_away_meanwhile_is_told(
+def test_a_file_that_is_replaced_meanwhile_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, rotated = tmp_path / "audit.jsonl", tmp_path / "audit.jsonl.1"
@@ -77,9 +76,15 @@ def test_a_file_that_is_moved_away_meanwhile_is_told(
         path.rename(rotated)
         path.write_text(B)
 
-    monkeypatch.setattr(os, "fsync", rotate)
-    with pytest.raises(StoreError, match="moved away meanwhile; ask again"):
-        delete_lines(path, "a", None)
+    def purge_too(_: int) -> None:
+        for unfinished in tmp_path.glob(".audit.jsonl.*"):
+            unfinished.unlink()
+
+    for meanwhile, told in ((rotate, "moved away meanwhile; ask again"), (purge_too, "No such")):
+        with monkeypatch.context() as patched:
+            patched.setattr(audit.os, "fsync", meanwhile)
+            with pytest.raises(StoreError, match=told):
+                delete_lines(path, "b", None)
     assert (path.read_text(), rotated.read_text()) == (B, A + B)
 
 
@@ -88,7 +93,7 @@ def test_a_purge_that_is_killed_leaves_the_file_whole(
 ) -> None:
     path = tmp_path / "audit.jsonl"
     path.write_text(A + B)
-    (tmp_path / ".audit.jsonl.purge").write_text(A)  # of one that SIGKILL ended
+    (tmp_path / ".audit.jsonl.1.purge").write_text(A)  # of one that SIGKILL ended
 
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
