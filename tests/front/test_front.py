@@ -99,17 +99,6 @@ async def test_a_team_over_its_limit_is_told_and_the_others_are_not(door: Door) 
     assert [await door.alive(other) for _ in range(8)] == [OK] * 8
 
 
-@pytest.mark.parametrize(
-    "method",
-    ["RepositoryModelUnload", "RepositoryIndex", "SystemSharedMemoryStatus", "LogSettings"],
-)
-async def test_what_judging_does_not_need_is_not_there(door: Door, method: str) -> None:
-    request = getattr(service_pb2, f"{method}Request")()
-    code, words = await door.ask(method, request, door.token("vision"))
-    assert code == grpc.StatusCode.UNIMPLEMENTED
-    assert "nothing is served here" in words
-
-
 async def test_a_picture_larger_than_allowed_is_refused_and_no_other(door: Door) -> None:
     codes = []
     for size in (2 * MOST_BYTES, MOST_BYTES // 2):

@@ -123,10 +123,8 @@ def _describe_upstreams(triton: str, vllm: str, gateway: LocalGateway | None) ->
     upstreams: dict[str, Any] = {}
     if triton:
         upstreams["triton"] = {"local": {"addresses": [urlsplit(triton).netloc]}}
-    if vllm:
-        parts = urlsplit(vllm)
-        protocol = "grpc" if parts.scheme == "grpc" else "http"
-        upstreams["judges"] = {"judge": {"addresses": [parts.netloc], "protocol": protocol}}
+    if vllm.startswith("http"):  # vLLM's own protocol is for the Judge service alone
+        upstreams["judges"] = {"judge": {"addresses": [urlsplit(vllm).netloc]}}
     if gateway:
         at, web = urlsplit(gateway.url).netloc, urlsplit(gateway.http).netloc
         upstreams["gateway"] = {"addresses": [at], "json_addresses": [web]}

@@ -113,15 +113,13 @@ class TritonServers(Strict):
 
 
 class JudgeServers(Strict):
-    """A group of vLLM servers that serve the same model.
+    """A group of vLLM servers that serve the same model over the OpenAI-compatible API.
 
     Attributes:
         addresses: Their addresses; a DNS name may stand for several servers.
-        protocol: `http` is the OpenAI-compatible API, `grpc` vLLM's own.
     """
 
     addresses: tuple[AddressField, ...] = Field(min_length=1)
-    protocol: Literal["http", "grpc"] = "http"
 
 
 class GatewayServers(Strict):

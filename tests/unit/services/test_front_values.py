@@ -35,7 +35,7 @@ WHOLE: Mapping[str, Any] = {
     },
     "judges": {
         "judge": {"addresses": ["vllm:8000"]},
-        "second": {"addresses": ["vllm2:8001"], "protocol": "grpc"},
+        "second": {"addresses": ["vllm2:8000"]},
     },
     "gateway": {"addresses": ["judge:8002"], "json_addresses": ["judge:8003"]},
 }
@@ -136,10 +136,10 @@ def test_only_a_stream_of_requests_is_not_held_until_whole(tmp_path: Path) -> No
         for route in routes(filled(tmp_path))
         if "typed_per_filter_config" in route and "route" in route
     ]
-    assert {match.get("path") or match["prefix"] for match in unheld} == {
-        "/editjudge.v1.JudgeService/ScoreStream",
-        "/grpc.health.v1.Health/Watch",
-        "/grpc.reflection.v1alpha.ServerReflection/",
+    assert {match["safe_regex"]["regex"] for match in unheld} == {
+        "/editjudge[.]v1[.]JudgeService/(ScoreStream)",
+        "/grpc[.]health[.]v1[.]Health/(Watch)",
+        "/grpc[.]reflection[.]v1alpha[.]ServerReflection/(ServerReflectionInfo)",
     }
 
 

@@ -1,0 +1,199 @@
+"""What reaches the servers behind the door: of every protocol the methods of a list, and once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from google.protobuf.descriptor import ServiceDescriptor
+from grpc_health.v1 import health_pb2
+from grpc_reflection.v1alpha import reflection_pb2
+from smg_grpc_proto import vllm_engine_pb2
+from tritonclient.grpc import service_pb2
+
+from editjudge.v1 import judge_pb2, judge_pb2_grpc
+
+from ..fakes.grpc_server import Failure
+from ..fakes.grpc_server import serve as serve_grpc
+from ..fakes.judge import ScriptedJudge
+from ..judge_service import RunningService, serve
+from .door import OK, Door, open_door, score
+
+OPEN: Mapping[Any, set[str]] = {
+    service_pb2: {
+        *("ServerLive", "ServerReady", "ServerMetadata"),
+        *("ModelReady", "ModelMetadata", "ModelConfig", "ModelInfer"),
+    },
+    vllm_engine_pb2: set(),
+    judge_pb2: {"Score", "ScoreStream", "ListDimensions", "GetPanel"},
+    health_pb2: {"Check", "Watch"},
+    reflection_pb2: {"ServerReflectionInfo"},
+}
+"""The methods of each proto that callers reach."""
+ODD = ("{}/", "/{}", "{}%2f", "{}?x", "x/../{}")
+"""Other spellings of a method that is closed."""
+JUDGE = ("v1/models", "v1/chat/completions", "tokenize", "version", "health")
+JSON = ("score", "score:batch", "dimensions", "panel", "openapi.json", "docs")
+CLOSED = (
+    *("/judges/judge/metrics", "/judges/judge/v1/completions", "/judges/judge/v1/responses"),
+    *("/judges/judge/v1/embeddings", "/judges/judge/v1/load_lora_adapter", "/judges/judge/sleep"),
+    *("/judges/judge/reset_prefix_cache", "/judges/judge/detokenize", "/judges/judge/openapi.json"),
+    *(
+        "/judges/judge/v1/chat/completions/render",
+        "/judges/judge/v1xmodels",
+        "/judges/other/health",
+    ),
+    *("/v1/", "/v1/scores", "/v1/score:", "/v1/openapixjson", "/metrics", "/health", "/"),
+)
+
+
+class _AnyMethod(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """Answers every method with one message, which says of a health check that all is well."""
+
+    def service(self, _: Any) -> Any:
+        return grpc.unary_unary_rpc_method_handler(self._answer)
+
+    async def _answer(self, _request: bytes, _context: Any) -> bytes:
+        return b"\x08\x01"
+
+
+@contextlib.asynccontextmanager
+async def open_wide_door(folder: Path) -> AsyncIterator[Door]:
+    """A door before servers that answer whatever they are asked."""
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response()
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    async with TestServer(app) as plain:
+        add = lambda server: server.add_generic_rpc_handlers((_AnyMethod(),))  # noqa: E731
+        async with serve_grpc(add) as at:
+            http = f"{plain.host}:{plain.port}"
+            servers: dict[str, Any] = {
+                "triton": {"all": {"addresses": [at]}},
+                "judges": {"judge": {"addresses": [http]}},
+                "gateway": {"addresses": [at], "json_addresses": [http]},
+            }
+            async with open_door(folder, **servers) as door:
+                yield door
+
+
+async def test_of_every_proto_the_methods_of_the_list_pass_and_no_other(tmp_path: Path) -> None:
+    async with open_wide_door(tmp_path) as door, door.channel() as channel:
+        metadata = [*door.metadata("vision"), ("x-judge", "judge")]
+
+        async def passes(path: str) -> bool:
+            code = await channel.unary_unary(path)(b"", metadata=metadata, timeout=30).code()
+            assert code in {OK, grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.INTERNAL}, path
+            return bool(code is OK)
+
+        async def find_open(service: ServiceDescriptor) -> set[str]:
+            path = f"/{service.full_name}/"
+            names = {method.name for method in service.methods}
+            passed = {name for name in names if await passes(path + name)}
+            odd = [path + each.format(name, name) for name in names - passed for each in ODD]
+            assert not [each for each in odd if await passes(each)]
+            return passed
+
+        for module, methods in OPEN.items():
+            services = module.DESCRIPTOR.services_by_name.values()
+            assert services
+            assert set().union(*[await find_open(each) for each in services]) == methods
+
+
+async def test_of_json_the_paths_of_the_list_pass_and_no_other(tmp_path: Path) -> None:
+    async with open_wide_door(tmp_path) as door:
+        bearer = dict(door.metadata("vision"))
+        for path in (
+            *(f"/judges/judge/{each}" for each in JUDGE),
+            *(f"/v1/{each}" for each in JSON),
+        ):
+            assert (await door.http(path, **bearer))[0] == 200, path
+        for path in CLOSED:
+            assert (await door.http(path, **bearer))[0] == 404, path
+
+
+MORTAL = """
+import asyncio, os, signal
+from tests.fakes.judge import ScriptedJudge
+
+class Mortal(ScriptedJudge):
+    async def Score(self, request, context):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+async def main():
+    async with Mortal().serving() as url:
+        print(url, flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+"""A Judge service that dies of every edit."""
+
+
+async def test_a_request_that_ends_a_server_is_sent_to_no_other(tmp_path: Path) -> None:
+    root, pipe = Path(__file__).parents[2], asyncio.subprocess.PIPE
+    command = (sys.executable, "-c", MORTAL)
+    servers = [
+        await asyncio.create_subprocess_exec(*command, cwd=root, stdout=pipe) for _ in range(2)
+    ]
+    try:
+        urls = [(await server.stdout.readline()).decode().strip() for server in servers]  # type: ignore[union-attr]
+        gateway = {"addresses": [url.removeprefix("grpc://") for url in urls]}
+        async with open_door(tmp_path, gateway=gateway) as door, door.channel() as channel:
+            code = await score(channel, door.metadata("vision"))
+            assert code is grpc.StatusCode.UNAVAILABLE
+            await asyncio.wait(
+                [asyncio.create_task(s.wait()) for s in servers], return_when="FIRST_COMPLETED"
+            )
+            assert [server.returncode is None for server in servers].count(True) == 1
+    finally:
+        for server in servers:
+            if server.returncode is None:
+                server.kill()
+            await server.wait()
+
+
+@pytest.mark.parametrize("code", [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED])
+async def test_what_a_draining_server_refuses_is_sent_to_another(
+    tmp_path: Path, code: grpc.StatusCode
+) -> None:
+    busy, free = ScriptedJudge(Failure(code, "ending")), ScriptedJudge()
+    async with busy.serving() as first, free.serving() as second:
+        gateway = {"addresses": [url.removeprefix("grpc://") for url in (first, second)]}
+        async with open_door(tmp_path, gateway=gateway) as door, door.channel() as channel:
+            codes = [await score(channel, door.metadata("vision")) for _ in range(16)]
+    assert set(codes) == {OK}
+    assert busy.teams
+
+
+async def test_calls_go_on_while_a_server_drains(tmp_path: Path) -> None:
+    async with contextlib.AsyncExitStack() as stack, serve(drain=5) as stays:
+        leaves: RunningService = await stack.enter_async_context(serve(drain=5))
+        gateway = {"addresses": [stays.address, leaves.address]}
+        async with open_door(tmp_path, gateway=gateway) as door, door.channel() as channel:
+            stub = judge_pb2_grpc.JudgeServiceStub(channel)
+            gone = asyncio.Event()
+
+            async def ask() -> set[grpc.StatusCode]:
+                codes = set()
+                while not gone.is_set():
+                    asked = judge_pb2.ListDimensionsRequest(patterns=["core.psnr.*"])
+                    call = stub.ListDimensions(asked, metadata=door.metadata("vision"))
+                    codes.add(await call.code())
+                return codes
+
+            asking = [asyncio.create_task(ask()) for _ in range(4)]
+            await asyncio.sleep(0.5)
+            await stack.aclose()
+            gone.set()
+            assert set().union(*await asyncio.gather(*asking)) == {OK}
