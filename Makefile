@@ -55,7 +55,7 @@ k8s: $(VENV)/.dev $(K8S_VENV)/.k8s
 
 # What the images install on a CPU, from its locks, in empty environments, and what they start; and
 # the locks anew, after a change of pyproject.toml or constraints.txt.
-images: $(VENV)/.dev
+images: $(VENV)/.dev $(K8S_VENV)/.k8s
 	$(BIN)/python -m pytest tests/images -q
 
 locks: $(VENV)/.dev $(K8S_VENV)/.k8s
@@ -116,7 +116,6 @@ perf: $(VENV)/.dev $(VLLM_VENV)/.vllm
 	$(BIN)/python perf/align.py
 	$(BIN)/python perf/panel.py
 	$(BIN)/python perf/front.py
-	$(BIN)/python perf/hostile.py
 	$(BIN)/python perf/serving.py
 	$(BIN)/python perf/specialists.py
 	$(BIN)/python perf/judge.py

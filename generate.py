@@ -6,21 +6,31 @@
 from __future__ import annotations
 
 import json
+import math
+import re
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 import click
 
 from editjudge.base.identity import FINGERPRINT
 from editjudge.base.terminal import print_text
+from editjudge_services.runtime.onnx import BUILDS
 from editjudge_services.runtime.repository import (
     find_model_repository,
     find_specialists,
     render_config,
 )
 from editjudge_services.runtime.specialist import Specialist
-from editjudge_services.zoo.manifest import Entry, load_manifest
+from editjudge_services.zoo.artefact import Precision
+from editjudge_services.zoo.export import PRECISIONS
+from editjudge_services.zoo.manifest import Entry, load_manifest, load_recipe
 
-CHART = Path(__file__).parent / "k8s" / "chart" / "files" / "models.json"
+ROOT = Path(__file__).parent
+CHART = ROOT / "k8s" / "chart" / "files" / "models.json"
+LOCKS = ROOT / "k8s" / "images" / "locks"
+PROCESS_MIB = {"torch": 700, "": 300}
+"""What the process of a model takes before its weights, by the library that computes; measured."""
 
 
 def model_text(specialist: type[Specialist]) -> str:
@@ -46,6 +56,7 @@ def generated() -> dict[Path, str]:
 def chart_text() -> str:
     """The models and the entries of their weights, as the Helm chart reads them."""
     entries = load_manifest()
+    variants = image_variants()
     models = {
         kind.name: {
             "batch": kind.max_batch,
@@ -53,11 +64,17 @@ def chart_text() -> str:
             "gpu": sorted(kind.on_gpu),
             # What it says of itself wherever it is served.
             "identity": {k: v for k, v in kind.identity.items() if k != FINGERPRINT},
+            # The least memory of an instance, of its network and the process around it.
+            "mib": {
+                p: process_mib(kind) + network_mib(entries.get(kind.entry), p) for p in PRECISIONS
+            },
             # What lies in shared memory while a batch is judged.
             "pictures": sum(
                 tensor.holds in {"image", "mask"}
                 for tensor in (*kind.contract.inputs, *kind.contract.outputs)
             ),
+            # The variants of the image that have its packages.
+            "variants": {p: fitting_variants(kind, p, variants) for p in PRECISIONS},
             "vllm": next((e.name for e in entries.values() if _is_of(e, kind)), ""),
         }
         for kind in find_specialists()
@@ -65,6 +82,11 @@ def chart_text() -> str:
     weights = {
         entry.name: {
             "exported": bool(entry.recipe),
+            # What lies on the claim: as it is pulled, and exported.
+            "mib": {
+                "checkpoint": checkpoint_mib(entry, entries),
+                **{p: network_mib(entry, p) for p in PRECISIONS},
+            },
             "folder": PurePosixPath(entry.name, "checkpoint", entry.subfolder).as_posix(),
             "restricted": entry.restricted,
             "supply": entry.supply,
@@ -73,7 +95,51 @@ def chart_text() -> str:
         }
         for entry in entries.values()
     }
-    return json.dumps({"models": models, "weights": weights}, indent=1, sort_keys=True) + "\n"
+    cuda = {name: {"cuda": "onnxruntime-gpu" in packages} for name, packages in variants.items()}
+    known = {"models": models, "variants": cuda, "weights": weights}
+    return json.dumps(known, indent=1, sort_keys=True) + "\n"
+
+
+def image_variants() -> dict[str, set[str]]:
+    """The packages of each variant of Triton's image, as its locks have them."""
+    variants: dict[str, set[str]] = {}
+    for file in sorted(LOCKS.glob("triton-*.txt")):
+        name = file.name.partition(".")[0].removeprefix("triton-")
+        packages = re.findall(r"^([\w.-]+)==", file.read_text(), re.MULTILINE)
+        variants.setdefault(name, set()).update(packages)
+    return variants
+
+
+def fitting_variants(
+    kind: type[Specialist], precision: Precision, variants: Mapping[str, set[str]]
+) -> list[str]:
+    """The variants in which a specialist can be served in a precision."""
+    if kind.entry and precision not in load_recipe(load_manifest()[kind.entry]).precisions:
+        return []
+    engine = kind.engines.get(precision)
+    needs = [*kind.packages, *([engine] if engine else [])]
+    return [
+        name
+        for name, packages in variants.items()
+        if all(packages & {*BUILDS.get(need, (need,))} for need in needs)
+    ]
+
+
+def process_mib(kind: type[Specialist]) -> int:
+    """What a specialist's process takes without its network."""
+    return PROCESS_MIB["torch" if "torch" in kind.packages else ""]
+
+
+def network_mib(entry: Entry | None, precision: Precision) -> int:
+    """The size of a network in a precision, rounded up; 0 for none."""
+    return math.ceil(entry.gib(precision) * 1024) if entry else 0
+
+
+def checkpoint_mib(entry: Entry, entries: Mapping[str, Entry]) -> int:
+    """The size of what is pulled; vLLM's checkpoints hold two bytes a parameter, others four."""
+    if entry.parts:
+        return sum(checkpoint_mib(entries[name], entries) for name in entry.parts.values())
+    return entry.checkpoint_mib or network_mib(entry, "bf16" if _on_vllm(entry) else "fp32")
 
 
 def _on_vllm(entry: Entry) -> bool:

@@ -14,8 +14,8 @@ COPY k8s/images/locks/build.txt k8s/images/locks/fetch*.txt locks/
 RUN python3 -m venv --without-pip /opt/build && python3 -m venv --without-pip /opt/editjudge
 RUN python3 -m pip --python /opt/build/bin/python install --no-deps --require-hashes -r locks/build.txt
 RUN python3 -m pip --python /opt/editjudge/bin/python install --no-deps --require-hashes -r locks/fetch.txt
-# torch, and the libraries of CUDA that its wheel names.
-RUN python3 -m pip --python /opt/editjudge/bin/python install --no-deps --require-hashes -r locks/fetch.cuda.txt
+# torch's CPU build, from PyTorch's own index.
+RUN python3 -m pip --python /opt/editjudge/bin/python install --no-deps --require-hashes -r locks/fetch.cpu.txt
 COPY . .
 RUN python3 -m pip --python /opt/build/bin/python wheel --no-deps --no-build-isolation -w /dist . \
  && python3 -m pip --python /opt/editjudge/bin/python install --no-deps --no-index /dist/*.whl

@@ -2,7 +2,8 @@
 
 `python k8s/images/lock.py UV [LOCK…]` resolves for Linux and every Python that the package allows,
 within the versions that passed the whole suite (constraints.txt), but with the newest NumPy that
-`make parity` compares. What brings CUDA goes into a file of its own, `<lock>.cuda.txt`.
+`make parity` compares. What brings CUDA goes into a file of its own, `<lock>.cuda.txt`. Where a
+lock has no CUDA, `<lock>.cpu.txt` has torch's CPU build instead, from PyTorch's own index.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 LOCKS = HERE / "locks"
 TABLE: dict[str, Any] = tomllib.loads((HERE / "images.toml").read_text())
+TORCH: dict[str, Any] = tomllib.loads((HERE / "torch_cpu.toml").read_text())
 APART = {"build", "vllm"}
 """Locks without the constraints: nothing of them is in an environment that the suite runs in."""
 _HEADER = "# Made by `make locks` from pyproject.toml and constraints.txt: edit those, not this.\n"
@@ -80,6 +82,16 @@ def line(package: dict[str, Any]) -> str:
     return " \\\n".join([text, *(f"    --hash=sha256:{digest}" for digest in digests)])
 
 
+def cpu_build(version: str) -> str:
+    """The lines of torch's CPU build, as pip reads them."""
+    if TORCH["version"] != f"{version}+cpu":
+        sys.exit(f"torch {version}: torch_cpu.toml has {TORCH['version']}: give its digests there")
+    digests = (f"    --hash=sha256:{digest}" for digest in TORCH["sha256"])
+    return " \\\n".join(
+        [f"--find-links {TORCH['index']}/torch/\ntorch=={TORCH['version']}", *digests]
+    )
+
+
 def _fits(url: str) -> bool:
     tags = parse_wheel_filename(url.rpartition("/")[2].replace("%2B", "+"))[3]
     return any(
@@ -93,11 +105,17 @@ def main(uv: str, *names: str) -> None:
     """Write the locks of these names, or all."""
     for name in names or TABLE:
         packages = [package for package in resolved(uv, name) if is_ours(package)]
-        for file, of_cuda in ((f"{name}.txt", False), (f"{name}.cuda.txt", True)):
-            lines = [line(p) for p in packages if bool(_OF_CUDA.match(p["name"])) is of_cuda]
-            (LOCKS / file).unlink(missing_ok=True)
-            if lines:
-                (LOCKS / file).write_text(_HEADER + "\n".join(lines) + "\n")
+        of_cuda = [p for p in packages if _OF_CUDA.match(p["name"])]
+        lines = {"": [line(p) for p in packages if p not in of_cuda]}
+        if TABLE[name].get("cuda", True):
+            lines[".cuda"] = [line(p) for p in of_cuda]
+        else:
+            lines[".cpu"] = [cpu_build(p["version"]) for p in of_cuda if p["name"] == "torch"]
+        for kind in ("", ".cuda", ".cpu"):
+            file = LOCKS / f"{name}{kind}.txt"
+            file.unlink(missing_ok=True)
+            if lines.get(kind):
+                file.write_text(_HEADER + "\n".join(lines[kind]) + "\n")
 
 
 if __name__ == "__main__":

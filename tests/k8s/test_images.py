@@ -17,14 +17,15 @@ from .chart import ran
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 TABLE: dict[str, Any] = tomllib.loads((FOLDER / "images.toml").read_text())
-TRITON = ["triton-cpu", "triton-gpu", "triton-torch"]
+TRITON = [name for name in TABLE if name.startswith("triton-")]
 
 
 def locked(*files: str) -> dict[str, str]:
     """Versions by package, of locks by name; a lock has at least one digest for each."""
     versions: dict[str, str] = {}
     for file in files:
-        for part in re.split(r"\n(?=\w)", (LOCKS / file).read_text())[1:]:
+        text = re.sub(r"^--find-links .*\n", "", (LOCKS / file).read_text(), flags=re.MULTILINE)
+        for part in re.split(r"\n(?=\w)", text)[1:]:
             line, *digests = part.split(" \\\n")
             assert digests, line
             assert all(re.fullmatch(r"    --hash=sha256:[0-9a-f]{64}\n?", d) for d in digests), line
@@ -79,7 +80,8 @@ def test_images_have_the_versions_that_the_suite_passed_with(name: str) -> None:
     )
     passed = {canonicalize_name(package): version for package, version in passed.items()}
     versions = whole(name)
-    assert {p: v for p, v in versions.items() if passed.get(p, v) != v} == {}
+    of_cpu = {p: v.removesuffix("+cpu") for p, v in versions.items()}
+    assert {p: v for p, v in of_cpu.items() if passed.get(p, v) != v} == {}
     assert versions["numpy"].startswith("2.")
 
 
@@ -92,7 +94,8 @@ def test_an_image_has_only_what_it_needs() -> None:
         versions = whole(name)
         assert versions.keys().isdisjoint({"nvidia-pytriton", "scikit-image", "matplotlib", "onnx"})
         assert len({"onnxruntime", "onnxruntime-gpu"} & versions.keys()) == 1
-        assert ("torch" in versions) == (name == "triton-torch")
+        assert ("torch" in versions) == ("torch" in name)
+        assert ("onnxruntime-gpu" in versions) == TABLE[name].get("cuda", True)
     assert whole("judge").keys().isdisjoint({"torch", "onnxruntime", "rapidocr", "huggingface-hub"})
     assert {"torch", "lpips", "huggingface-hub"} <= whole("fetch").keys()
     assert "torchvision" not in whole("fetch")
@@ -102,7 +105,16 @@ def test_what_brings_cuda_is_a_layer_of_its_own() -> None:
     for file in LOCKS.glob("*.txt"):
         names = locked(file.name)
         of_cuda = {n for n in names if re.match(r"nvidia|cuda|torch$|triton$|onnxruntime-gpu", n)}
-        assert of_cuda == set() if ".cuda." not in file.name else of_cuda
+        if ".cpu." in file.name:
+            assert of_cuda == {"torch"}
+            assert "+cpu" in names["torch"]
+        else:
+            assert bool(of_cuda) is (".cuda." in file.name)
+
+
+@pytest.mark.parametrize("name", [n for n in TABLE if not TABLE[n].get("cuda", True)])
+def test_what_computes_on_a_cpu_brings_no_cuda(name: str) -> None:
+    assert not list(LOCKS.glob(f"{name}.cuda.txt"))
 
 
 @pytest.mark.parametrize("file", dockerfiles(), ids=lambda file: file.stem)

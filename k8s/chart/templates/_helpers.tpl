@@ -46,11 +46,12 @@ labels:
   {{- include "editjudge.labels" . | nindent 2 }}
 {{- end -}}
 
-{{/* (root, image) */}}
+{{/* (root, image), and of Triton its variant */}}
 {{- define "editjudge.image" -}}
-{{- $image := index (index . 0).Values.images (index . 1) -}}
+{{- $image := (index . 0).Values.images -}}
+{{- range rest . -}}{{- $image = index $image . -}}{{- end -}}
 {{- if not (and $image.repository $image.digest) -}}
-{{- fail (printf "images.%s: give repository and digest (sha256:…); docs/deploying.md says what it holds" (index . 1)) -}}
+{{- fail (printf "images.%s: give repository and digest (sha256:…); docs/deploying.md says what it holds" (rest . | join ".")) -}}
 {{- end -}}
 image: {{ printf "%s@%s" $image.repository $image.digest }}
 imagePullPolicy: IfNotPresent
@@ -218,9 +219,9 @@ automountServiceAccountToken: false
 {{- ternary "yes" "" $weighty -}}
 {{- end -}}
 
-{{/* An amount of memory in MiB. */}}
+{{/* An amount of memory or storage in MiB. */}}
 {{- define "editjudge.mib" -}}
-{{- mul (trimSuffix "Gi" (trimSuffix "Mi" .) | int) (ternary 1024 1 (hasSuffix "Gi" .)) -}}
+{{- mul (substr 0 (int (sub (len .) 2)) . | int) (get (dict "Mi" 1 "Gi" 1024 "Ti" 1048576) (substr (int (sub (len .) 2)) -1 .)) -}}
 {{- end -}}
 
 {{/* Who is asked, as JSON: what decides a verdict, and not how many or where they are. */}}

@@ -1,7 +1,9 @@
-"""The liveness check of a Triton server: it fails where a model's process has ended.
+"""The health check of a Triton server: whether it serves, with every model that it loaded.
 
-`python -m editjudge_services.runtime.liveness REPOSITORY` exits 1 in that case. Triton itself
-stays ready, refuses every call of that model, and does not start it again.
+`python -m editjudge_services.runtime.liveness REPOSITORY ADDRESS` exits 1 where no model is
+ready, or where the process of a model has ended. Triton itself is ready without any model; and
+where a process has ended it stays ready, refuses every call of that model, and does not start
+it again. A model that could not be loaded costs itself: Triton tries it again when it next polls.
 """
 
 from __future__ import annotations
@@ -9,37 +11,47 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from editjudge.base.output_files import write_file
 
+from .process import fetch
+
 _STUB = "triton_python_backend_stub"
 _RECORD_FILE = "processes.json"
-"""The file in the repository that records how many processes each model had at first."""
+"""The file in the repository that records how many processes each model had when first ready."""
 
 
-def find_lost_models(repository: Path, processes: Path = Path("/proc")) -> str:
-    """Name the models that have fewer processes than at first, in one line; "" for none.
-
-    Call it only once the server is ready: the first call in which every model has a process
-    records how many each of them should have.
+def find_fault(repository: Path, address: str, processes: Path = Path("/proc")) -> str:
+    """Say in one line why the server is to be started again; "" where it is not.
 
     Args:
         repository: The folder that the server loads.
+        address: Its HTTP address.
         processes: The folder in which the kernel lists processes.
     """
-    models = [each.parent.name for each in repository.glob("*/config.pbtxt")]
+    reply = fetch(f"{address}/v2/repository/index", b"")
+    if reply is None:
+        return f"{address} does not answer"
+    states = {each["name"]: each for each in json.loads(reply)}
+    ready_models = {name for name, each in states.items() if each.get("state") == "READY"}
+    if not ready_models:
+        return "; ".join(["no model is ready", *map(_describe, states.values())])
     now = Counter(map(parse_model, find_stubs(processes).values()))
-    missing_models = [model for model in models if not now[model]]
     record = repository / _RECORD_FILE
-    if not missing_models and not record.is_file():
-        write_file(record, json.dumps(now).encode())
     before = json.loads(record.read_text()) if record.is_file() else {}
-    shrunk_models = [model for model in models if now[model] < before.get(model, 1)]
-    lost_models = ", ".join(sorted({*missing_models, *shrunk_models}))
-    return f"no process any more: {lost_models}" if lost_models else ""
+    new_models = {name: now[name] for name in ready_models - before.keys() if now[name]}
+    if new_models:
+        write_file(record, json.dumps({**before, **new_models}).encode())
+    lost_models = sorted(name for name in ready_models if now[name] < before.get(name, 1))
+    return f"no process any more: {', '.join(lost_models)}" if lost_models else ""
+
+
+def _describe(state: Mapping[str, str]) -> str:
+    why = state.get("reason", "").partition("\n")[0] or state.get("state", "not loaded")
+    return f"{state['name']}: {why}"
 
 
 def find_stubs(processes: Path = Path("/proc"), pid: str = "[0-9]*") -> dict[int, list[str]]:
@@ -68,7 +80,7 @@ def parse_model(command: Sequence[str]) -> str:
 
 
 if __name__ == "__main__":
-    reason = find_lost_models(Path(sys.argv[1]))
+    reason = find_fault(Path(sys.argv[1]), sys.argv[2])
     if reason:
         sys.stderr.write(f"{reason}\n")
         raise SystemExit(1)

@@ -32,9 +32,8 @@ ENGINES: Mapping[Precision, str] = {"fp32": "onnxruntime", "bf16": "openvino"}
 """The distribution that computes in each precision."""
 ON_GPU: frozenset[Precision] = frozenset({"fp32"})
 """Precisions in which exported networks run on a GPU."""
-
-
-_BUILDS: Mapping[str, tuple[str, ...]] = {"onnxruntime": ("onnxruntime", "onnxruntime-gpu")}
+BUILDS: Mapping[str, tuple[str, ...]] = {"onnxruntime": ("onnxruntime", "onnxruntime-gpu")}
+"""The distributions of a package, where it has several."""
 
 
 def find_distribution(name: str) -> str:
@@ -42,7 +41,7 @@ def find_distribution(name: str) -> str:
 
     Where none is installed it is the first.
     """
-    builds = _BUILDS.get(name, (name,))
+    builds = BUILDS.get(name, (name,))
     return next((build for build in builds if package_version(build) != ABSENT), name)
 
 

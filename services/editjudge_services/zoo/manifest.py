@@ -48,6 +48,7 @@ class Entry(Strict):
         restricted: The licence must be accepted before a pull; `restricted_why` says why.
         gated: The hub serves it only to accounts that accepted its terms there.
         parameters: Number of parameters of the served network.
+        checkpoint_mib: MiB of the checkpoint, where that is more than `parameters` in fp32.
         preprocessing: How images are prepared.
         served_by: Library that runs it.
         used_by: Benchmarks that use it.
@@ -74,6 +75,7 @@ class Entry(Strict):
     restricted_why: str = ""
     gated: bool = False
     parameters: Annotated[int, Field(gt=0)]
+    checkpoint_mib: Annotated[int, Field(ge=0)] = 0
     preprocessing: Line
     served_by: Literal["onnx", "transformers", "vllm"]
     used_by: list[Paper]

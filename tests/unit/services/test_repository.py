@@ -186,16 +186,37 @@ def process(folder: Path, pid: int, model: str, name: str = "triton_python_backe
     (folder / str(pid) / "cmdline").write_text(f"/b/{name}\0/run/models/{model}/1/model.py\0x\0")
 
 
-def test_a_model_that_has_lost_a_process_is_told(tmp_path: Path) -> None:
-    repository, processes = tmp_path / "models", tmp_path / "proc"
-    for model in ("ocr_ppocr", "quality_piqe"):
-        (repository / model).mkdir(parents=True)
-        (repository / model / "config.pbtxt").touch()
+def test_a_server_is_started_again_where_it_serves_nothing_or_has_lost_a_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    processes = tmp_path / "proc"
+    states: list[dict[str, str]] | None = None
+
+    def fault() -> str:
+        reply = None if states is None else json.dumps(states).encode()
+        monkeypatch.setattr(liveness, "fetch", lambda url, data: reply)
+        return liveness.find_fault(tmp_path, "http://server", processes)
+
+    assert fault() == "http://server does not answer"
+    states = [
+        {"name": "ocr_got", "state": "UNAVAILABLE", "reason": "Internal: no torch\n\nAt:"},
+        {"name": "quality_piqe", "state": "LOADING"},
+    ]
+    assert fault() == "no model is ready; ocr_got: Internal: no torch; quality_piqe: LOADING"
+    states[1]["state"] = "READY"
+    assert fault() == "no process any more: quality_piqe"
     process(processes, 1, "quality_piqe")
     process(processes, 2, "quality_piqe")
-    process(processes, 4, "ocr_ppocr", name="another")
-    assert liveness.find_lost_models(repository, processes) == "no process any more: ocr_ppocr"
-    process(processes, 3, "ocr_ppocr")
-    assert not liveness.find_lost_models(repository, processes)
+    # One that cannot be loaded costs the others nothing, though its process may still be ending.
+    process(processes, 3, "ocr_got")
+    assert not fault()
+    shutil.rmtree(processes / "3")
+    assert not fault()
+    # It is there at the second attempt.
+    process(processes, 4, "ocr_got", name="another")
+    states[0]["state"] = "READY"
+    assert fault() == "no process any more: ocr_got"
+    process(processes, 5, "ocr_got")
+    assert not fault()
     shutil.rmtree(processes / "2")
-    assert liveness.find_lost_models(repository, processes) == "no process any more: quality_piqe"
+    assert fault() == "no process any more: quality_piqe"
