@@ -119,7 +119,8 @@ def select_dimensions(patterns: Iterable[str], rules: Rules | None = None) -> tu
 
     Args:
         patterns: Ids, with or without their benchmark; globs such as `core.psnr.*`; a part of an id
-            such as `ssim`; or the title of a column in the table of `rules`. All for none.
+            such as `ssim`; the title of a column in the table of `rules`; a benchmark's name. All
+            for none.
         rules: For no pattern the dimensions of this benchmark alone, by these rules; to those of
             `core` come the ones that other packages add.
 
@@ -207,6 +208,7 @@ def _match_pattern(
         *((name for name in names if name in own) for names in (glob_matches, in_parts)),
         *((n for n in names if n.startswith(f"{CORE}.")) for names in (glob_matches, in_parts)),
         *(_of_one_benchmark(names, pattern) for names in (glob_matches, in_parts)),
+        (name for name in by_id if name.startswith(f"{word}.")),  # of a benchmark, or `core.psnr`
     )
     for way in ways:
         if names := frozenset(way) & by_id.keys():

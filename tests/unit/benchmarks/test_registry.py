@@ -23,6 +23,7 @@ def named(pattern: str, of: str | None = None) -> list[str]:
     [
         ("core.psnr.source.whole", ["core.psnr.source.whole"]),
         ("core.psnr.source.*", ["core.psnr.source.whole", "core.psnr.source.outside"]),
+        ("kris", [name for name in load_dimensions() if name.startswith("kris.")]),
         ("PSNR", [name for name in load_dimensions() if name.startswith("core.psnr.")]),
     ],
 )
