@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import logging
 import ssl
 import time
@@ -149,6 +150,8 @@ async def test_keys_stay_out_of_errors_and_logs(
 SAID: dict[str, dict[str, Any]] = {
     "as its name": reply() | {"model": f"judge-{KEY}"},
     "as its text": reply(f"I was sent {KEY}"),
+    "in base64": reply(f"I was sent {base64.b64encode(KEY.encode()).decode()}"),
+    "in hex": reply(f"I was sent {KEY.encode().hex()}"),
     "as a refusal": reply(None, message={"refusal": f"not with {KEY}"}),
 }
 
@@ -162,7 +165,8 @@ async def test_keys_stay_out_of_names_texts_and_reasons(case: str, key: Secret) 
             shown.append(repr(await ask(transport)))
         except errors.Abstention as abstained:
             shown.append(str(abstained))
-    assert all("[secret]" in text and KEY not in text for text in shown)
+    encoded = (KEY, KEY.encode().hex(), base64.b64encode(KEY.encode()).decode())
+    assert all("[secret]" in text and not any(e in text for e in encoded) for text in shown)
 
 
 async def test_a_word_is_no_secret_though_it_is_the_key(monkeypatch: pytest.MonkeyPatch) -> None:

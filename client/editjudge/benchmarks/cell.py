@@ -18,6 +18,8 @@ from ..base.verdict import CountedMissing, NotApplicable, Outcome, Score, Status
 
 _OPEN: frozenset[Status] = frozenset({"not_served", "failed", "pending"})
 """Statuses of edits that were not judged, and may be by a later run."""
+_ROUNDING = 1e-13
+"""The share of the largest value below which a spread of values is what rounding has left."""
 Affine: TypeAlias = tuple[float, float]
 NO_SCALING: Affine = (1.0, 0.0)
 """The affine map that leaves values on the scale on which they were judged."""
@@ -115,11 +117,15 @@ class Cell:
 
 
 def standard_deviation(values: Collection[float]) -> float | None:
-    """Compute the sample standard deviation (n - 1); None for fewer than two values."""
+    """Compute the sample standard deviation (n - 1); None for fewer than two values.
+
+    It is 0 where values differ by no more than rounding.
+    """
     if len(values) < 2:
         return None
     mean = math.fsum(values) / len(values)
-    return math.sqrt(math.fsum((one - mean) ** 2 for one in values) / (len(values) - 1))
+    sd = math.sqrt(math.fsum((one - mean) ** 2 for one in values) / (len(values) - 1))
+    return sd if sd > _ROUNDING * max(map(abs, values)) else 0.0
 
 
 @dataclass(slots=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from ..base.config import Secret
 
@@ -16,7 +17,10 @@ _MAX_CHARS = 300
 
 
 class Secrets:
-    """The secrets that are sent to one server.
+    """The secrets that are sent to one server, to be found as they are and encoded.
+
+    Encodings are base64, also within a longer text, hexadecimal digits and percent-encoding. A
+    server that wants to say a secret can always do it in a way that nobody looks for.
 
     Args:
         headers: Headers of the settings. Those given as `env` or `file`, and `authorization`, are
@@ -36,8 +40,10 @@ class Secrets:
         # A server echoes the key alone as often as the whole header.
         secrets |= {value.split(" ", 1)[1] for value in secrets if " " in value}
         secrets.add((urlsplit(proxy).password if proxy else None) or "")
-        self._all = tuple(sorted(filter(None, secrets), key=len, reverse=True))  # longest first
-        self._long = tuple(secret for secret in self._all if len(secret) >= _LEAST)
+        encoded = {text for secret in secrets if len(secret) >= _LEAST for text in _encode(secret)}
+        texts = filter(None, secrets | encoded)
+        self._all = tuple(sorted(texts, key=len, reverse=True))  # longest first
+        self._long = tuple(text for text in self._all if len(text) >= _LEAST)
 
     def redact(self, text: str) -> str:
         """A text with every secret replaced."""
@@ -72,6 +78,16 @@ def shorten(text: str) -> str:
     """A text as one line of at most 300 characters."""
     text = " ".join(text.split())
     return text if len(text) <= _MAX_CHARS else text[: _MAX_CHARS - 1] + "…"
+
+
+def _encode(secret: str) -> Iterator[str]:
+    data = secret.encode()
+    yield from (data.hex(), data.hex().upper(), quote(secret, safe=""))
+    for before in range(3):  # bytes of what precedes it in its first group of three
+        text = b64encode(bytes(before) + data).decode()
+        # Only characters that no other byte has a part in.
+        text = text[-(-before * 4 // 3) : (before + len(data)) * 4 // 3]
+        yield from (text, text.replace("+", "-").replace("/", "_"))
 
 
 def _without(secrets: Iterable[str], text: str) -> str:

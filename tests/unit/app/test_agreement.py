@@ -103,6 +103,22 @@ def test_the_standard_deviation_is_the_samples(values: list[float]) -> None:
     assert standard_deviation([3.0]) is standard_deviation([]) is None
 
 
+@pytest.mark.parametrize(
+    ("values", "due"),
+    [
+        ((0.1 + 0.2, 0.3), 0.0),
+        ((0.8, 0.8000000000000002, 0.8), 0.0),
+        ((70.00000000000001, 70.0), 0.0),
+        ((-1e-9, -1e-9, -1.0000000000000002e-9), 0.0),
+        ((0.0, 0.0), 0.0),
+        ((0.8, 0.80000000001), math.sqrt(0.5) * 1e-11),
+        ((1e-9, 2e-9), math.sqrt(0.5) * 1e-9),
+    ],
+)
+def test_what_rounding_leaves_is_no_spread(values: tuple[float, ...], due: float) -> None:
+    assert standard_deviation(values) == pytest.approx(due, rel=1e-5, abs=0)
+
+
 def test_rounds_by_hand() -> None:
     got = module.intra_judge_agreement([(1, 1, 1), (1, 2, 3), (0.1 + 0.2, 0.3, 0.3), (4, 4, 5)])
     assert got["equal"] == Statistic(0.5)
