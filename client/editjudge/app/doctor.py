@@ -24,7 +24,7 @@ from pydantic import TypeAdapter, ValidationError
 from ..answers.texts import Option
 from ..base.config import Endpoint, GatewayEndpoint, JudgeEndpoint, Settings
 from ..base.errors import Abstention, InputError, MissingExtra, NoAccess, ServiceError
-from ..base.identity import ModelIdentity, ServiceName
+from ..base.identity import JUDGE_ROLE, ModelIdentity, ServiceName
 from ..base.parse import describe_failure, first_problem
 from ..base.probes import has_known_answer, probe_inputs, wrong_answer
 from ..base.signature import package_version
@@ -116,15 +116,7 @@ async def check_services(settings: Settings, reference: Services | None = None) 
     # The services shall answer now: no reply comes from the ledger, and none is stored there.
     settings = settings.model_copy(update={"ledger": None})
     async with Panel(settings) as panel:
-        findings = [
-            Finding(
-                service="all",
-                endpoint=url,
-                problem=problem,
-                fix="check the address, the certificate and headers, and that the server runs",
-            )
-            for url, problem in panel.problems.items()
-        ]
+        findings = [*_find_unusable(settings, panel)]
         for name in _list_specialists(settings, panel, reachable=not findings):
             findings += await _check_specialist(panel, name, settings)
         context = CallContext(Budget(settings.max_cost))
@@ -134,6 +126,17 @@ async def check_services(settings: Settings, reference: Services | None = None) 
             actual = await _gather_facts(panel, settings.probe_timeout)
             findings = _add_problems(findings, reference, actual)
         return findings
+
+
+def _find_unusable(settings: Settings, panel: Panel) -> Iterator[Finding]:
+    """Find the endpoints that cannot be used; one that is a judge's has its name."""
+    names = {url: name for name, e in settings.judges.items() for url in (e.url, *e.replicas)}
+    for url, problem in panel.problems.items():
+        service = str(ServiceName(JUDGE_ROLE, names[url])) if url in names else "all"
+        fix = "check the address, the certificate and headers, and that the server runs"
+        if refusal := panel.refused_urls.get(url):
+            problem, fix = refusal.message, refusal.fix
+        yield Finding(service=service, endpoint=url, problem=problem, fix=fix)
 
 
 def _list_specialists(settings: Settings, panel: Panel, *, reachable: bool) -> list[ServiceName]:

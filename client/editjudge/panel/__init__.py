@@ -65,6 +65,7 @@ class Panel:
         specialists: Bound specialists by `role.variant`.
         judges: Bound judges by `generalist.<name>`.
         problems: What is wrong with endpoints, by address.
+        refused_urls: Addresses of judges that are sent no images, with the reason.
         context: On whose behalf its services are called.
     """
 
@@ -90,7 +91,7 @@ class Panel:
         self.context = NO_CALLER
         self._tritons: list[tuple[Replica[TritonEndpoint], tuple[ServiceName, ...]]] = []
         self._transports: dict[ServiceName, list[Replica[Transport]]] = {}
-        self._refused_urls: dict[str, str] = {}
+        self.refused_urls: dict[str, ConfigError] = {}
         self._other_replicas: list[Replica[Any]] = []
         self._binding = asyncio.Lock()
 
@@ -279,7 +280,7 @@ class Panel:
         if self._replaying:
             return
         async with self._binding:
-            problems: dict[str, str] = dict(self._refused_urls)
+            problems = {url: str(error) for url, error in self.refused_urls.items()}
             specialists = await self._find_specialists(problems)
             bindings = (self._open_judge(name, problems) for name in self._transports)
             judges = await asyncio.gather(*bindings)
@@ -376,7 +377,7 @@ class Panel:
             try:
                 check_consent(replica)
             except ConfigError as error:
-                add_problem(self._refused_urls, url, str(error))
+                self.refused_urls[url] = error
                 continue
             concurrency = self._settings.concurrency
             connect = partial(make_transport, replica, service=name, concurrency=concurrency)

@@ -97,7 +97,7 @@ def check_consent(endpoint: JudgeEndpoint) -> None:
     if proxy is not None:
         to = f"{host} by the proxy {without_password(proxy)}, which counts as leaving your network"
         fix += f" (or no_proxy={host})"
-    raise ConfigError(f"{endpoint.url}: images would be sent to {to}", f"if they may be, {fix}")
+    raise ConfigError(f"images would be sent to {to}", f"if they may be, {fix}")
 
 
 def _own_network(host: str) -> bool:
