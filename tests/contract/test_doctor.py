@@ -119,6 +119,20 @@ EXPECTED: dict[str, dict[str, str]] = {
 }
 
 
+async def test_an_endpoint_that_is_not_asked_is_named_with_its_mend() -> None:
+    far, near = "https://judge.example.com/v1", "http://127.0.0.1:9/v1"
+    judges = {"far": JudgeEndpoint(url=far), "near": JudgeEndpoint(url=near)}
+    triton = Endpoint(url="grpc://127.0.0.1:9")
+    found = await check_services(Settings(judges=judges, endpoints={"a": triton}))
+    shown = {one.endpoint: (one.service, one.problem, one.fix) for one in found}
+    assert shown.keys() == {far, near, triton.url}
+    told = "images would be sent to judge.example.com, outside your own network"
+    consent = "if they may be, set send_images = true for this judge"
+    assert shown[far] == ("generalist.far", told, consent)
+    assert shown[near][0] == "generalist.near"
+    assert shown[triton.url][0] == "all"
+
+
 async def doctor_of(folder: Path, expected: object, *kinds: str) -> tuple[int, Any]:
     """What `doctor --expect` says of a Triton and a judge."""
     file, config = folder / "panel.json", folder / "editjudge.toml"

@@ -116,8 +116,12 @@ async def test_of_two_judges_the_garbled_one_is_asked_anew(tmp_path: Path) -> No
     async with judging(tmp_path, well=well, samples=3) as (settings, servers):
         asked = spec(tmp_path, QUESTIONS, judges=("judge", "second"), rounds=2)
         out = tmp_path / "run"
-        await editjudge.run_async(asked, out=out, settings=settings)
+        events: list[Any] = []
+        first = await editjudge.run_async(asked, out=out, settings=settings, progress=events.append)
         assert sorted(statuses(out).values()) == ["scored"] * 2 + ["unscored"] * 3
+        (told,) = [e.text for e in events if "could be used" in getattr(e, "text", "")]
+        assert told.startswith(f"no reply of generalist.second could be used: {QUESTIONS}@second")
+        assert first.last_event.exit_code == 3
         for server in servers.values():
             server.well, server.seen = True, 0
         await editjudge.run_async(asked, out=out, settings=settings, retry="unscored")

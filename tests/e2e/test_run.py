@@ -215,7 +215,7 @@ async def test_unscored_is_asked_again_on_demand_only(data: Data) -> None:
     server = Slow()
     server.says({"Maybe": 1.0})
     async with server.serving() as url:
-        await data.run(LEVELS, by=url)
+        await data.run(LEVELS, by=url, code=3)
         assert data.statuses() == {"unscored"}
         del server.said
         server.seen = 0

@@ -93,10 +93,11 @@ async def test_why_there_is_no_number_is_told_at_the_end(data: Data) -> None:
     server = Slow()
     server.says({"Maybe": 1.0})
     async with server.serving() as url:
-        done = await data.run(PIXELS, LEVELS, by=url)
+        done = await data.run(PIXELS, LEVELS, by=url, code=3)
         assert f"2 verdicts have no number, abstained (first: {LEVELS}: " in done.err
+        assert f"no reply of generalist.judge could be used: {LEVELS}: no choice is" in done.err
         again = data.folder / "again"
-        as_json = await data.run(PIXELS, LEVELS, by=url, out=again, flags=("--json",))
+        as_json = await data.run(PIXELS, LEVELS, by=url, out=again, flags=("--json",), code=3)
     why = events(as_json)[-1]["unscored"]["abstained"]
     assert why["count"] == 2
     assert why["first"].startswith(f"{LEVELS}: ")

@@ -58,8 +58,9 @@ Retry: TypeAlias = Literal["unscored"]
 T = TypeVar("T")
 _QUOTE_CHARS = 20
 """Characters by which a reply is found in a reason that quotes it."""
-_UNREAD = ("unparsable", "refused")
-"""The kinds of verdicts without a number where a judge replied and gave none."""
+_UNREAD = ("unparsable", "refused", "abstained")
+"""The kinds of verdicts without a number where a judge replied and gave none. The first two are of
+judges alone."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -318,8 +319,8 @@ class RunSession:
             )
         for line in describe_sampled_judges(plan.inputs, self._store.header.identities):
             self.say(line)
-        if unread := self._describe_unread():
-            self.say(unread)
+        for line in (unread := [*self._describe_unread()]):
+            self.say(line)
         event = FinishEvent.of(
             progress,
             seconds_left=None,  # nothing is judged any more, whatever is left
@@ -345,25 +346,32 @@ class RunSession:
         note = f"{count:,} {status} verdicts are asked for again"
         return f"{note}, and {beside:,} that rest on the same replies" if beside else note
 
-    def _describe_unread(self) -> str:
-        """Say that no judge gave a number in any session, with a reply; empty where one did."""
+    def _describe_unread(self) -> Iterator[str]:
+        """Name each judge that gave no number in any session, with a reply."""
         progress, ledger = self._session.progress, self._store.ledger
-        kind = next((kind for kind in _UNREAD if kind in progress.no_score_counts), "")
-        of_judges = (
-            d.id for d in self.plan.inputs.dimensions if any(role.is_judge for role in d.roles)
-        )
-        if not kind or any(progress.lines[n].scored for n in of_judges if n in progress.lines):
-            return ""
-        numbers = map(ledger.find_number, reversed(progress.no_score_calls[kind]))
-        replies = (ledger.read_record(number).reply for number in numbers if number is not None)
-        texts = [str(r["text"]) for r in replies if isinstance(r, dict) and "text" in r]
-        reason = progress.no_score_reasons[kind]
-        is_quoted = any(repr(text)[1:_QUOTE_CHARS] in reason for text in texts)
-        quote = f"; one reply: {shorten(texts[0])!r}" if texts and not is_quoted else ""
-        return (
-            f"no reply of a judge could be used: {reason}{quote}; see that"
-            " it is a chat model that takes pictures (editjudge doctor), then give --retry unscored"
-        )
+        dimensions = [d for d in self.plan.inputs.dimensions if d.id in progress.lines]
+        for judge in dict.fromkeys(r for d in dimensions for r in d.roles if r.is_judge):
+            own = [d for d in dimensions if judge in d.roles]
+            verdicts = ((d, progress.first_unscored.get(d.id)) for d in own)
+            # Where a specialist has a part, it may be what abstained.
+            unread = (
+                (d.id, verdict)
+                for d, verdict in verdicts
+                if verdict and verdict.kind in _UNREAD[: None if d.roles == (judge,) else 2]
+            )
+            name, verdict = next(unread, ("", None))
+            if verdict is None or any(progress.lines[d.id].scored for d in own):
+                continue
+            numbers = map(ledger.find_number, reversed(verdict.calls))
+            replies = (ledger.read_record(number).reply for number in numbers if number is not None)
+            texts = [str(r["text"]) for r in replies if isinstance(r, dict) and "text" in r]
+            is_quoted = any(repr(text)[1:_QUOTE_CHARS] in verdict.reason for text in texts)
+            quote = f"; one reply: {shorten(texts[0])!r}" if texts and not is_quoted else ""
+            yield (
+                f"no reply of {judge} could be used: {name}: {verdict.reason}{quote}; see that"
+                " it is a chat model that takes pictures (editjudge doctor), then give --retry"
+                " unscored"
+            )
 
     def _tell_outputs(self) -> None:
         for model, (count, reason) in self.plan.missing.items():

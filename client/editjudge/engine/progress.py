@@ -59,7 +59,8 @@ class Progress:
         verdicts: How many verdicts this session made, by status.
         first_failure: The error of the first failed verdict.
         no_score_counts: How many verdicts of this session have no number, by kind;
-            `no_score_reasons` has the first reason of each kind, `no_score_calls` its calls.
+            `no_score_reasons` has the first reason of each kind.
+        first_unscored: The first verdict of this session without a number, by dimension.
         budget: What this session may spend and has spent.
         start_time: When it began, by the monotonic clock.
     """
@@ -73,7 +74,7 @@ class Progress:
     first_failure: str = ""
     no_score_counts: Counter[str] = field(default_factory=Counter)
     no_score_reasons: dict[str, str] = field(default_factory=dict)
-    no_score_calls: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    first_unscored: dict[str, NoScore] = field(default_factory=dict)
     budget: Budget = field(default_factory=Budget)
     start_time: float = field(default_factory=time.monotonic)
     _recent: deque[tuple[float, float]] = field(default_factory=deque)
@@ -140,7 +141,7 @@ class Progress:
                     line.unscored += 1
                     self.no_score_counts[outcome.kind] += 1
                     self.no_score_reasons.setdefault(outcome.kind, f"{name}: {outcome.reason}")
-                    self.no_score_calls.setdefault(outcome.kind, outcome.calls)
+                    self.first_unscored.setdefault(name, outcome)
                 case Failure():
                     line.failed += 1
                     self.first_failure = self.first_failure or f"{name}: {outcome.error}"
