@@ -13,8 +13,9 @@ from pathlib import Path, PurePosixPath
 
 import click
 
-from editjudge.base.identity import FINGERPRINT
+from editjudge.base.identity import FINGERPRINT, JUDGE_ROLE
 from editjudge.base.terminal import print_text
+from editjudge.benchmarks.registry import load_benchmarks, load_dimensions
 from editjudge_services.runtime.onnx import BUILDS
 from editjudge_services.runtime.repository import (
     find_model_repository,
@@ -54,7 +55,7 @@ def generated() -> dict[Path, str]:
 
 
 def chart_text() -> str:
-    """The models and the entries of their weights, as the Helm chart reads them."""
+    """Benchmarks, models and the entries of their weights, as the Helm chart reads them."""
     entries = load_manifest()
     variants = image_variants()
     models = {
@@ -96,7 +97,8 @@ def chart_text() -> str:
         for entry in entries.values()
     }
     cuda = {name: {"cuda": "onnxruntime-gpu" in packages} for name, packages in variants.items()}
-    known = {"models": models, "variants": cuda, "weights": weights}
+    judged = judged_dimensions()
+    known = {"benchmarks": judged, "models": models, "variants": cuda, "weights": weights}
     return json.dumps(known, indent=1, sort_keys=True) + "\n"
 
 
@@ -140,6 +142,20 @@ def checkpoint_mib(entry: Entry, entries: Mapping[str, Entry]) -> int:
     if entry.parts:
         return sum(checkpoint_mib(entries[name], entries) for name in entry.parts.values())
     return entry.checkpoint_mib or network_mib(entry, "bf16" if _on_vllm(entry) else "fp32")
+
+
+def judged_dimensions() -> dict[str, list[str]]:
+    """Which dimensions of each benchmark ask a judge, or are made of such."""
+    every = load_dimensions()
+
+    def asks(name: str) -> bool:
+        roles = (service.role for service in every[name].roles)
+        return JUDGE_ROLE in roles or any(map(asks, every[name].operands))
+
+    return {
+        name: sorted(each.id for each in benchmark.dimensions if asks(each.id))
+        for name, benchmark in load_benchmarks().items()
+    }
 
 
 def _on_vllm(entry: Entry) -> bool:

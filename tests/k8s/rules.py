@@ -34,6 +34,8 @@ _VOLUMES = {
 }
 # Binary and decimal suffixes: 16GB is none.
 _QUANTITY = re.compile(r"[0-9]+([.][0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?")
+# Where programs look for it.
+_SHARED = "/dev/shm"  # noqa: S108
 _DIGEST = re.compile(r"\S+@sha256:[0-9a-f]{64}")
 
 
@@ -502,19 +504,44 @@ def _what_cannot_be_changed_is_named_after_what_it_is(things: Sequence[Object]) 
             yield f"{label(one)}: it cannot be changed, and its name has no digest"
 
 
-def unchangeable(before: Sequence[Object], after: Sequence[Object]) -> Iterator[str]:
-    """What an upgrade from some objects to others is refused for."""
-    for kind, fields in (
-        ("Job", ("template", "completions", "podFailurePolicy", "backoffLimitPerIndex")),
-        ("ResourceClaimTemplate", ("spec",)),
-        ("StatefulSet", ("volumeClaimTemplates", "serviceName", "selector")),
-        ("Deployment", ("selector",)),
-    ):
-        later = names(after, kind)
-        for name, one in names(before, kind).items():
-            for field in fields if name in later else ():
-                if one["spec"].get(field) != later[name]["spec"].get(field):
-                    yield f"{label(one)}: its {field} cannot be changed"
+def start_seconds(template: Mapping[str, Any]) -> int:
+    """How long a pod may take to start."""
+    probes = [
+        each["startupProbe"] for each in template["spec"]["containers"] if "startupProbe" in each
+    ]
+    return max((p["periodSeconds"] * p["failureThreshold"] for p in probes), default=0)
+
+
+@rule
+def _pods_may_start_as_long_as_their_rollout_waits(things: Sequence[Object]) -> Iterator[str]:
+    for one in of(things, "Deployment"):
+        if start_seconds(one["spec"]["template"]) >= one["spec"].get(
+            "progressDeadlineSeconds", 600
+        ):
+            yield f"{label(one)}: its rollout has failed before a pod may have started"
+
+
+@rule
+def _pods_with_gpus_go_where_gpus_are(things: Sequence[Object]) -> Iterator[str]:
+    """Nodes with GPUs are tainted by the name of the resource."""
+    for one, template, each in each_container(things):
+        for what in (w for w in each["resources"]["limits"] if w not in ("cpu", "memory")):
+            if not any(
+                t.get("operator") == "Exists" and t.get("key", what) == what
+                for t in template["spec"].get("tolerations", ())
+            ):
+                yield f"{label(one)}: nodes with {what} are closed to it"
+
+
+@rule
+def _shared_memory_is_where_it_is_looked_for(things: Sequence[Object]) -> Iterator[str]:
+    for one, template in workloads(things):
+        volumes = template["spec"].get("volumes", ())
+        shared = {v["name"] for v in volumes if v.get("emptyDir", {}).get("medium") == "Memory"}
+        for mount in (m for c in containers(template) for m in c.get("volumeMounts", ())):
+            if (mount["name"] in shared) != (mount["mountPath"] == _SHARED):
+                at = f"{mount['name']} is at {mount['mountPath']}"
+                yield f"{label(one)}: {at}, and {_SHARED} is shared memory"
 
 
 @rule

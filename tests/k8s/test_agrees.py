@@ -14,6 +14,7 @@ from click import Command, Context
 from click.testing import CliRunner
 
 from editjudge.base.config import Price, Settings, StackSettings, load_settings
+from editjudge.base.contracts import TEAM_HEADER
 from editjudge.cli import plugin_commands, root
 from editjudge_services.front.identity import Authority
 from editjudge_services.front.local import validate_values
@@ -168,6 +169,18 @@ def test_a_run_takes_its_settings_and_its_arguments(tmp_path: Path) -> None:
         assert command is not None
         flags = {word.partition("=")[0] for word in words if word.startswith("--")}
         assert flags <= options(command, root)
+
+
+def test_runs_and_the_panel_know_a_hosted_judge(tmp_path: Path) -> None:
+    things = based(OPTIONS["hosted judge and a run"])
+    settings = settings_of(things, "run-first", tmp_path)
+    assert not settings.judges
+    gateway = settings.gateway
+    assert gateway is not None
+    assert gateway.url == "grpc://judges-judge.editjudge.svc:8002"
+    assert gateway.header_values() == {TEAM_HEADER: "run-first"}
+    panel = json.loads(setting(things, "panel", "panel.json"))
+    assert panel["generalist.judge"] == {"name": "gpt-4o"}
 
 
 def test_every_command_of_ours_exists(production: list[Object]) -> None:

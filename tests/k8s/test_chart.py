@@ -17,8 +17,18 @@ from editjudge.base.parse import parse_toml
 from editjudge.cli import root
 
 from . import chart
+from .changes import unchangeable, unfollowed
 from .chart import CHART, OPTIONS, PARTS, Object, based, checked, helm, label, rendered, text
-from .rules import broken, containers, matches, names, of, pod, setting, unchangeable, workloads
+from .rules import (
+    broken,
+    containers,
+    matches,
+    names,
+    of,
+    pod,
+    setting,
+    workloads,
+)
 
 # What no schema is at hand for; it is told, and never green.
 UNCHECKED_OF_GATEWAYS = frozenset(
@@ -61,6 +71,7 @@ def test_all_options_together_are_right() -> None:
     apart = {
         *("gateway", "gateway of others", "no front door", "no policies", "no Judge service"),
         *("no job", "monitoring without rules", "HPA of servers", "HPA of the Judge service"),
+        *("hosted judge and a run", "GPUs of one node"),
         *("hosted judge", "hosted judge by address"),
     }
     together = [OPTIONS[option] for option in OPTIONS if option not in apart]
@@ -251,7 +262,8 @@ def tasks(things: list[Object]) -> set[str]:
 
 @pytest.mark.parametrize("change", chart.VALUES["changes"], ids=str)
 def test_a_change_of_values_can_be_upgraded_to(before: list[Object], change: Any) -> None:
-    assert not list(unchangeable(before, based("installed", change)))
+    after = based("installed", change)
+    assert not [*unchangeable(before, after), *unfollowed(before, after)]
 
 
 def test_an_upgrade_that_is_refused_is_found(before: list[Object]) -> None:
@@ -343,7 +355,7 @@ def test_the_values_of_the_page_are_right(file: str) -> None:
     (block,) = re.findall(rf"```yaml\n# {file}[.]yaml\n(.*?)```", page, re.DOTALL)
     shown = block.replace("sha256:…", f"sha256:{64 * '0'}")
     values = yaml.safe_load(shown.replace("<the new commit>", PARTS["revision"]))
-    right(based(values))
+    right(based(OPTIONS["hosted judge"], values))
     declared = (*root.commands["run"].params, *root.params)
     known = {name for option in declared for name in option.opts}
     for run in values.get("runs", {}).values():
@@ -382,5 +394,5 @@ def test_the_example_of_patching_gives_objects_that_are_right(tmp_path: Path) ->
     assert pod(things, "front")["dnsConfig"] == {"options": [{"name": "ndots", "value": "2"}]}
     (judge,) = pod(things, "judge")["containers"]
     probe = judge["startupProbe"]
-    assert (probe["failureThreshold"], probe["grpc"]) == (60, {"port": 8002})
+    assert (probe["failureThreshold"], probe["grpc"]) == (45, {"port": 8002})
     assert all(one["metadata"]["labels"]["cost-centre"] == "research" for one in things)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import copy
 import json
 from fnmatch import fnmatch
+from functools import reduce
 from typing import Any
 
 import pytest
 import yaml
 
+from .changes import unfollowed
 from .chart import HERE, OPTIONS, Object, based, checked, rendered
 from .rules import broken, of
 
 MISTAKES: dict[str, dict[str, Any]] = yaml.safe_load((HERE / "mistakes.yaml").read_text())
+UNFOLLOWED = MISTAKES.pop("unfollowed")
 _WORDS = {"pod": "template spec", "container": "template spec containers 0"}
 
 
@@ -63,10 +66,26 @@ def right() -> dict[str, list[Object]]:
     """What mistakes are planted in: a small installation, and what it may have."""
     small = rendered("single-gpu", values=OPTIONS["HPA of the Judge service"])
     parts = ("GPU by claim", "cache", "run", "run that is merged", "metrics")
-    seen = OPTIONS["KEDA"] | OPTIONS["certificate"]
+    many = {"weights.claim.accessMode": "ReadWriteMany"}
+    seen = OPTIONS["KEDA"] | OPTIONS["certificate"] | many
     further = based(*(OPTIONS[each] for each in parts))
     watched = rendered("single-gpu", values=seen)
     return {"refused": small, "taken": small, "further": further, "watched": watched}
+
+
+@pytest.mark.parametrize("mistake", UNFOLLOWED)
+def test_what_does_not_follow_its_value_is_found(mistake: str) -> None:
+    told = UNFOLLOWED[mistake]
+    before, after = based("installed"), based("installed", told["values"])
+    assert not list(unfollowed(before, after))
+    kind, name = told["in"].split()
+    (one,) = (x for x in of(before, kind) if fnmatch(x["metadata"]["name"], name))
+    path = told["put"]
+    old = reduce(
+        lambda at, word: at[int(word) if word.isdigit() else word], path.split(), one["spec"]
+    )
+    wrong = planted(after, {"in": told["in"], "put": {path: old}})
+    assert any(told["finds"] in each for each in unfollowed(before, wrong))
 
 
 @pytest.mark.parametrize(

@@ -243,6 +243,45 @@ automountServiceAccountToken: false
 {{- list .Values.pod .Values.imagePullSecrets (pick .Values.priorityClasses "create" "weights" "runs") (include "editjudge.claim" .) | toJson -}}
 {{- end -}}
 
+{{/* Refuse a judge whose name tells more parameters than its GPUs have room for: (name, server, GPUs) */}}
+{{- define "editjudge.gpuMemory" -}}
+{{- $server := index . 1 -}}
+{{- $gpus := index . 2 -}}
+{{- $repository := ($server.source | default dict).repository | default "" | lower -}}
+{{- $parameters := 0.0 -}}
+{{- range regexFindAll "[0-9]+([.][0-9]+)?b([^a-z0-9]|$)" $repository -1 -}}
+{{- $parameters = maxf $parameters (regexFind "[0-9.]+" . | float64) -}}
+{{- end -}}
+{{- $bytes := 2.0 -}}
+{{- if regexMatch "fp8|int8|w8a" $repository }}{{ $bytes = 1.0 }}{{ end -}}
+{{- if regexMatch "awq|gptq|int4|4bit|fp4|w4a" $repository }}{{ $bytes = 0.5 }}{{ end -}}
+{{- $each := $server.gpuMemoryGiB | default (regexFind "[0-9]+gb" ($server.gpuResource | default "") | trimSuffix "gb") | default 80 | int -}}
+{{- $weights := mulf $parameters $bytes 0.9313 | ceil | int -}}
+{{- $room := div (mul 7 $gpus $each) 10 -}}
+{{- if and $gpus (gt $weights $room) (not (regexMatch "(^| )--quantization=" (join " " $server.arguments))) -}}
+{{- fail (printf "vllm.servers.%s.gpus: the weights of %s take about %d GiB, and %d of %d GiB (gpuMemoryGiB) leave %d for weights: give more GPUs, or what each of yours has" (index . 0) $server.source.repository $weights $gpus $each $room) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Refuse a claim for one node whose readers have GPUs on several: root */}}
+{{- define "editjudge.oneNode" -}}
+{{- $root := . -}}
+{{- $pods := 0 -}}
+{{- $bound := true -}}
+{{- range $tier := list "triton" "vllm" -}}
+{{- range (index $root.Values $tier).servers -}}
+{{- if ternary .gpus (ternary 1 .gpus (kindIs "invalid" .gpus)) (eq $tier "triton") -}}
+{{- $pods = add $pods (max (.replicas | default 1) ((.scale | default dict).maxReplicas | default 1)) -}}
+{{- $placed := include "editjudge.placed" (list $root .pod) | fromJson -}}
+{{- $bound = and $bound (hasKey ($placed.nodeSelector | default dict) "kubernetes.io/hostname") -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if and (gt (int $pods) 1) (not $bound) -}}
+{{- fail (printf "weights.claim.accessMode: ReadWriteOnce is for one node, and %d pods with GPUs mount the claim: use ReadWriteMany, or name the node in pod.nodeSelector (kubernetes.io/hostname)" $pods) -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Where judging asks, as editjudge.toml: the groups of Triton servers, and one judge. */}}
 {{- define "editjudge.settings" -}}
 {{- $root := . -}}
@@ -279,6 +318,28 @@ send_images = true
 {{- include "editjudge.price" $root }}
 {{- end }}
 {{- end }}
+{{- end -}}
+
+{{/* The settings of a run: a hosted judge is asked by the Judge service, which alone has its key: (root, run) */}}
+{{- define "editjudge.runSettings" -}}
+{{- $root := index . 0 -}}
+{{- if $root.Values.judge.hosted.model -}}
+[gateway]
+url = "grpc://{{ include "editjudge.address" (list $root "judge" 8002) }}"
+headers = { x-team = {{ printf "run-%s" (index . 1) | quote }} }
+{{- else -}}
+{{- include "editjudge.settings" $root -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Refuse arguments that the chart gives itself, since others go by them: (value, arguments, pattern) */}}
+{{- define "editjudge.ownArguments" -}}
+{{- range index . 1 -}}
+{{- $name := regexFind "^[^=]*" . | replace "_" "-" -}}
+{{- if regexMatch (index $ 2) $name -}}
+{{- fail (printf "%s: %s is the chart's to say, since other objects go by it: leave it out" (index $ 0) $name) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "editjudge.price" -}}
