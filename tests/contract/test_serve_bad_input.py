@@ -14,6 +14,8 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from editjudge.v1 import judge_pb2 as pb
 from editjudge_services.gateway import http, server
+from editjudge_services.gateway.bounds import MAX_PARTS, MAX_TEXT_BYTES
+from editjudge_services.gateway.schemas import MAX_DIMENSIONS
 from editjudge_services.gateway.server import SERVICE
 
 from ..judge_service import JSON, RunningService, make_body, make_request, png, refusal, serve
@@ -54,7 +56,12 @@ EDITS: list[tuple[str, dict[str, Any]]] = [
     ("edit.instruction", {"instruction": "a" * 20_000}),
     ("edit.questions", {"questions": {}}),
     ("edit.questions[0]", {"questions": [1]}),
+    ("edit.questions", {"questions": [{}] * 257}),
     ("edit.extra", {"extra": []}),
+    ("edit.extra", {"extra": {"a": "x" * 300_000}}),
+    ("edit.id", {"id": "x" * 20_000}),
+    ("edit.target_text", {"target_text": "a" * 20_000}),
+    ("edit.flaws", {"flaws": [{"field": "mask", "status": "failed"}] * 17}),
     ("edit.hint", {"hint": "a\x00b"}),
     ("edit.task", {"task": "a" * 20_000}),
     ("edit.flaws[0].field", {"flaws": [{"field": "x", "status": "failed"}]}),
@@ -63,11 +70,13 @@ EDITS: list[tuple[str, dict[str, Any]]] = [
     ("edit.missing", {"missing": {"kind": "absent"}}),
     ("edit.missing.kind", {"edited": None, "missing": {"kind": "x"}}),
 ]
+REPEATS = f'user = "{{sources}}{{edited}}{"{instruction}" * 4000}"'
 PROTOCOLS: list[tuple[str, dict[str, Any]]] = [
     ("protocol.benchmark", {"benchmark": "kriss"}),
     ("protocol.name", {"benchmark": "kris", "name": "papers"}),
     ("protocol.on", {"benchmark": "kris", "on": ["first_digits"]}),
     ("protocol.off", {"benchmark": "kris", "off": ["x"]}),
+    ("protocol.off", {"benchmark": "kris", "off": ["x"] * 65}),
     ("protocol.judges[0]", {"judges": ["a b"]}),
     ("protocol.judges", {"judges": ["a"] * 17}),
     ("protocol.rounds", {"rounds": -1}),
@@ -75,6 +84,8 @@ PROTOCOLS: list[tuple[str, dict[str, Any]]] = [
     ("protocol.rounds", {"benchmark": "i2i", "rounds": 1000}),
     ("protocol.prompts", {"prompts": {"core/nothing.toml": 'user = "x"'}}),
     ("protocol.prompts", {"prompts": {"core/instruction_following.toml": "x" * 1_100_000}}),
+    ("protocol.prompts", {"prompts": {"core/instruction_following.toml": REPEATS}}),
+    ("protocol.prompts", {"prompts": {f"core/{i}.toml": "" for i in range(513)}}),
 ]
 
 
@@ -114,7 +125,8 @@ async def test_a_dimension_that_is_not_there_is_refused(served: RunningService) 
 
 
 async def test_more_ids_than_anybody_means_are_refused_at_once(served: RunningService) -> None:
-    assert await served.stub.Score(make_request(*["core.psnr.*"] * 100_000))
+    assert await served.stub.Score(make_request(*["core.psnr.*"] * MAX_DIMENSIONS))
+    await refused_by_both(served, "dimensions", *["core.psnr.*"] * (MAX_DIMENSIONS + 1))
     many = [f"core.x{i}" for i in range(1000)]
     calls = (
         served.stub.Score(make_request(*many)),
@@ -124,6 +136,76 @@ async def test_more_ids_than_anybody_means_are_refused_at_once(served: RunningSe
     )
     told = [(await refusal(call)).code for call in calls]
     assert told == [Code.INVALID_ARGUMENT] * len(calls)
+
+
+def nest(number: int, data: bytes) -> bytes:
+    """A field of a message, as it is sent: of bytes."""
+    size = len(data)
+    length = b"" if size else b"\0"
+    while size:
+        size, low = size >> 7, size & 127
+        length += bytes([low | 128 if size else low])
+    return bytes([number << 3 | 2]) + length + data
+
+
+MANY, LONG = f"more than {MAX_PARTS:,} parts", f"{MAX_TEXT_BYTES:,} are the most"
+EMPTY = MAX_PARTS + 10
+BOMBS: Mapping[str, tuple[bytes, str, str, str]] = {
+    "sources": (nest(2, b"\x22\0" * EMPTY), "Score", "edit.sources", MANY),
+    "sources of many edits": (nest(2, nest(4, b"")) * EMPTY, "Score", "edit", MANY),
+    "flaws": (nest(2, b"\x6a\0" * EMPTY), "Score", "edit.flaws", MANY),
+    "dimensions": (b"\x1a\0" * EMPTY, "Score", "dimensions", MANY),
+    "judges": (nest(4, b"\x2a\0" * EMPTY), "Score", "protocol.judges", MANY),
+    "templates": (nest(4, b"\x3a\0" * EMPTY), "Score", "protocol.prompts", MANY),
+    "rounds": (nest(4, b"\x30\1" * EMPTY), "Score", "protocol.rounds", MANY),
+    "unknown": (b"\xfa\x7f\0" * EMPTY, "Score", "request", MANY),
+    "numbers in extra": (
+        nest(2, nest(12, b'{"a":[' + b"1," * EMPTY)),
+        "Score",
+        "edit.extra_json",
+        MANY,
+    ),
+    "text of extra": (nest(2, nest(12, b" " * 5_000_000)), "Score", "edit.extra_json", LONG),
+    "unknown text": (nest(15, b" " * 5_000_000), "Score", "request", LONG),
+    "a stream": (nest(1, nest(2, b"\x22\0" * EMPTY)), "ScoreStream", "edit.sources", MANY),
+    "a panel": (nest(1, b"\x2a\0" * EMPTY), "GetPanel", "protocol.judges", MANY),
+    "a list": (b"\x0a\0" * EMPTY, "ListDimensions", "patterns", MANY),
+}
+
+
+@pytest.mark.parametrize("case", BOMBS)
+async def test_a_bomb_is_refused_before_it_is_parsed(served: RunningService, case: str) -> None:
+    data, method, field, words = BOMBS[case]
+    channel, path = served.channel, f"/{SERVICE}/{method}"
+    is_stream = method == "ScoreStream"
+    call = channel.stream_stream(path)(iter([data])).read() if is_stream else None
+    told = await refusal(call or channel.unary_unary(path)(data))
+    assert (told.code, told.field) == (Code.INVALID_ARGUMENT, field)
+    assert words in told.words
+
+
+EXTRA = b'{"edit":{"instruction":"","extra":{"a":[%s]}}}'
+BATCHED = b'{"requests":[%s]}'
+JSON_BOMBS: Mapping[str, tuple[bytes, str]] = {
+    "numbers": (EXTRA % (b"1," * EMPTY), MANY),
+    "objects": (EXTRA % (b"{}," * EMPTY), MANY),
+    "one key": (b'{"edit":{%s}}' % (b'"id":"",' * EMPTY), MANY),
+    "escaped quotes": (EXTRA % (b'"%s"' % (b'\\"' * (8 * EMPTY))), MANY),
+    "text": (EXTRA % (b'"%s"' % (b"x" * 5_000_000)), LONG),
+    "text as a picture": (EXTRA % (b'{"data":"%s"}' % (b"\\n" * 2_500_000)), LONG),
+    "a picture in extra": (EXTRA % (b'{"data":"%s"}' % (b"x" * 5_000_000)), "are the most"),
+    "a number": (EXTRA % (b"9" * 1_000_000), "out of range"),
+    "a batch": (BATCHED % (EXTRA % (b"1," * (4 * EMPTY))), f"{4 * MAX_PARTS:,} parts"),
+}
+
+
+@pytest.mark.parametrize("case", JSON_BOMBS)
+async def test_a_bomb_of_json_is_refused(served: RunningService, case: str) -> None:
+    body, words = JSON_BOMBS[case]
+    path = "/v1/score:batch" if body.startswith(BATCHED[:10]) else "/v1/score"
+    status, told = await served.post(body, path)
+    assert (status, told["error"]["code"]) == (400, "INVALID_ARGUMENT")
+    assert words in f"{told['error']['message']}; {told['error']['fix']}"
 
 
 async def test_a_label_of_a_caller_s_template_is_no_program(served: RunningService) -> None:

@@ -17,6 +17,7 @@ from editjudge.base.threads import in_thread
 from editjudge.service import ScoreReport
 
 from .accounting import REQUEST_ID_HEADER, Caller, RequestAccount, read_call_terms
+from .bounds import check_json
 from .errors import describe_error, wrap_defect
 from .metrics import CONTENT_TYPE
 from .openapi import make_openapi, render_own_page
@@ -41,6 +42,8 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _HTTP = {"INVALID_ARGUMENT": 400, "FAILED_PRECONDITION": 400, "RESOURCE_EXHAUSTED": 429}
 _IN_BATCH = 16
 """How many edits of one batch are in flight at most."""
+_ROOM_OF_BATCH = 4
+"""How many times as much a batch may hold beside pictures as one request."""
 _TOKENS = web.RequestKey("tokens", int)
 """How many tokens judges used for a request."""
 MAX_BODY_BYTES = 256 * 1024 * 1024
@@ -85,7 +88,8 @@ class JsonService:
         with self._open_account(request) as account:
             team = account.caller.team
             async with self._service.requests.acquire(team, _read_size(request), may_wait=False):
-                return _reply(ScoreReport.of(await self._service.score(read, account)))
+                judgement = await self._service.score(read, account)
+                return await in_thread(_reply, ScoreReport.of(judgement))
 
     async def _batch(self, request: web.Request) -> web.Response:
         with self._open_account(request) as account:
@@ -97,7 +101,7 @@ class JsonService:
                 results = await asyncio.gather(
                     *(self._result(request, each, slots) for each in batch.requests)
                 )
-        return _reply(BatchReply(results=tuple(results)))
+        return await in_thread(_reply, BatchReply(results=tuple(results)))
 
     async def _result(
         self, request: web.Request, body: object, slots: asyncio.Semaphore
@@ -109,7 +113,7 @@ class JsonService:
             with self._open_account(request) as account:
                 async with slots:
                     score = ScoreReport.of(await self._service.score(read, account, may_wait=True))
-            to_json(score)  # a score that cannot be written fails alone, not the batch
+            await in_thread(to_json, score)  # one that cannot be written fails alone
             return BatchResult(score=score)
         except Exception as error:  # noqa: BLE001 - of this request alone
             return BatchResult(error=describe_error(wrap_defect(error)))
@@ -219,7 +223,12 @@ async def _body(request: web.Request, model: type[W]) -> W:
         text = await request.read()
     except web.RequestPayloadError as error:
         raise InvalidRequest("body", "it ends too early", "send all of it") from error
-    return await in_thread(parse_request, model.model_validate_json, text)
+    return await in_thread(_parse_body, text, model)
+
+
+def _parse_body(body: bytes, model: type[W]) -> W:
+    check_json(body, _ROOM_OF_BATCH if model is BatchRequest else 1)
+    return parse_request(model.model_validate_json, body)
 
 
 def _read_size(request: web.Request) -> int:

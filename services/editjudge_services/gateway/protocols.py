@@ -12,14 +12,11 @@ from editjudge.base.errors import ConfigError
 from editjudge.service import DimensionSet
 
 from ..runtime.cache import BoundedCache
-from .schemas import InvalidRequest, Protocol
+from .schemas import MAX_DIMENSIONS, InvalidRequest, Protocol
 
 _MAX_GLOBS = 512
 _MAX_NAME_CHARS = 200
-_MAX_PROMPTS = 512
 _MAX_PROMPT_CHARS = 1024 * 1024
-MAX_DIMENSIONS = 8192
-"""How many dimensions a protocol may have, counted in all rounds of all judges."""
 _BYTES_PER_DIMENSION = 2048
 """The memory that a dimension takes with its signature, about."""
 _CACHE_BYTES = 128 * 1024 * 1024
@@ -88,10 +85,9 @@ def estimate_size(key: str, dimensions: DimensionSet) -> int:
 
 def _build(protocol: Protocol) -> DimensionSet:
     length = sum(map(len, protocol.prompts.values()))
-    if len(protocol.prompts) > _MAX_PROMPTS or length > _MAX_PROMPT_CHARS:
-        fix = f"send {_MAX_PROMPTS} files of {_MAX_PROMPT_CHARS:,} characters at most"
-        reason = f"{len(protocol.prompts):,} files of {length:,} characters"
-        raise InvalidRequest("protocol.prompts", reason, fix)
+    if length > _MAX_PROMPT_CHARS:
+        fix = f"send {_MAX_PROMPT_CHARS:,} at most"
+        raise InvalidRequest("protocol.prompts", f"{length:,} characters", fix)
     fields: dict[str, Any] = {"data": Path()}
     for field in Protocol.model_fields:  # one by one, to name the one that cannot be used
         fields["protocol" if field == "name" else field] = getattr(protocol, field)

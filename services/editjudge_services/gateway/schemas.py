@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
 import pybase64
@@ -25,7 +27,16 @@ from editjudge import Dimension, Panel
 from editjudge.base.errors import EditjudgeError, InputError
 from editjudge.base.identity import untrained_services
 from editjudge.base.images import Image, Mask, count_pixels, load_image, load_mask
-from editjudge.base.item import Edit, Flaws, Item, Missing, MissingKind, Need, check_text
+from editjudge.base.item import (
+    MAX_TEXT_CHARACTERS,
+    Edit,
+    Flaws,
+    Item,
+    Missing,
+    MissingKind,
+    Need,
+    check_text,
+)
 from editjudge.base.parse import plain_message
 from editjudge.base.signature import package_version
 from editjudge.base.strict import Strict
@@ -39,6 +50,14 @@ _MAX_SOURCES = 16
 _MAX_BATCH = 64
 _MAX_JUDGES = 16
 _MAX_NAME_CHARS = 200
+_MAX_FLAWS = 16
+_MAX_SWITCHES = 64
+_MAX_QUESTIONS = 256
+_MAX_JSON_CHARACTERS = 256 * 1024
+MAX_DIMENSIONS = 8192
+"""How many dimensions a request may name, and a protocol have in all rounds of all judges."""
+MAX_PROMPTS = 512
+"""How many files of templates a protocol may have."""
 _SEE = "see /v1/openapi.json"
 _LOCAL = re.compile(r"\beditjudge [a-z]|(?<![\w-])--[a-z]|\bdocs/")
 """What callers of the service do not have: commands, options, pages."""
@@ -73,6 +92,18 @@ def _decode_base64(data: object) -> object:
     return pybase64.b64decode(data, validate=True) if isinstance(data, str) else data
 
 
+def _check_size(value: T) -> T:
+    size = len(json.dumps(value, ensure_ascii=False))
+    if size > _MAX_JSON_CHARACTERS:
+        raise ValueError(f"{size:,} characters of JSON, {_MAX_JSON_CHARACTERS:,} are the most")
+    return value
+
+
+Text = Annotated[str, StringConstraints(max_length=MAX_TEXT_CHARACTERS)]
+Name = Annotated[str, StringConstraints(max_length=_MAX_NAME_CHARS)]
+BoundedJson = AfterValidator(_check_size)
+
+
 class EncodedImage(JsonModel):
     """An encoded image."""
 
@@ -82,7 +113,7 @@ class EncodedImage(JsonModel):
         WithJsonSchema({"type": "string", "contentEncoding": "base64"}),
     ]
     """The bytes of a PNG, JPEG, WebP, GIF, BMP or TIFF file, in base64."""
-    name: str = ""
+    name: Text = ""
     """The image's name in messages."""
 
     def decode(self, field: str) -> Image:
@@ -103,11 +134,11 @@ class ItemFlaw(JsonModel):
     """`failed` where a later attempt may be able to read the field."""
     kind: NoScoreKind | None = None
     """With `unscored`: the kind of reason, which is then required."""
-    reason: str = ""
+    reason: Text = ""
     """The reason in one line."""
     retryable: bool = False
     """With `failed`: whether the same request may succeed later."""
-    evidence: Evidence = Field(default_factory=dict)
+    evidence: Annotated[Evidence, BoundedJson] = Field(default_factory=dict)
     """With `unscored`: facts that support the reason."""
 
     def outcome(self) -> NoScore | Failure:
@@ -125,7 +156,7 @@ class MissingImage(JsonModel):
 
     kind: MissingKind
     """Whether there is no file, there are several, or the file holds no image."""
-    reason: str = ""
+    reason: Text = ""
     """The reason in one line."""
 
 
@@ -135,39 +166,37 @@ def _check_name(judge: str) -> str:
     return judge
 
 
+Switches = Annotated[tuple[Name, ...], Field(max_length=_MAX_SWITCHES)]
+
+
 class Protocol(JsonModel):
     """The rules by which edits are judged, and the judges."""
 
-    benchmark: str = "core"
+    benchmark: Name = "core"
     """The name of the benchmark."""
-    name: str = ""
+    name: Name = ""
     """The benchmark's protocol, by its short or full name; empty for the default one."""
-    on: tuple[str, ...] = ()
+    on: Switches = ()
     """Switches to turn on."""
-    off: tuple[str, ...] = ()
+    off: Switches = ()
     """Switches to turn off."""
     judges: Annotated[
-        tuple[
-            Annotated[
-                str, StringConstraints(max_length=_MAX_NAME_CHARS), AfterValidator(_check_name)
-            ],
-            ...,
-        ],
+        tuple[Annotated[Name, AfterValidator(_check_name)], ...],
         Field(min_length=1, max_length=_MAX_JUDGES),
     ] = ("judge",)
     """The names of the judges (VLMs); each gives verdicts of its own."""
     rounds: Annotated[int, Field(ge=1)] = 1
     """How many times each judge judges."""
-    prompts: dict[str, str] = Field(default_factory=dict)
+    prompts: dict[Name, str] = Field(default_factory=dict, max_length=MAX_PROMPTS)
     """Custom prompt templates: their texts by file name."""
 
 
 class EncodedEdit(JsonModel):
     """An item, and one model's output for it."""
 
-    id: str = ""
+    id: Text = ""
     """The id of the item, which the results repeat."""
-    model: str = ""
+    model: Text = ""
     """The name of the model under test."""
     instruction: str
     """The instruction that the model under test was given."""
@@ -183,13 +212,15 @@ class EncodedEdit(JsonModel):
     """The text that the result must show."""
     hint: str | None = None
     """World knowledge for the judge."""
-    questions: tuple[dict[str, JsonValue], ...] = ()
+    questions: Annotated[
+        tuple[dict[str, JsonValue], ...], Field(max_length=_MAX_QUESTIONS), BoundedJson
+    ] = ()
     """The item's own questions."""
     task: str = ""
     """The benchmark's own task type."""
-    extra: dict[str, JsonValue] = Field(default_factory=dict)
+    extra: Annotated[dict[str, JsonValue], BoundedJson] = Field(default_factory=dict)
     """Fields that only this benchmark has."""
-    flaws: tuple[ItemFlaw, ...] = ()
+    flaws: Annotated[tuple[ItemFlaw, ...], Field(max_length=_MAX_FLAWS)] = ()
     """Fields that the data set has in an unusable form."""
     missing: MissingImage | None = None
     """The reason why there is no image after the edit."""
@@ -244,10 +275,10 @@ class EncodedEdit(JsonModel):
             raise InvalidRequest("edit.edited", "there is none", "send the image after the edit")
         if self.edited is not None and self.missing is not None:
             raise InvalidRequest("edit.missing", "there is also an image", "send one of the two")
-        hint = self.hint
-        if hint is not None:
-            _name_field("edit.hint", lambda: check_text("hint", hint))
-        _name_field("edit.task", lambda: check_text("task", self.task))
+        for name in ("instruction", "target_text", "hint", "task"):
+            text = getattr(self, name)
+            if text is not None:
+                _name_field(f"edit.{name}", partial(check_text, name, text))
 
 
 class ScoreRequest(JsonModel):
@@ -255,7 +286,7 @@ class ScoreRequest(JsonModel):
 
     edit: EncodedEdit
     """The edit to judge."""
-    dimensions: tuple[str, ...] = ()
+    dimensions: Annotated[tuple[str, ...], Field(max_length=MAX_DIMENSIONS)] = ()
     """Ids or globs of dimensions; none means all of the benchmark."""
     protocol: Protocol = Protocol()
     """The rules by which the edit is judged; by default those of `core`."""

@@ -8,6 +8,7 @@ from contextlib import aclosing
 from typing import Any
 
 from editjudge.base.contracts import TEAM_HEADER, TOKENS_HEADER
+from editjudge.base.threads import in_thread
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
 
@@ -78,7 +79,7 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
         """
 
         async def read() -> ScoreRequest:
-            return read_score_request(request)
+            return await in_thread(read_score_request, request)
 
         team = account.caller.team
         may_wait = admission is not None
@@ -92,7 +93,7 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
             if limit.expired():
                 raise DeadlineExceeded("the deadline has passed", "give it more time") from error
             raise
-        return make_response(judgement, request.request_id)
+        return await in_thread(make_response, judgement, request.request_id)
 
     async def ScoreStream(  # noqa: N802
         self, requests: AsyncIterator[pb.ScoreStreamRequest], context: Any
@@ -185,7 +186,7 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
         signatures: dict[str, str] = {}
         try:
             if request.HasField("protocol"):
-                protocol = read_protocol(request.protocol)
+                protocol = await in_thread(read_protocol, request.protocol)
                 with self._service.open_account(_caller(context, "GetPanel")) as account:
                     now = await self._service.make_signatures(protocol, request.dimensions, account)
                 signatures = {name: str(signature) for name, signature in now.items()}
