@@ -25,6 +25,7 @@ from urllib.request import urlopen
 EDIT = "make cup {} red"
 LOW, HIGH = 1, 5
 _EDIT = re.compile(rb"make cup (\d+) red")
+_ENUM = re.compile(rb'"choice":{"type":"string","enum":\["(\w+)"')
 _CARD = {"object": "list", "data": [{"id": "judge", "object": "model", "owned_by": "script"}]}
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _LIKELIEST = {"Yes": 0.7, "No": 0.2, "Maybe": 0.1}
@@ -142,6 +143,12 @@ class _Judge(asyncio.Protocol):
             loop = asyncio.get_running_loop()
             said = _LEVELS if b"image_url" in request else _LIKELIEST
             loop.call_later(self._script.latency, self._choose, said)
+        elif request.startswith(b"POST /v1/chat/completions") and (told := _ENUM.search(request)):
+            # Whether it obeys a schema: it does.
+            self._record.beside += 1
+            said_choice = json.dumps({"choice": told[1].decode()})
+            loop = asyncio.get_running_loop()
+            loop.call_later(self._script.latency, self._reply, "beside", said_choice, "stop")
         else:
             self._send(404, {"error": {"message": "no such thing"}})
 
