@@ -6,6 +6,7 @@ import pytest
 
 from . import monitored as monitored  # its rules are asked with all others
 from . import plane, prometheus
+from . import scheduling as scheduling
 from .chart import CRDS, TOOLS
 
 

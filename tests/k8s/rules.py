@@ -370,19 +370,6 @@ def _images_are_by_digest(things: Sequence[Object]) -> Iterator[str]:
 
 
 @rule
-def _rollouts_end(things: Sequence[Object]) -> Iterator[str]:
-    for one in of(things, *SERVING):
-        gpus = one["spec"]["template"]["spec"].get("resourceClaims") or any(
-            "gpu" in what
-            for c in containers(one["spec"]["template"])
-            for what in c["resources"]["limits"]
-        )
-        surge = one["spec"].get("strategy", {}).get("rollingUpdate", {})
-        if gpus and surge != {"maxSurge": 0, "maxUnavailable": 1}:
-            yield f"{label(one)}: its rollout needs a spare GPU"
-
-
-@rule
 def _pods_have_time_to_end(things: Sequence[Object]) -> Iterator[str]:
     for one in of(things, *SERVING):
         spec = one["spec"]["template"]["spec"]

@@ -72,7 +72,7 @@ def test_all_options_together_are_right() -> None:
         *("gateway", "gateway of others", "no front door", "no policies", "no Judge service"),
         *("no job", "monitoring without rules", "HPA of servers", "HPA of the Judge service"),
         *("hosted judge and a run", "GPUs of one node"),
-        *("hosted judge", "hosted judge by address"),
+        *("hosted judge", "hosted judge by address", "claim for one node"),
     }
     together = [OPTIONS[option] for option in OPTIONS if option not in apart]
     right(based(*together))

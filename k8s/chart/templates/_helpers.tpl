@@ -117,15 +117,30 @@ spec:
 {{- end }}
 {{- end -}}
 
-{{/* A new pod before the old one ends needs a spare GPU: without one the rollout never ends. */}}
+{{/* How pods are replaced: (replicas, "surge" or "replace"). One that is replaced alone is replaced by Recreate, which is
+     available when its pod is; with maxUnavailable 1 it would always be. */}}
 {{- define "editjudge.strategy" -}}
+{{- if and (eq (index . 1) "replace") (eq (toString (index . 0)) "1") -}}
+strategy: {type: Recreate}
+{{- else -}}
 strategy:
   type: RollingUpdate
-  {{- if . }}
-  rollingUpdate: {maxSurge: 0, maxUnavailable: 1}
-  {{- else }}
-  rollingUpdate: {maxSurge: 1, maxUnavailable: 0}
-  {{- end }}
+  rollingUpdate: {{ ternary (dict "maxSurge" 0 "maxUnavailable" 1) (dict "maxSurge" 1 "maxUnavailable" 0) (eq (index . 1) "replace") | toJson }}
+{{- end }}
+{{- end -}}
+
+{{/* Left out where something else scales: two owners of one field are a conflict at every upgrade. */}}
+{{- define "editjudge.replicas" -}}
+{{- if ne (toString .) "elsewhere" -}}
+replicas: {{ . }}
+{{- end -}}
+{{- end -}}
+
+{{/* Seconds until a rollout that does not go on is told; while weights come none does: (root, seconds to start, whether it waits for weights) */}}
+{{- define "editjudge.progress" -}}
+{{- $root := index . 0 -}}
+{{- $waits := and (index . 2) $root.Values.weights.job.enabled (include "editjudge.weighty" $root) -}}
+progressDeadlineSeconds: {{ add 600 (int64 (index . 1)) (ternary $root.Values.weights.job.deadlineSeconds 0 (not (empty $waits)) | int64) }}
 {{- end -}}
 
 {{/* Ready, then wait until nobody sends any more calls, then end. */}}

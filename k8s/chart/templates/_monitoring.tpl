@@ -15,22 +15,22 @@
 {{- $scraped := dict -}}
 {{- $triton := dict -}}
 {{- range $name, $server := .Values.triton.servers -}}
-{{- $_ := set $triton (printf "triton-%s" $name) (dict "pods" ($server.replicas | default 1) "models" (len $server.models)) -}}
+{{- $_ := set $triton (printf "triton-%s" $name) (dict "pods" (max 1 (int $server.replicas)) "models" (len $server.models)) -}}
 {{- end -}}
 {{- $vllm := dict -}}
 {{- range $name, $server := .Values.vllm.servers -}}
 {{- /* Its own protocol has no metrics. */ -}}
 {{- if ne ($server.protocol | default "http") "grpc" -}}
-{{- $_ := set $vllm (printf "vllm-%s" $name) (dict "pods" ($server.replicas | default 1)) -}}
+{{- $_ := set $vllm (printf "vllm-%s" $name) (dict "pods" (max 1 (int $server.replicas))) -}}
 {{- end -}}
 {{- end -}}
 {{- with $triton }}{{ $_ := set $scraped "triton" (dict "port" "metrics" "path" "/metrics" "groups" .) }}{{ end -}}
 {{- with $vllm }}{{ $_ := set $scraped "vllm" (dict "port" "http" "path" "/metrics" "groups" .) }}{{ end -}}
 {{- if .Values.judge.enabled -}}
-{{- $_ := set $scraped "judge" (dict "port" "http" "path" "/metrics" "groups" (dict "judge" (dict "pods" .Values.judge.replicas))) -}}
+{{- $_ := set $scraped "judge" (dict "port" "http" "path" "/metrics" "groups" (dict "judge" (dict "pods" (max 1 (int .Values.judge.replicas))))) -}}
 {{- end -}}
 {{- if eq .Values.front.kind "envoy" -}}
-{{- $_ := set $scraped "front" (dict "port" "metrics" "path" "/stats/prometheus" "groups" (dict "front-metrics" (dict "pods" .Values.front.envoy.replicas))) -}}
+{{- $_ := set $scraped "front" (dict "port" "metrics" "path" "/stats/prometheus" "groups" (dict "front-metrics" (dict "pods" (max 1 (int .Values.front.envoy.replicas))))) -}}
 {{- end -}}
 {{- $scraped | toJson -}}
 {{- end -}}

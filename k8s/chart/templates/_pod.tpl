@@ -11,6 +11,36 @@
 {{- $placed | toJson -}}
 {{- end -}}
 
+{{/* "yes" where all that mount the weights have to be on one node. */}}
+{{- define "editjudge.onOneNode" -}}
+{{- ternary "yes" "" (eq .Values.weights.claim.accessMode "ReadWriteOnce") -}}
+{{- end -}}
+
+{{/* JSON: where the Job of the weights runs; with a claim for one node that is where all its servers do. */}}
+{{- define "editjudge.weightsPlaced" -}}
+{{- $root := . -}}
+{{- $placed := include "editjudge.placed" (list . .Values.weights.job.pod) | fromJson -}}
+{{- if include "editjudge.onOneNode" . -}}
+{{- $places := dict -}}
+{{- range $tier, $gpus := dict "triton" 0 "vllm" 1 -}}
+{{- range $name, $server := (index $root.Values $tier).servers -}}
+{{- $theirs := include "editjudge.placed" (list $root $server.pod) | fromJson -}}
+{{- $_ := set $places (pick $theirs "nodeSelector" | toJson) $theirs.nodeSelector -}}
+{{- $gpus := ternary $gpus (int $server.gpus) (kindIs "invalid" $server.gpus) -}}
+{{- $_ := set $placed "tolerations" (concat $placed.tolerations $theirs.tolerations (include "editjudge.gpuTolerations" (set (deepCopy $server) "gpus" $gpus) | fromJsonArray) | uniq) -}}
+{{- end -}}
+{{- end -}}
+{{- with (.Values.weights.job.pod).nodeSelector -}}
+{{- $_ := set $places (pick $placed "nodeSelector" | toJson) . -}}
+{{- end -}}
+{{- if gt (len $places) 1 -}}
+{{- fail (printf "weights.claim.accessMode: ReadWriteOnce is for one node, and pods that mount the claim have different nodeSelectors (%s): give all the same one, or a claim that is ReadWriteMany" (keys $places | sortAlpha | join ", ")) -}}
+{{- end -}}
+{{- $_ := set $placed "nodeSelector" (values $places | first) -}}
+{{- end -}}
+{{- $placed | toJson -}}
+{{- end -}}
+
 {{/* The metadata of pods: ((root, component, tier), placed, annotations of ours) */}}
 {{- define "editjudge.podMetadata" -}}
 {{- $placed := index . 1 -}}
@@ -105,6 +135,17 @@ resourceClaims:
 {{ $field }}: {{ . | quote }}
 {{- end }}
 {{- end }}
+{{- $affinity := deepCopy ($placed.affinity | default dict) }}
+{{- if and (include "editjudge.onOneNode" $root) (has (index $args 2) (list "triton" "vllm" "weights")) }}
+{{- /* Elsewhere the claim of one node would not be mounted, and the pod would wait without a reason. */}}
+{{- $mounting := dict "topologyKey" "kubernetes.io/hostname" "labelSelector" (dict
+  "matchLabels" (pick (include "editjudge.selector" $args | fromYaml) "app.kubernetes.io/name" "app.kubernetes.io/instance")
+  "matchExpressions" (list (dict "key" "editjudge/tier" "operator" "In" "values" (list "triton" "vllm" "weights")))) }}
+{{- $beside := $affinity.podAffinity | default dict }}
+{{- $all := append ($beside.requiredDuringSchedulingIgnoredDuringExecution | default list) $mounting }}
+{{- $_ := set $affinity "podAffinity" (set $beside "requiredDuringSchedulingIgnoredDuringExecution" $all) }}
+{{- end }}
+{{- $placed = set (deepCopy $placed) "affinity" $affinity }}
 {{- range $field := list "affinity" "nodeSelector" }}
 {{- with index $placed $field }}
 {{ $field }}:
