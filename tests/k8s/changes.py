@@ -23,6 +23,14 @@ def unchangeable(before: Sequence[Object], after: Sequence[Object]) -> Iterator[
                     yield f"{label(one)}: its {field} cannot be changed"
 
 
+def weights_seconds(things: Sequence[Object]) -> int:
+    """How long the Job of the weights may take; 0 without one."""
+    jobs = {name: one["spec"] for name, one in names(things, "Job").items()}
+    return max(
+        (s["activeDeadlineSeconds"] for name, s in jobs.items() if "-weights-" in name), default=0
+    )
+
+
 def unfollowed(before: Sequence[Object], after: Sequence[Object]) -> Iterator[str]:
     """What values say anew, and pods of some objects do not see."""
     maps = [names(each, "ConfigMap") for each in (before, after)]
@@ -36,6 +44,9 @@ def unfollowed(before: Sequence[Object], after: Sequence[Object]) -> Iterator[st
             abouts = [each["metadata"].get("annotations") for each in pods]
             if texts[0] != texts[1] and abouts[0] == abouts[1]:
                 yield f"{kind} {name}: its settings change, and its pods do not"
-            waits = {spec.get("progressDeadlineSeconds") for spec in specs}
+            waits = {
+                spec.get("progressDeadlineSeconds", 600) - weights_seconds(each)
+                for spec, each in zip(specs, (before, after), strict=True)
+            }
             if len(waits) > len({start_seconds(each) for each in pods}):
                 yield f"{kind} {name}: its rollout waits otherwise, and its start probe does not"
