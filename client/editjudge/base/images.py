@@ -21,7 +21,14 @@ from PIL import UnidentifiedImageError
 
 from .digest import content_digest
 from .errors import ImageError, UnreadError
-from .integrity import check_structure, inspect_image, media_type_of
+from .integrity import (
+    MAX_HEADER,
+    check_exif,
+    check_ppm_header,
+    check_structure,
+    inspect_image,
+    media_type_of,
+)
 from .rgb import (
     ORIENTATION_TAG,
     DecodingRules,
@@ -283,6 +290,7 @@ def load_image(image: ImageLike, name: str = "", *, max_lazy_pixels: int = 0) ->
 def count_pixels(data: bytes) -> int:
     """Read the number of pixels from a file's header; 0 for a file that `decode` would refuse."""
     try:
+        _check_cost(data)
         with Pil.open(io.BytesIO(data), formats=FORMATS) as picture:
             pixels = picture.width * picture.height
             return pixels if pixels <= MAX_PIXELS else 0
@@ -369,6 +377,7 @@ def _decode(data: bytes, reading: DecodingRules, least_side: int = 0) -> Decoded
             if least_side:
                 picture.draft(None, (least_side, least_side))
             picture.load()
+            check_exif(picture)
             turn = picture.getexif().get(ORIENTATION_TAG, 1)
             # No variable holds the 16-bit values, so their memory is freed during the reduction.
             rgb, notes = to_rgb(
@@ -409,6 +418,8 @@ def read_header_size(path: str | os.PathLike[str]) -> tuple[int, int] | None:
     Returns None if there is no valid header. A header may state a wrong size.
     """
     try:
+        with Path(path).open("rb") as file:
+            check_ppm_header(file.read(MAX_HEADER))
         with Pil.open(path, formats=FORMATS) as picture:
             width, height = picture.size
             # A PNG shows only after decoding that it has no EXIF; Pillow turns a TIFF itself.

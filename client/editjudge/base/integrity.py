@@ -1,8 +1,9 @@
 """Checks of encoded image files without decoding: the cost of decoding, and completeness.
 
-Cost: limits on bytes and pixels bound a decoder's work, with three exceptions, which are checked
+Cost: limits on bytes and pixels bound a decoder's work, with four exceptions, which are checked
 here. A file may ask for the same pixels again and again (scans of a JPEG), may come in a huge
-number of tiny pieces, or may be of a kind that Python code decodes.
+number of tiny pieces, may have a header of any length that is read byte by byte, or may be of a
+kind that Python code decodes.
 
 Completeness: an image that may be sent unchanged is checked without storing a pixel. The check
 reads all data that a decoder reads: the deflated data of a PNG to its last byte and checksum, the
@@ -16,7 +17,8 @@ from __future__ import annotations
 
 import io
 import re
-from typing import NamedTuple
+from collections.abc import Container
+from typing import Literal, NamedTuple
 
 import deflate
 from PIL import Image as Pil
@@ -54,8 +56,20 @@ _HARMLESS = frozenset(
 
 MAX_SCANS = 64
 """Scans of a JPEG. Encoders write about ten; each costs as much as decoding the whole image."""
-MAX_PIECES = 1 << 18
-"""Segments, chunks or blocks; a GIF of 32 MiB in blocks of full length has half as many."""
+MAX_PIECES = 1 << 15
+"""Chunks of a PNG, or segments of a JPEG with the bytes between them, which Python code reads."""
+MAX_BLOCKS = 1 << 18
+"""Blocks of a GIF; one of 32 MiB in blocks of full length has half as many."""
+MAX_HEADER = 1024
+"""Bytes of a PPM's header; Pillow reads it byte by byte."""
+MAX_EXIF = 1 << 20
+"""Bytes of EXIF in a JPEG; Pillow's time grows with the square of its segments."""
+MAX_PROFILES = 16
+"""Colour profiles in a PNG, of which each is decompressed; the format allows one."""
+MAX_TAGS = 4096
+"""Tags of a TIFF, or of the EXIF in any file."""
+MAX_STRIPS = 1 << 16
+"""Strips or tiles of a TIFF; as many tiles of 32x32 pixels are the most pixels."""
 MAX_COMMENT = 1 << 20
 """Bytes of one comment in a GIF; Pillow's time grows with the square of its length."""
 MAX_SLOW = 8 * 1024 * 1024
@@ -64,6 +78,11 @@ MAX_REMARKS = 1000
 """Comments in a PPM of numbers as text; Pillow's time grows with the square of their number."""
 _MARKER = re.compile(rb"\xff+([^\x00\xd0-\xd7\xff])")  # neither stuffing nor a restart
 _START_OF_SCAN, _END_OF_IMAGE = 0xDA, 0xD9
+_EXIF = b"Exif\0\0"
+_REMARK = re.compile(rb"#[^\r\n]*[\r\n]?")
+_PPM_HEADER = re.compile(rb"P[14](\s+\S+){2}\s|P\S*(\s+\S+){3}\s")
+"""A kind, width, height and, where the format has one, the highest value."""
+_STRIPS = frozenset({273, 279, 324, 325})
 _BARE = frozenset({0x01, 0xD8})
 """JPEG markers without a segment; restart markers do not match `_MARKER`."""
 
@@ -192,12 +211,59 @@ def check_structure(data: bytes) -> None:
         _check_gif(data)
     elif data.startswith(_SIGNATURE):
         _check_png(data)
-    elif data.startswith((b"P1", b"P2", b"P3")):
+    elif data.startswith(b"P"):
+        _check_ppm(data)
+    elif data.startswith((b"II", b"MM")):
+        _check_tags(data, _STRIPS)
+    elif data.startswith(b"BM") and data[30:31] in {b"\x01", b"\x02"}:
+        _check_slow(data, "run lengths")
+
+
+def check_ppm_header(data: bytes) -> None:
+    """Refuse a PPM whose header is longer than `MAX_HEADER`, by the beginning of the file.
+
+    Raises:
+        ValueError: The header is longer.
+    """
+    header = _REMARK.sub(b" ", data[:MAX_HEADER])
+    if len(data) >= MAX_HEADER and data.startswith(b"P") and not _PPM_HEADER.match(header):
+        raise ValueError(f"a header of more than {MAX_HEADER:,} bytes")
+
+
+def _check_ppm(data: bytes) -> None:
+    check_ppm_header(data)
+    if data.startswith((b"P1", b"P2", b"P3")):
         _check_slow(data, "numbers as text")
         if data.count(b"#") > MAX_REMARKS:
             raise ValueError(f"more than {MAX_REMARKS:,} comments")
-    elif data.startswith(b"BM") and data[30:31] in {b"\x01", b"\x02"}:
-        _check_slow(data, "run lengths")
+
+
+def check_exif(picture: Pil.Image) -> None:
+    """Refuse an opened file whose EXIF takes long to read; see `check_structure`."""
+    _check_tags(picture.info.get("exif", b"").removeprefix(_EXIF), ())
+
+
+def _check_tags(data: bytes, strips: Container[int]) -> None:
+    """Check the first directory of a TIFF or of EXIF.
+
+    Args:
+        strips: The tags that list strips or tiles.
+    """
+    order: Literal["little", "big"] = "little" if data.startswith(b"I") else "big"
+    is_big = data[2:4] in {b"+\0", b"\0+"}
+    size, step = (8, 20) if is_big else (4, 12)
+
+    def number(at: int, size: int) -> int:
+        return int.from_bytes(data[at : at + size], order)
+
+    start = number(size, size)
+    tags = number(start, 8 if is_big else 2)
+    if tags > MAX_TAGS:
+        raise ValueError(f"{tags:,} tags, the limit is {MAX_TAGS:,}")
+    first = start + (8 if is_big else 2)
+    for at in range(first, first + step * tags, step):
+        if number(at, 2) in strips and number(at + 4, size) > MAX_STRIPS:
+            raise ValueError(f"more than {MAX_STRIPS:,} strips or tiles")
 
 
 def _check_slow(data: bytes, what: str) -> None:
@@ -208,12 +274,16 @@ def _check_slow(data: bytes, what: str) -> None:
 def _check_jpeg(data: bytes) -> None:
     # If the bytes of the marker are rare, even all of them as real scans are within the limit.
     few = data.count(b"\xff\xda") <= MAX_SCANS
-    scans = pieces = 0
+    scans = pieces = exif = 0
     at = 2
     while marker := _MARKER.search(data, at):
+        # Before the first scan Pillow reads what is between segments byte by byte.
+        pieces += 1 if scans else marker.end() - at - 1
         at, kind = marker.end(), marker[1][0]
-        pieces += 1
         scans += kind == _START_OF_SCAN
+        exif += _length(data, at) if data.startswith(_EXIF, at + 2) else 0
+        if exif > MAX_EXIF:
+            raise ValueError(f"more than {MAX_EXIF:,} bytes of EXIF")
         if pieces > MAX_PIECES:
             raise _too_many_pieces()
         if scans > MAX_SCANS:
@@ -221,7 +291,12 @@ def _check_jpeg(data: bytes) -> None:
         if kind == _END_OF_IMAGE or (few and scans):
             return
         if kind not in _BARE:
-            at += int.from_bytes(data[at : at + 2])
+            at += _length(data, at)
+
+
+def _length(data: bytes, at: int) -> int:
+    """Return the length of a JPEG's segment, which begins with it."""
+    return int.from_bytes(data[at : at + 2])
 
 
 def _check_gif(data: bytes) -> None:
@@ -241,13 +316,13 @@ def _check_gif(data: bytes) -> None:
         start = at
         while at < len(data) and data[at]:
             at, pieces = at + 1 + data[at], pieces + 1
-            if pieces > MAX_PIECES:
-                raise _too_many_pieces()
+            if pieces > MAX_BLOCKS:
+                raise _too_many_pieces(MAX_BLOCKS)
             if comment and at - start > MAX_COMMENT:
                 raise ValueError(f"a comment of more than {MAX_COMMENT:,} bytes")
         at, pieces = at + 1, pieces + 1
-        if pieces > MAX_PIECES:
-            raise _too_many_pieces()
+        if pieces > MAX_BLOCKS:
+            raise _too_many_pieces(MAX_BLOCKS)
 
 
 def _colours(data: bytes, at: int) -> int:
@@ -257,13 +332,16 @@ def _colours(data: bytes, at: int) -> int:
 
 
 def _check_png(data: bytes) -> None:
-    at = 8
+    at, profiles = 8, 0
     for _ in range(MAX_PIECES):
         if at >= len(data):
             return
+        profiles += data.startswith(b"iCCP", at + 4)
+        if profiles > MAX_PROFILES:
+            raise ValueError(f"more than {MAX_PROFILES} colour profiles")
         at += 12 + int.from_bytes(data[at : at + 4])
     raise _too_many_pieces()
 
 
-def _too_many_pieces() -> ValueError:
-    return ValueError(f"more than {MAX_PIECES:,} pieces")
+def _too_many_pieces(most: int = MAX_PIECES) -> ValueError:
+    return ValueError(f"more than {most:,} pieces")

@@ -17,7 +17,16 @@ import pytest
 from PIL import Image as Pil
 
 from editjudge.base.errors import ImageError
-from editjudge.base.images import MAX_BYTES, Image, Note, decode, load_image, load_mask
+from editjudge.base.images import (
+    MAX_BYTES,
+    Image,
+    Note,
+    count_pixels,
+    decode,
+    load_image,
+    load_mask,
+    read_header_size,
+)
 
 from ...encoded import PNG, chunk, encode, png, turned
 
@@ -37,12 +46,18 @@ def indexed(palette: bytes) -> bytes:
     return png((1, 1), 3, zlib.compress(b"\0\0"), *([chunk(b"PLTE", palette)] if palette else []))
 
 
-def tiff(bits: int, pixels: bytes, *, photometric: int = 1, sample_format: int = 1) -> bytes:
+def tiff(
+    bits: int, pixels: bytes, *, photometric: int = 1, sample_format: int = 1, strips: int = 1
+) -> bytes:
     """Two grey pixels in one strip."""
     tags = {256: 2, 257: 1, 258: bits, 259: 1, 262: photometric, 273: 0, 277: 1, 278: 1}
     tags |= {279: len(pixels), 339: sample_format}
     tags[273] = 8 + 2 + 12 * len(tags) + 4
-    entries = (struct.pack("<HHII", tag, 4, 1, value) for tag, value in sorted(tags.items()))
+    counts = {273: strips}
+    entries = (
+        struct.pack("<HHII", tag, 4, counts.get(tag, 1), value)
+        for tag, value in sorted(tags.items())
+    )
     directory = struct.pack("<H", len(tags)) + b"".join(entries) + bytes(4)
     return b"II*\0" + struct.pack("<I", 8) + directory + pixels
 
@@ -91,15 +106,50 @@ REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
     "second page unreadable": (lambda: two_pages(compression=0x7777), "more than one frame"),
     "frames without end": (lambda: many_frames(300_000), "more than 262,144 pieces"),
     "scans without end": (lambda: many_scans(70), "more than 64 scans"),
-    "segments without end": (lambda: b"\xff\xd8" + b"\xff\xfe\0\2" * 262_145, "pieces"),
-    "chunks without end": (lambda: PNG + chunk(b"tEXt") * 262_145, "pieces"),
-    "remarks without end": (lambda: b"P3 9 9 255\n" + b"#\n" * 1001, "more than 1,000 comments"),
     "long remark": (lambda: gif(b"\x21\xfe" + (b"\xff" + bytes(255)) * 5000 + b"\0"), "comment"),
     "long text": (lambda: b"P2 9 9 255\n" + b"1 " * 4_200_000, "the limit is 8,388,608"),
     "12 bits": (lambda: tiff(12, b"\xff\xff\xff"), "12 bits"),
     "signed": (lambda: tiff(8, b"\x00\x80", sample_format=2), "signed"),
     "16 bits signed": (lambda: tiff(16, b"\0\0\0\x7f", sample_format=2), "signed"),
 }
+
+
+JPEG, REST = b"\xff\xd8", encode(RED, "JPEG")[2:]
+EXIF = b"Exif\0\0MM\0*\0\0\0\x08" + bytes(50_000)
+EXIFS = struct.pack(">2sH", b"\xff\xe1", 2 + len(EXIF)) + EXIF
+MANY_TAGS = b"MM\0*\0\0\0\x08" + struct.pack(">H", 5000) + bytes(60_000)
+COSTLY: dict[str, tuple[Callable[[], bytes], str]] = {
+    "blanks": (lambda: b"P6" + b" " * 20_000 + b"1 1 255\n123", "header of more than 1,024 bytes"),
+    "blanks after a number": (lambda: b"P5 1 1" + b"\n" * 2000 + b"255\n1", "header of more than"),
+    "a remark": (lambda: b"P6\n#" + b"a" * 2000 + b"\n1 1 255\n123", "header of more than"),
+    "remarks": (lambda: b"P4" + b"\n#" * 600 + b"\n1 1\n1", "header of more than"),
+    "zeros": (lambda: b"P6 " + b"0" * 2000 + b"1 1 255\n123", "header of more than"),
+    "blanks before floats": (lambda: b"Pf" + b" " * 2000 + b"1 1 1\n1234", "header of more than"),
+    "segments": (lambda: JPEG + b"\xff\xfe\0\2" * 40_000 + REST, "more than 32,768 pieces"),
+    "fill bytes": (lambda: JPEG + b"\xff" * 40_000 + REST, "more than 32,768 pieces"),
+    "junk": (lambda: JPEG + b"\xff\xfe\0\2" + b"a" * 40_000 + REST, "more than 32,768 pieces"),
+    "EXIF": (lambda: JPEG + EXIFS * 30 + REST, "more than 1,048,576 bytes of EXIF"),
+    "chunks": (lambda: PNG + chunk(b"tEXt") * 40_000, "more than 32,768 pieces"),
+    "colour profiles": (lambda: PNG + chunk(b"iCCP", b"a") * 17, "more than 16 colour profiles"),
+    "strips": (lambda: tiff(8, b"12", strips=70_000), "more than 65,536 strips or tiles"),
+    "tags": (lambda: MANY_TAGS, "5,000 tags, the limit is 4,096"),
+    "comments": (lambda: b"P3 9 9 255\n" + b"#\n" * 1001, "more than 1,000 comments"),
+}
+REFUSED |= COSTLY
+
+
+@pytest.mark.parametrize("case", COSTLY)
+def test_a_costly_header_is_never_read(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Pil, "open", pytest.fail)
+    assert count_pixels(COSTLY[case][0]()) == 0
+
+
+def test_the_size_of_a_costly_file_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.ppm"
+    path.write_bytes(COSTLY["blanks"][0]())
+    assert read_header_size(path) is None
+    path.write_bytes(b"P6 3 2 255\n" + b" " * 5000)
+    assert read_header_size(path) == (3, 2)
 
 
 @pytest.mark.parametrize("case", REFUSED)
@@ -117,6 +167,9 @@ def test_what_a_decoder_may_be_asked_is_bounded_and_usual_files_are_within() -> 
     assert load_image(many_scans(40)).size == RED.size
     assert load_image(indexed(b"\1\2\3")).rgb.tolist() == [[[1, 2, 3]]]
     assert load_image(many_frames(1)).size == (1, 1)
+    assert load_image(b"P6\n#" + b"a" * 900 + b"\n 400 1\n255\n" + b" " * 1200).size == (400, 1)
+    with pytest.raises(ImageError, match="5,000 tags, the limit is 4,096"):
+        load_image(encode(RED, "PNG", exif=MANY_TAGS))
     assert load_image(tiff(16, b"\0\0\xff\xff")).rgb[0, :, 0].tolist() == [0, 255]
     assert load_image(tiff(8, b"\x00\xff", photometric=0)).rgb[0, :, 0].tolist() == [255, 0]
 
