@@ -1,0 +1,155 @@
+"""The table of every limit says what the code has, and that of attacks what is tested."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+
+import pytest
+
+from editjudge.base import contracts, images, item
+from editjudge.base.config import GatewayEndpoint, Settings
+from editjudge.cli import plugin_commands
+from editjudge.prompts import MAX_PROMPT_CHARACTERS, custom_templates, prompt_files
+from editjudge_services.front import identity
+from editjudge_services.front.values import FrontValues, Limits, Rate, TokenAuthentication
+from editjudge_services.gateway import bounds, calls, http, protocols, schemas, server, servicer
+from editjudge_services.gateway.options import ServiceOptions
+from editjudge_services.runtime.specialist import Specialist
+
+from ..doc_samples import ROOT
+
+PAGE = (ROOT / "docs" / "sharing.md").read_text(encoding="utf-8")
+TESTS = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+DOOR, RATE, SERVICE, SETTINGS = Limits(), Rate(), ServiceOptions(), Settings()
+KIB, MIB, GIB = 1024, 1024**2, 1024**3
+
+
+def read_table(heading: str) -> list[list[str]]:
+    """The rows of the table under a heading."""
+    section = PAGE.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def envoy(name: str) -> int:
+    """A number of the door's configuration that no value sets."""
+    (found,) = set(re.findall(rf"\b{name}: (\d+)", (ROOT / "front" / "envoy.yaml").read_text()))
+    return int(found)
+
+
+def chart(name: str) -> int:
+    (found,) = re.findall(
+        rf"{name} \| default (\d+)", (ROOT / "k8s/chart/templates/vllm.yaml").read_text()
+    )
+    return int(found)
+
+
+def default(model: type, name: str) -> float:
+    value = model.model_fields[name].default  # type: ignore[attr-defined]
+    assert isinstance(value, int | float)
+    return value
+
+
+OF_CHARACTERS = f"{item.MAX_TEXT_CHARACTERS:,} characters"
+DUE = {
+    "connections of all callers": f"{DOOR.connections:,}",
+    "a connection without a call": f"{DOOR.connection_idle_seconds} s",
+    "a connection until it speaks TLS; headers of a request": (
+        f"{envoy('transport_socket_connect_timeout')} s; {envoy('request_headers_timeout')} s,"
+        f" {envoy('max_request_headers_kb')} KiB"
+    ),
+    "calls on one connection at a time": f"{DOOR.streams}",
+    "memory of all requests": f"{DOOR.heap_bytes // GIB} GiB",
+    "a request": f"{DOOR.request_bytes // MIB} MiB",
+    "a call with its attempts at servers": f"{DOOR.call_seconds} s",
+    "a call without a byte": f"{DOOR.idle_seconds} s",
+    "attempts at further servers": f"{envoy('num_retries')}",
+    "calls of a team in a second; at once": f"{RATE.calls_per_second}; {RATE.burst}",
+    "teams whose calls are counted apart": f"{DOOR.teams:,}",
+    "calls at a time at each group of servers, interactive; batch": (
+        f"{DOOR.interactive}; {DOOR.batch}"
+    ),
+    "open streams of a class": f"{DOOR.open_streams:,}",
+    "streams that a team opens in a minute": f"{DOOR.streams_per_minute}",
+    "a stream; one without a byte": f"{DOOR.stream_seconds} s; {DOOR.stream_idle_seconds} s",
+    "tokens of a team by day": "as many as it likes",
+    "days that a token is valid; seconds after its end": (
+        f"{identity._MOST_DAYS}; {envoy('clock_skew_seconds')}"
+    ),
+    "seconds that a key is accepted after it was revoked": (
+        f"{default(TokenAuthentication, 'key_cache_seconds')}"
+    ),
+    "name of a team, model or server": f"{contracts.LONGEST_NAME} characters",
+    "edits at a time, all; of one caller": f"{SERVICE.edits}; {SERVICE.edits_of_one}",
+    "megapixels decoded at a time; of one caller": f"{SERVICE.megapixels}; half",
+    "bytes of requests at a time; of one caller": f"{SERVICE.held_bytes // GIB} GiB; half",
+    "streams at a time; of one caller": f"{SERVICE.streams}; {SERVICE.streams_of_one}",
+    "edits of a stream, or of a batch, at a time": f"{servicer._IN_STREAM}",
+    "requests of a batch": f"{schemas._MAX_BATCH}",
+    "a message, a body": f"{server.MAX_REQUEST_BYTES // MIB} MiB",
+    "parts of a request (fields and entries of lists, those within JSON too); of a batch": (
+        f"{bounds.MAX_PARTS:,}; {http._ROOM_OF_BATCH * bounds.MAX_PARTS:,}"
+    ),
+    "what of a request is no picture; of a batch": (
+        f"{bounds.MAX_TEXT_BYTES // MIB} MiB;"
+        f" {http._ROOM_OF_BATCH * bounds.MAX_TEXT_BYTES // MIB} MiB"
+    ),
+    "a picture": f"{images.MAX_BYTES // MIB} MiB, {images.MAX_PIXELS // MIB} megapixels",
+    "`sources`; `flaws`; `questions`": (
+        f"{schemas._MAX_SOURCES}; {schemas._MAX_FLAWS}; {schemas._MAX_QUESTIONS}"
+    ),
+    "`dimensions`, and of a protocol; globs among them": (
+        f"{schemas.MAX_DIMENSIONS:,}; {protocols._MAX_GLOBS}"
+    ),
+    "`judges`; `on`, `off`": f"{schemas._MAX_JUDGES}; {schemas._MAX_SWITCHES}",
+    "`prompts`: files; all together": (
+        f"{schemas.MAX_PROMPTS}; {protocols._MAX_PROMPT_CHARS:,} characters"
+    ),
+    "a template; a field in it; a prompt": (
+        f"{prompt_files.MAX_CHARACTERS:,} characters; {custom_templates._MAX_REPEATS} times;"
+        f" {MAX_PROMPT_CHARACTERS:,} characters"
+    ),
+    "a text of an item": OF_CHARACTERS,
+    "`extra`, `questions`, the evidence of a flaw": (
+        f"{schemas._MAX_JSON_CHARACTERS:,} characters of JSON"
+    ),
+    "protocols in memory; replies of a team in memory; teams with replies there": (
+        f"{protocols._CACHE_BYTES // MIB} MiB; {calls._MAX_REPLIES_IN_MEMORY}; {calls._MAX_TEAMS:,}"
+    ),
+    "days that replies, usage and audit lines are kept": f"{SERVICE.keep_days:.0f}",
+    "what is in flight when the door ends; when the service ends": (
+        f"{default(FrontValues, 'drain_seconds')} s; {SERVICE.notice:.0f} s + {SERVICE.drain:.0f} s"
+    ),
+    "calls at a time at each server": f"{SETTINGS.concurrency}",
+    "attempts at a call": f"{SETTINGS.attempts}",
+    "a call with its attempts": f"{SETTINGS.deadline:.0f} s",
+    "an edit through the Judge service": f"{default(GatewayEndpoint, 'edit_deadline'):.0f} s",
+    "a server that is lost": f"{SETTINGS.patience:.0f} s",
+    "calls that wait for a model": f"{Specialist.max_queue}",
+    "pictures of a prompt": f"{chart('imagesPerPrompt')}",
+}
+
+
+def test_the_table_has_every_limit_as_the_code_has_it() -> None:
+    assert {row[0]: row[2] for row in read_table("Every limit")} == DUE
+
+
+def test_what_sets_a_limit_is_there_and_sets_it() -> None:
+    names = {name for row in read_table("Every limit") for name in re.findall("`(.+?)`", row[3])}
+    options = {name for one in plugin_commands()["serve"].params for name in one.opts}
+    assert {name for name in names if name.startswith("--")} <= options
+    values = {name.removeprefix("limits.") for name in names if name.startswith("limits.")}
+    assert values == {*Limits.model_fields}
+    settings = names & {*Settings.model_fields}
+    assert settings == {"concurrency", "attempts", "deadline", "patience"}
+    numbers = {f.name for f in fields(ServiceOptions) if f.type in {"int", "float"}}
+    fixed = {"held_bytes", "streams", "streams_of_one"}
+    assert {f"--{name.replace('_', '-')}" for name in numbers - fixed} <= names
+
+
+@pytest.mark.parametrize("row", read_table("What a team may try"), ids=lambda row: row[0][:40])
+def test_each_attack_is_tested(row: list[str]) -> None:
+    names = re.findall("`(test_.+?)`", row[3])
+    assert names
+    assert [name for name in names if f"def {name}(" not in TESTS] == []
