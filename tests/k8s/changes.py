@@ -23,12 +23,12 @@ def unchangeable(before: Sequence[Object], after: Sequence[Object]) -> Iterator[
                     yield f"{label(one)}: its {field} cannot be changed"
 
 
-def weights_seconds(things: Sequence[Object]) -> int:
-    """How long the Job of the weights may take; 0 without one."""
-    jobs = {name: one["spec"] for name, one in names(things, "Job").items()}
-    return max(
-        (s["activeDeadlineSeconds"] for name, s in jobs.items() if "-weights-" in name), default=0
-    )
+def weights_seconds(things: Sequence[Object], server: Object) -> int:
+    """How long the Job of the weights may take that a server waits for; 0 without one."""
+    if "weights" not in {volume["name"] for volume in server["template"]["spec"]["volumes"]}:
+        return 0
+    jobs = (one for name, one in names(things, "Job").items() if "-weights-" in name)
+    return max((int(one["spec"]["activeDeadlineSeconds"]) for one in jobs), default=0)
 
 
 def unfollowed(before: Sequence[Object], after: Sequence[Object]) -> Iterator[str]:
@@ -45,7 +45,7 @@ def unfollowed(before: Sequence[Object], after: Sequence[Object]) -> Iterator[st
             if texts[0] != texts[1] and abouts[0] == abouts[1]:
                 yield f"{kind} {name}: its settings change, and its pods do not"
             waits = {
-                spec.get("progressDeadlineSeconds", 600) - weights_seconds(each)
+                spec.get("progressDeadlineSeconds", 600) - weights_seconds(each, spec)
                 for spec, each in zip(specs, (before, after), strict=True)
             }
             if len(waits) > len({start_seconds(each) for each in pods}):
