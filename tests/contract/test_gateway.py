@@ -166,7 +166,7 @@ def config(folder: Path, url: str, **more: Any) -> Path:
 
 async def test_a_service_without_room_is_waited_for(tmp_path: Path) -> None:
     async with small(tmp_path) as (arguments, settings):
-        async with service(settings, edits=1, edits_of_one=1) as url:
+        async with service(settings, edits=1) as url:
             code, events = await ran(*arguments, "--out", tmp_path / "run", "--gateway", url)
     assert code == 0, events[-1]["first_failure"]
     assert set(statuses(tmp_path / "run")) == {"scored", "unscored"}

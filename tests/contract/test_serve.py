@@ -24,18 +24,18 @@ from editjudge.base.item import Edit
 from editjudge.base.verdict import Failure
 from editjudge.engine.score_report import ScoreReport
 from editjudge.v1 import judge_pb2 as pb
-from editjudge_services.gateway.admission import SharedLimit
-from editjudge_services.gateway.errors import NoCapacity
+from editjudge_services.gateway import accounting
 from editjudge_services.gateway.http import make_openapi, serve_http
 from editjudge_services.gateway.openapi import EXAMPLES
 from editjudge_services.gateway.options import split_address
-from editjudge_services.gateway.schemas import BatchReply, InvalidRequest, drop_hints
+from editjudge_services.gateway.schemas import BatchReply, drop_hints
 from editjudge_services.gateway.service import JudgeService
 from editjudge_services.gateway.servicer import JudgeServicer
 
 from ..fakes.openai import ScriptedOpenAi
 from ..judge_service import (
     ASKED,
+    JSON,
     Context,
     Ended,
     RunningService,
@@ -196,65 +196,40 @@ async def test_the_examples_of_the_page_are_judged_as_they_stand(served: Running
 # Places
 
 
-async def test_over_the_room_of_one_the_others_are_judged() -> None:
+@pytest.mark.parametrize("as_json", [False, True])
+async def test_who_has_half_waits_and_others_are_judged(
+    monkeypatch: pytest.MonkeyPatch, as_json: bool
+) -> None:
+    monkeypatch.setattr(accounting, "WAIT_SECONDS", 0.1)
     busy, other = [("x-team", "busy")], [("x-team", "other")]
     async with ScriptedOpenAi(30.0).serving() as url:
-        async with serve(judge_settings(url), edits=4, edits_of_one=2, drain=0.1) as served:
+        async with serve(judge_settings(url), edits=4, drain=0.1) as served:
             calls = [served.stub.Score(make_request(ASKED), metadata=busy) for _ in range(2)]
             waiting = [asyncio.ensure_future(outcome_of(call)) for call in calls]
             await until(lambda: served.service.in_flight.get("busy") == 2)
-            told = await refusal(served.stub.Score(make_request(), metadata=busy))
-            assert told.code is Code.RESOURCE_EXHAUSTED
+            if as_json:
+                status, body = await served.post(make_body(), headers=JSON | dict(busy))
+                assert (status, body["error"]["code"]) == (429, "RESOURCE_EXHAUSTED")
+            else:
+                told = await refusal(served.stub.Score(make_request(), metadata=busy))
+                assert "2 of 4 edits are in use, 2 of them yours" in told.words
+                assert (told.code, told.may_retry) == (Code.RESOURCE_EXHAUSTED, True)
             assert await served.stub.Score(make_request(), metadata=other)
+            patient = served.stub.Score(make_request(), metadata=busy, timeout=60)
             for call in calls:
                 call.cancel()
+            assert (await patient).outcomes
             await asyncio.gather(*waiting)
             await until(lambda: not served.service.in_flight)
 
 
 async def test_edits_of_streams_and_batches_wait_for_places() -> None:
-    async with serve(edits=3, edits_of_one=2) as served:
+    async with serve(edits=3) as served:
         answers = await served.stream(*(make_request(request_id=str(i)) for i in range(12)))
         status, body = await served.batch(*(make_body(id=str(i)) for i in range(64)))
     assert [answer.WhichOneof("result") for answer in answers] == ["response"] * 12
     assert (status, [each["error"] for each in body["results"]]) == (200, [None] * 64)
     assert not served.service.in_flight
-
-
-@pytest.mark.parametrize("waits", [True, False])
-async def test_what_is_shared_is_waited_for_or_refused(waits: bool) -> None:
-    shared = SharedLimit(3, 2, "edits")
-    had = []
-
-    async def take() -> None:
-        async with shared.acquire("b", 2, may_wait=waits):
-            had.append("b")
-
-    async with shared.acquire("a", 2, may_wait=False):
-        if not waits:
-            with pytest.raises(NoCapacity, match="3 edits are in use now"):
-                await take()
-            with pytest.raises(NoCapacity, match="2 edits of yours"):
-                async with shared.acquire("a", 1, may_wait=False):
-                    pass
-            return
-        waiting = asyncio.create_task(take())
-        await asyncio.sleep(0)
-        assert not had
-    await waiting
-    assert had == ["b"]
-    assert not shared.in_use
-
-
-@pytest.mark.parametrize("waits", [True, False])
-async def test_what_there_is_never_room_for_is_refused_at_once(waits: bool) -> None:
-    """Though nobody else is there, and though it would fit without the limit of one caller."""
-    shared = SharedLimit(3, 2, "edits", "edits")
-    for amount in (3, 4):
-        with pytest.raises(InvalidRequest, match=f"{amount} edits.*send at most 2 at a time"):
-            async with asyncio.timeout(patience(10)), shared.acquire("a", amount, may_wait=waits):
-                pass
-        assert not shared.in_use
 
 
 # Ends

@@ -528,7 +528,7 @@ async def test_a_batch_that_is_refused_as_a_whole_is_accounted_for(tmp_path: Pat
         assert await post(b"{") == 400
         assert await post(good, kind="text/plain") == 415
         assert await post(b" " * 2**20) == 400  # more than one caller can ever have
-        async with served.service.requests.acquire("a", 2**19, may_wait=False):
+        async with served.service.requests.acquire("a", 2**19):
             assert await post(good) == 429
             assert await post(good, team="a b") == 400
         assert await post(good) == 200

@@ -13,7 +13,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from editjudge.v1 import judge_pb2 as pb
-from editjudge_services.gateway import http, server
+from editjudge_services.gateway import accounting, http, server
 from editjudge_services.gateway.bounds import MAX_PARTS, MAX_TEXT_BYTES
 from editjudge_services.gateway.schemas import MAX_DIMENSIONS
 from editjudge_services.gateway.server import SERVICE
@@ -37,7 +37,7 @@ async def narrow(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RunningServic
     """A service that takes messages of `LARGEST` bytes."""
     options = dict(server._OPTIONS) | {"grpc.max_receive_message_length": LARGEST}
     monkeypatch.setattr(server, "_OPTIONS", tuple(options.items()))
-    monkeypatch.setattr(http, "MAX_BODY_BYTES", LARGEST)
+    monkeypatch.setattr(http, "MAX_REQUEST_BYTES", LARGEST)
     async with serve() as served:
         yield served
 
@@ -453,12 +453,14 @@ async def test_a_defect_in_one_edit_costs_that_one(
     assert "LookupError" in capsys.readouterr().err
 
 
-async def test_a_place_comes_before_the_body() -> None:
+async def test_a_place_comes_before_the_body(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accounting, "WAIT_SECONDS", 0.1)
+
     async def never() -> AsyncIterator[bytes]:
         yield b"{"
         await asyncio.sleep(60)
 
-    async with serve(edits=2, edits_of_one=1, drain=0.1) as served:
+    async with serve(edits=2, drain=0.1) as served:
         sending = served.session.post(f"{served.web}/v1/score", data=never(), headers=JSON)
         slow = asyncio.ensure_future(sending)
         await until(lambda: served.service.in_flight)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import math
 from typing import Any
 
 import grpc
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from editjudge.base.config import Settings
 from editjudge.v1 import judge_pb2 as pb
+from editjudge_services.gateway import accounting, interceptor
+from editjudge_services.gateway.admission import MAX_REQUEST_BYTES
+from editjudge_services.gateway.interceptor import AdmittedMessages
 from editjudge_services.gateway.options import ServiceOptions
 from editjudge_services.gateway.service import JudgeService
 from editjudge_services.gateway.servicer import JudgeServicer
@@ -18,30 +22,30 @@ from editjudge_services.gateway.servicer import JudgeServicer
 from ..judge_service import Context, make_request, refusal, serve, teams_of
 from ..patience import until
 
-ONE = make_request().ByteSize()
+MESSAGE = pb.ScoreStreamRequest(request=make_request()).SerializeToString()
+ONE = len(MESSAGE)
 
 
 class Caller:
-    """Sends requests as fast as they are read, and then nothing, until it is told to end."""
+    """Sends requests as fast as they are read."""
 
     def __init__(self, count: int) -> None:
-        self.read = 0
-        self.ends = asyncio.Event()
+        self.sent = 0
         self._count = count
 
-    async def __aiter__(self) -> AsyncIterator[pb.ScoreStreamRequest]:
-        for _ in range(self._count):
-            self.read += 1
-            yield pb.ScoreStreamRequest(request=make_request())
-        await self.ends.wait()
+    async def read(self) -> object:
+        self.sent += 1
+        return MESSAGE if self.sent <= self._count else grpc.aio.EOF
 
 
-async def test_a_stream_holds_one_message_at_most_that_has_no_room(
+async def test_no_message_of_a_stream_is_read_before_there_is_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """However many streams a team has, it holds half of all room, and leaves the rest."""
+    monkeypatch.setattr(interceptor, "MAX_REQUEST_BYTES", 2 * ONE)
     goes_on = asyncio.Event()
-    callers = [Caller(10) for _ in range(3)]
-    async with JudgeService(Settings(), ServiceOptions(held_bytes=2 * 4 * ONE)) as service:
+    callers = [Caller(10) for _ in range(8)]
+    async with JudgeService(Settings(), ServiceOptions(held_bytes=2 * 5 * ONE)) as service:
         score = service.score
 
         async def held_up(*asked: Any, **more: Any) -> Any:
@@ -49,8 +53,9 @@ async def test_a_stream_holds_one_message_at_most_that_has_no_room(
             return await score(*asked, **more)
 
         async def answers(caller: Caller) -> int:
-            caller.ends.set()
-            stream = JudgeServicer(service).ScoreStream(aiter(caller), Context())
+            parse = pb.ScoreStreamRequest.FromString
+            messages = AdmittedMessages(service.requests, "a", math.inf, caller.read, parse)
+            stream = JudgeServicer(service).ScoreStream(messages, Context())
             return len([answer async for answer in stream if answer.response.outcomes])
 
         monkeypatch.setattr(service, "score", held_up)
@@ -58,16 +63,43 @@ async def test_a_stream_holds_one_message_at_most_that_has_no_room(
         await until(lambda: service.requests.in_use.get("a") == 4 * ONE)
         for _ in range(200):  # whoever could read on does so
             await asyncio.sleep(0)
-        assert service.requests.in_use == {"a": 4 * ONE}
-        assert sum(caller.read for caller in callers) == 4 + len(callers)
+        assert service.requests.in_use == {"a": 4 * ONE}, "a fifth might need the room of two"
+        assert sum(caller.sent for caller in callers) == 4
         goes_on.set()
-        assert await asyncio.gather(*streams) == [10] * 3
+        assert await asyncio.gather(*streams) == [10] * 8
         assert not service.requests.in_use
         assert not service.streams.in_use
 
 
-async def test_callers_have_so_many_streams_and_leave_room_for_others() -> None:
-    async with serve(streams=3, streams_of_one=2, drain=0.1) as served:
+@pytest.mark.parametrize("method", ["Score", "GetPanel", "ListDimensions"])
+async def test_no_request_is_read_before_there_is_room(
+    monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    """A unary call sends its message at once, and the service reads it as late as in a stream."""
+    monkeypatch.setattr(accounting, "WAIT_SECONDS", 0.1)
+    asked = {"Score": make_request(), "GetPanel": pb.GetPanelRequest()}
+    async with serve(drain=0.1, held_bytes=4 * MAX_REQUEST_BYTES) as served:
+        ask = getattr(served.stub, method)
+        request = asked.get(method, pb.ListDimensionsRequest())
+        metadata = [("x-team", "a")]
+        async with served.service.requests.acquire("a", 2 * MAX_REQUEST_BYTES):
+            told = await refusal(ask(request, metadata=metadata))
+            assert (told.code, told.may_retry) == (grpc.StatusCode.RESOURCE_EXHAUSTED, True)
+            assert await ask(request, metadata=[("x-team", "b")])
+            checks = health_pb2_grpc.HealthStub(served.channel)
+            assert await checks.Check(health_pb2.HealthCheckRequest())
+            waiting = asyncio.ensure_future(ask(request, metadata=metadata, timeout=60))
+            await asyncio.sleep(0)
+        assert await waiting
+        assert not served.service.requests.in_use
+        assert f'method="{method}",status="RESOURCE_EXHAUSTED"' in await served.metrics()
+
+
+async def test_callers_have_so_many_streams_and_leave_room_for_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(accounting, "WAIT_SECONDS", 0.1)
+    async with serve(streams=4, drain=0.1) as served:
 
         async def opened(team: str) -> Any:
             call = served.stub.ScoreStream(metadata=[("x-team", team)])
@@ -82,16 +114,17 @@ async def test_callers_have_so_many_streams_and_leave_room_for_others() -> None:
 
         first = await opened("busy")
         second = await opened("busy")
-        assert "2 streams of yours" in await refused("busy")
-        third = await opened("other")
-        assert "3 streams are in use" in await refused("another")
+        assert "2 of 4 streams are in use, 2 of them yours" in await refused("busy")
+        others = [await opened("other"), await opened("another")]
+        assert "4 of 4 streams are in use, 0 of them yours" in await refused("a fourth")
         assert await served.stub.Score(make_request(), metadata=[("x-team", "busy")])
         await first.done_writing()
         assert await first.read() is grpc.aio.EOF
         second.cancel()
-        await until(lambda: served.service.streams.in_use == {"other": 1})
+        await until(lambda: served.service.streams.in_use == {"other": 1, "another": 1})
         await opened("busy")
-        third.cancel()
+        for each in others:
+            each.cancel()
 
 
 async def test_who_reads_no_answer_and_hangs_up_gives_his_place_back() -> None:
@@ -101,7 +134,7 @@ async def test_who_reads_no_answer_and_hangs_up_gives_his_place_back() -> None:
         long = make_request(request_id="x" * 1_000_000)  # it comes back: more than is sent unread
         for _ in range(6):
             await call.write(pb.ScoreStreamRequest(request=long))
-        await until(lambda: teams_of(service) and not service.requests.in_use)
+        await until(lambda: teams_of(service) and served.service.in_flight == {})
         assert service.streams.in_use
         call.cancel()
         await until(lambda: not service.streams.in_use and not service.requests.in_use)

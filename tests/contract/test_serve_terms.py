@@ -13,7 +13,7 @@ import pytest
 
 from editjudge.base.errors import Unreachable
 from editjudge.v1 import judge_pb2 as pb
-from editjudge_services.gateway import schemas
+from editjudge_services.gateway import accounting, schemas
 
 from ..fakes.openai import ScriptedOpenAi, problem
 from ..fakes.triton import ScriptedTriton
@@ -159,7 +159,8 @@ async def test_who_goes_away_frees_no_room_for_pictures_that_are_still_decoded(
 ) -> None:
     slow = Slow()
     monkeypatch.setattr(schemas, "load_image", slow)
-    async with serve(megapixels=4 * 32 * 32 / 2**20, edits_of_one=8, drain=0.1) as served:
+    monkeypatch.setattr(accounting, "WAIT_SECONDS", 0.1)
+    async with serve(megapixels=4 * 32 * 32 / 2**20, drain=0.1) as served:
         call: Any = served.post(make_body()) if as_json else served.stub.Score(make_request())
         gone = asyncio.ensure_future(call)
         await until(lambda: slow.decoding == 1)

@@ -63,7 +63,7 @@ async def platform(triton: TritonServer, folder: Path) -> AsyncIterator[Platform
         limits = contextlib.AsyncExitStack()
         rate_limits = await limits.enter_async_context(RateLimits().serving())
         stack.push_async_callback(limits.aclose)
-        _, served = await stack.enter_async_context(serve_with_judge(edits=2, edits_of_one=2))
+        _, served = await stack.enter_async_context(serve_with_judge(edits=2))
         more = {"gateway": gateway_values(served), "token_limits": {"service": rate_limits}}
         teams = ("vision", "busy")
         door = await stack.enter_async_context(open_door(folder, triton, teams=teams, **more))

@@ -13,7 +13,7 @@ from editjudge.cli import plugin_commands
 from editjudge.prompts import MAX_PROMPT_CHARACTERS, custom_templates, prompt_files
 from editjudge_services.front import identity
 from editjudge_services.front.values import FrontValues, Limits, Rate, TokenAuthentication
-from editjudge_services.gateway import bounds, calls, http, protocols, schemas, server, servicer
+from editjudge_services.gateway import admission, bounds, calls, http, protocols, schemas, servicer
 from editjudge_services.gateway.options import ServiceOptions
 from editjudge_services.runtime.specialist import Specialist
 
@@ -81,13 +81,13 @@ DUE = {
         f"{default(TokenAuthentication, 'key_cache_seconds')}"
     ),
     "name of a team, model or server": f"{contracts.LONGEST_NAME} characters",
-    "edits at a time, all; of one caller": f"{SERVICE.edits}; {SERVICE.edits_of_one}",
-    "megapixels decoded at a time; of one caller": f"{SERVICE.megapixels}; half",
-    "bytes of requests at a time; of one caller": f"{SERVICE.held_bytes // GIB} GiB; half",
-    "streams at a time; of one caller": f"{SERVICE.streams}; {SERVICE.streams_of_one}",
+    "edits at a time; of one team alone": f"{SERVICE.edits}; half",
+    "megapixels decoded at a time; of one team alone": f"{SERVICE.megapixels}; half",
+    "bytes of requests at a time; of one team alone": f"{SERVICE.held_bytes // GIB} GiB; half",
+    "streams at a time; of one team alone": f"{SERVICE.streams}; half",
     "edits of a stream, or of a batch, at a time": f"{servicer._IN_STREAM}",
     "requests of a batch": f"{schemas._MAX_BATCH}",
-    "a message, a body": f"{server.MAX_REQUEST_BYTES // MIB} MiB",
+    "a message, a body": f"{admission.MAX_REQUEST_BYTES // MIB} MiB",
     "parts of a request (fields and entries of lists, those within JSON too); of a batch": (
         f"{bounds.MAX_PARTS:,}; {http._ROOM_OF_BATCH * bounds.MAX_PARTS:,}"
     ),
@@ -144,7 +144,7 @@ def test_what_sets_a_limit_is_there_and_sets_it() -> None:
     settings = names & {*Settings.model_fields}
     assert settings == {"concurrency", "attempts", "deadline", "patience"}
     numbers = {f.name for f in fields(ServiceOptions) if f.type in {"int", "float"}}
-    fixed = {"held_bytes", "streams", "streams_of_one"}
+    fixed = {"held_bytes", "streams"}
     assert {f"--{name.replace('_', '-')}" for name in numbers - fixed} <= names
 
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 from uuid import UUID, uuid4
 
-from editjudge.base.contracts import CLASS_HEADER
+from editjudge.base.contracts import CLASS_HEADER, TEAM_HEADER
 from editjudge.base.errors import EditjudgeError
 from editjudge.service import CallLog, CallTerms
 
@@ -23,6 +23,8 @@ from .usage import Meter
 REQUEST_ID_HEADER = "x-request-id"
 """The header with the id that the front door gives a request and writes into its access log."""
 _INTERACTIVE = "interactive"
+WAIT_SECONDS = 30.0
+"""How long a request without a deadline waits for room."""
 
 
 def read_call_terms(headers: Mapping[str, str], seconds: float | None = None) -> CallTerms:
@@ -49,21 +51,39 @@ class Caller:
         request_id: The front door's id of the request, a UUID; otherwise a new UUID. Other ids come
             from callers and are not used, since they may contain personal data.
         terms: The priority and the deadline of the request.
+        waits_until: When the request no longer waits for room, by the event loop's clock.
     """
 
     team: str = ""
     method: str = ""
     request_id: str = ""
     terms: CallTerms = field(default_factory=CallTerms)
+    waits_until: float = math.inf
 
     @classmethod
-    def of(cls, team: str, method: str, request: str, terms: CallTerms) -> Self:
-        """Make a caller; an id that is not a UUID is replaced by a new one."""
+    def of(cls, headers: Mapping[str, str], method: str, seconds: float | None = None) -> Self:
+        """Make a caller of the headers of a request, in which a front door overwrites claims.
+
+        An id that is not a UUID is replaced by a new one. The request waits for room until its
+        deadline, or 30 seconds.
+
+        Args:
+            seconds: The time that is left until the caller's deadline; None if it set no deadline.
+        """
         try:
-            number = UUID(request)
+            number = UUID(str(headers.get(REQUEST_ID_HEADER, "")))
         except ValueError:
             number = uuid4()
-        return cls(team, method, str(number), terms)
+        terms = read_call_terms(headers, seconds)
+        patience = asyncio.get_running_loop().time() + WAIT_SECONDS
+        until = patience if seconds is None else terms.deadline
+        return cls(headers.get(TEAM_HEADER, ""), method, str(number), terms, until)
+
+    @classmethod
+    def of_call(cls, context: Any, method: str) -> Self:
+        """Make a caller of the metadata of a gRPC call."""
+        headers = dict(context.invocation_metadata() or ())
+        return cls.of(headers, method, context.time_remaining())
 
 
 class RequestAccount:

@@ -1,74 +1,134 @@
-"""Admission control: limits on concurrent use, for all callers together and for each caller."""
+"""Admission control: limits on concurrent use that callers share, so that none can take it all."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+import math
+from collections import deque
+from collections.abc import AsyncIterator, Iterator
 
+from editjudge.base.images import MAX_BYTES
+
+from .bounds import MAX_TEXT_BYTES
 from .errors import NoCapacity
 from .schemas import InvalidRequest
 
+MAX_REQUEST_BYTES = 2 * (MAX_BYTES + MAX_TEXT_BYTES)
+"""The largest request, over gRPC and as JSON: room for two pictures of the largest size."""
+
+
+class Hold:
+    """An amount that a caller holds, or waits for."""
+
+    def __init__(self, limit: SharedLimit, caller: str, amount: int) -> None:
+        self.amount = amount
+        self.caller = caller
+        self.admission: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._limit = limit
+
+    def shrink(self, amount: int) -> None:
+        """Give back what is above an amount."""
+        if amount < self.amount:
+            self._limit.add(self.caller, amount - self.amount)
+            self.amount = amount
+
 
 class SharedLimit:
-    """A weighted semaphore with one limit for all callers together and a lower one for each caller.
+    """A weighted semaphore of which no caller can take all.
 
-    It limits a resource of the server, such as edits in flight or bytes in memory. Under overload a
-    caller at its own limit is refused while others are still admitted. An amount is released when
-    its block is left, also by an error or a cancellation. There is no queue: a small request that
-    waits may be admitted before a larger one that waits longer.
+    It limits a resource of the server, such as edits in flight or bytes in memory. A caller that
+    holds nothing takes what is free. One that holds something takes more only as long as there
+    stays free as much as it then holds (dynamic thresholds: Choudhury, Hahne 1998). So one caller
+    alone has half, n that want all they can get have 1/(n+1) each, and a further one finds room.
+
+    What has no room waits. Next is the caller that holds the least; a caller's own requests stay in
+    their order. A caller that holds something leaves room for what is next before it, so that small
+    requests do not keep out a large one for ever.
+
+    An amount is released when its block is left, also by an error or a cancellation.
 
     Args:
         limit: How much all callers together may use.
-        caller_limit: How much one caller may use; never more than `limit`.
         unit: The unit in error messages, for example `edits`.
-        field: The field of the request that is named in the error for a single request above
-            `caller_limit`.
+        field: The field of the request that is named in the error for a single request above half
+            of the limit.
 
     Attributes:
         in_use: The amount in use by each caller.
     """
 
-    def __init__(self, limit: int, caller_limit: int, unit: str, field: str = "edit") -> None:
+    def __init__(self, limit: int, unit: str, field: str = "edit") -> None:
         self._limit = limit
-        self._caller_limit = min(limit, caller_limit)
+        self._largest = max(limit // 2, 1)
         self._unit = unit
         self._field = field
-        self._release_event = asyncio.Event()
+        self._rows: dict[str, deque[Hold]] = {}
         self.in_use: dict[str, int] = {}
 
     @contextlib.asynccontextmanager
-    async def acquire(self, caller: str, amount: int, *, may_wait: bool) -> AsyncIterator[None]:
+    async def acquire(
+        self, caller: str, amount: int, until: float = math.inf
+    ) -> AsyncIterator[Hold]:
         """Hold an amount of the resource until the block is left.
 
         Args:
-            may_wait: Whether to wait for capacity; otherwise a lack of it raises `NoCapacity`.
+            until: When to stop waiting, by the event loop's clock.
 
         Raises:
-            InvalidRequest: the amount exceeds the limit of one caller, so waiting would not help.
-            NoCapacity: there is no capacity now, and `may_wait` is false.
+            InvalidRequest: one caller never gets so much, so waiting would not help.
+            NoCapacity: there was no room until then.
         """
-        if amount > self._caller_limit:
-            fix = f"send at most {self._caller_limit:,} at a time"
+        if amount > self._largest:
+            fix = f"send at most {self._largest:,} at a time"
             raise InvalidRequest(self._field, f"{amount:,} {self._unit}", fix)
-        while reason := self._find_exceeded_limit(caller, amount):
-            if not may_wait:
-                raise NoCapacity(reason, "ask again in a second")
-            self._release_event.clear()
-            await self._release_event.wait()
-        self.in_use[caller] = self.in_use.get(caller, 0) + amount
+        hold = Hold(self, caller, amount)
+        self._rows.setdefault(caller, deque()).append(hold)
+        self._admit()
         try:
-            yield
+            await self._wait(hold, until)
+            yield hold
         finally:
-            self.in_use[caller] -= amount
-            if not self.in_use[caller]:
-                del self.in_use[caller]
-            self._release_event.set()
+            if hold.admission.done() and not hold.admission.cancelled():
+                self.add(caller, -hold.amount)
+            else:
+                self._rows[caller].remove(hold)
+                self._admit()
 
-    def _find_exceeded_limit(self, caller: str, amount: int) -> str:
-        """Return a message about the limit that the amount would exceed now; "" if it fits."""
-        if sum(self.in_use.values()) + amount > self._limit:
-            return f"{self._limit:,} {self._unit} are in use now"
-        if self.in_use.get(caller, 0) + amount > self._caller_limit:
-            return f"{self._caller_limit:,} {self._unit} of yours are in use now"
-        return ""
+    async def _wait(self, hold: Hold, until: float) -> None:
+        try:
+            async with asyncio.timeout_at(until if until < math.inf else None):
+                await hold.admission
+        except TimeoutError:
+            total, own = sum(self.in_use.values()), self.in_use.get(hold.caller, 0)
+            reason = f"{total:,} of {self._limit:,} {self._unit} are in use, {own:,} of them yours"
+            raise NoCapacity(reason, "ask again in a second") from None
+
+    def add(self, caller: str, amount: int) -> None:
+        """Add to what a caller holds, or take from it, and let in what now has room."""
+        self.in_use[caller] = self.in_use.get(caller, 0) + amount
+        if not self.in_use[caller]:
+            del self.in_use[caller]
+        if amount < 0:
+            self._admit()
+
+    def _admit(self) -> None:
+        """Let in all that has room."""
+        while (hold := next(self._find_admissible(), None)) is not None:
+            self._rows[hold.caller].remove(hold)
+            self.add(hold.caller, hold.amount)
+            hold.admission.set_result(None)
+        self._rows = {caller: row for caller, row in self._rows.items() if row}
+
+    def _find_admissible(self) -> Iterator[Hold]:
+        """The requests that have room, each if it were the only one; the next one first."""
+        free = self._limit - sum(self.in_use.values())
+        ahead = 0
+        for caller in sorted(self._rows, key=lambda each: self.in_use.get(each, 0)):
+            first = next((each for each in self._rows[caller] if not each.admission.done()), None)
+            if first is None:
+                continue
+            own = self.in_use.get(caller, 0)
+            if (own + 2 * first.amount + ahead if own else first.amount) <= free:
+                yield first
+            ahead += first.amount

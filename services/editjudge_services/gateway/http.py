@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from aiohttp import web
 from pydantic import BaseModel
 
 from editjudge.base.contracts import TEAM_HEADER, TOKENS_HEADER
+from editjudge.base.fair_queue import TEAM
 from editjudge.base.strict import to_json
 from editjudge.base.text import join_surrogates
 from editjudge.base.threads import in_thread
 from editjudge.service import ScoreReport
 
-from .accounting import REQUEST_ID_HEADER, Caller, RequestAccount, read_call_terms
+from .accounting import Caller, RequestAccount
+from .admission import MAX_REQUEST_BYTES, Hold
 from .bounds import check_json
 from .errors import describe_error, wrap_defect
 from .metrics import CONTENT_TYPE
@@ -46,7 +50,6 @@ _ROOM_OF_BATCH = 4
 """How many times as much a batch may hold beside pictures as one request."""
 _TOKENS = web.RequestKey("tokens", int)
 """How many tokens judges used for a request."""
-MAX_BODY_BYTES = 256 * 1024 * 1024
 _JSON = "application/json"
 _QUERIES = {"/v1/dimensions": ("pattern",)}
 """The query parameters of each route that has any."""
@@ -65,7 +68,7 @@ class JsonService:
 
     def app(self) -> web.Application:
         """Make the application with all routes."""
-        app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[_refusals])
+        app = web.Application(client_max_size=MAX_REQUEST_BYTES, middlewares=[_refusals])
         for method, path, handler in (
             ("POST", "/v1/score", self._score),
             ("POST", "/v1/score:batch", self._batch),
@@ -86,15 +89,13 @@ class JsonService:
             return await _body(request, ScoreRequest)
 
         with self._open_account(request) as account:
-            team = account.caller.team
-            async with self._service.requests.acquire(team, _read_size(request), may_wait=False):
+            async with self._acquire_room(request, account.caller):
                 judgement = await self._service.score(read, account)
                 return await in_thread(_reply, ScoreReport.of(judgement))
 
     async def _batch(self, request: web.Request) -> web.Response:
         with self._open_account(request) as account:
-            team = account.caller.team
-            async with self._service.requests.acquire(team, _read_size(request), may_wait=False):
+            async with self._acquire_room(request, account.caller):
                 batch = await _body(request, BatchRequest)
                 account.is_split = True
                 slots = asyncio.Semaphore(_IN_BATCH)
@@ -110,18 +111,29 @@ class JsonService:
             return await in_thread(parse_request, ScoreRequest.model_validate, body)
 
         try:
-            with self._open_account(request) as account:
+            with self._open_account(request, is_part=True) as account:
                 async with slots:
-                    score = ScoreReport.of(await self._service.score(read, account, may_wait=True))
+                    score = ScoreReport.of(await self._service.score(read, account))
             await in_thread(to_json, score)  # one that cannot be written fails alone
             return BatchResult(score=score)
         except Exception as error:  # noqa: BLE001 - of this request alone
             return BatchResult(error=describe_error(wrap_defect(error)))
 
+    def _acquire_room(
+        self, request: web.Request, caller: Caller
+    ) -> contextlib.AbstractAsyncContextManager[Hold]:
+        """Room for the body, which is not read yet."""
+        return self._service.requests.acquire(caller.team, _read_size(request), caller.waits_until)
+
     @contextlib.contextmanager
-    def _open_account(self, request: web.Request) -> Iterator[RequestAccount]:
+    def _open_account(
+        self, request: web.Request, *, is_part: bool = False
+    ) -> Iterator[RequestAccount]:
         """Account for a request, or for one edit of it; adds its tokens to those of the reply."""
-        with self._service.open_account(_caller(request)) as account:
+        caller = Caller.of(request.headers, request.path)
+        if is_part:  # it waits for room as long as it takes
+            caller = replace(caller, waits_until=math.inf)
+        with self._service.open_account(caller) as account:
             try:
                 yield account
             except web.HTTPException:  # too large, or no JSON
@@ -162,11 +174,12 @@ class JsonService:
 
 @web.middleware
 async def _refusals(request: web.Request, handler: Handler) -> web.StreamResponse:
+    TEAM.set(request.headers.get(TEAM_HEADER, ""))
     try:
         _check_query(request)
         return await handler(request)
     except web.HTTPRequestEntityTooLarge:
-        fix = f"send less than {MAX_BODY_BYTES:,} bytes"
+        fix = f"send less than {MAX_REQUEST_BYTES:,} bytes"
         why, status = Refusal(code="INVALID_ARGUMENT", message="too large", fix=fix), 413
     except web.HTTPException as error:
         why, status = _no_such(request, error), error.status
@@ -239,9 +252,9 @@ def _read_size(request: web.Request) -> int:
     """
     size = request.content_length
     if size is None:
-        return MAX_BODY_BYTES
-    if size > MAX_BODY_BYTES:
-        raise web.HTTPRequestEntityTooLarge(MAX_BODY_BYTES, size)
+        return MAX_REQUEST_BYTES
+    if size > MAX_REQUEST_BYTES:
+        raise web.HTTPRequestEntityTooLarge(MAX_REQUEST_BYTES, size)
     return size
 
 
@@ -257,12 +270,6 @@ def _reply(
         status=status,
         headers=headers,
     )
-
-
-def _caller(request: web.Request) -> Caller:
-    headers = request.headers
-    team, number = headers.get(TEAM_HEADER, ""), headers.get(REQUEST_ID_HEADER, "")
-    return Caller.of(team, request.path, number, read_call_terms(headers))
 
 
 async def _add_tokens_header(request: web.Request, response: web.StreamResponse) -> None:

@@ -1,33 +1,109 @@
-"""A gRPC interceptor that parses requests, so that an unreadable one is refused as such."""
+"""A gRPC interceptor that reads requests: not before there is room, and refusing what is none."""
 
 from __future__ import annotations
 
+import contextlib
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from inspect import isasyncgenfunction
 from typing import Any
 
 import grpc
 from google.protobuf.message import DecodeError
 
-from editjudge.base.threads import in_thread
+from editjudge.base.errors import EditjudgeError
+from editjudge.base.fair_queue import TEAM
+from editjudge.base.threads import FairThreads, in_thread
 
+from .accounting import Caller
+from .admission import MAX_REQUEST_BYTES, SharedLimit
 from .bounds import check_message
 from .errors import abort
 from .schemas import InvalidRequest
+from .service import JudgeService
 
 _SMALL_BYTES = 4096
 """Up to this size a message is parsed at once; others wait for a thread."""
-_PARSERS = ThreadPoolExecutor(2, "parse")
+_PARSERS = FairThreads(2, "parse")
 _KINDS = ("unary_unary", "unary_stream", "stream_unary", "stream_stream")
 
 
-class DecodingInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]
-    """Refuses a message that cannot be parsed with INVALID_ARGUMENT; grpcio would say UNKNOWN.
+class AdmittedMessages:
+    """The messages of a call; none is read before there is room for the largest.
 
-    In a stream such a message ends the stream.
+    Args:
+        limit: Of the bytes of requests.
+        owner: Whose bytes they are.
+        until: When a message no longer waits for room, by the event loop's clock.
+        read: Reads a message; gives `grpc.aio.EOF` at the end.
+        deserialize: Makes a request of a message.
+
+    Attributes:
+        room: Holds the room of the message that was read last, until the next one is read. Who
+            needs the message longer takes it over (`pop_all`).
     """
+
+    def __init__(
+        self,
+        limit: SharedLimit,
+        owner: str,
+        until: float,
+        read: Callable[[], Awaitable[Any]],
+        deserialize: Callable[[bytes], Any],
+    ) -> None:
+        self.room = AsyncExitStack()
+        self._limit = limit
+        self._owner = owner
+        self._until = until
+        self._read = read
+        self._deserialize = deserialize
+
+    def __aiter__(self) -> AdmittedMessages:
+        return self
+
+    async def __anext__(self) -> Any:
+        """Read the next message.
+
+        Raises:
+            InvalidRequest: it is no message of this method.
+            NoCapacity: there was no room for it in time.
+            StopAsyncIteration: there is no further one.
+        """
+        await self.room.aclose()
+        room = self._limit.acquire(self._owner, MAX_REQUEST_BYTES, self._until)
+        hold = await self.room.enter_async_context(room)
+        data = await self._read()
+        if data is grpc.aio.EOF:
+            await self.room.aclose()
+            raise StopAsyncIteration
+        hold.shrink(len(data))
+        if len(data) <= _SMALL_BYTES:
+            return _parse(self._deserialize, data)
+        return await in_thread(_parse, self._deserialize, data, executor=_PARSERS)
+
+
+def _parse(deserialize: Any, data: bytes) -> Any:
+    """Parse a message that holds no more than a request may."""
+    try:
+        check_message(data, deserialize.__self__.DESCRIPTOR)
+        return deserialize(data)
+    except DecodeError as error:
+        reason = f"{len(data):,} bytes are no message of this method"
+        raise InvalidRequest("request", reason, "make it from the proto") from error
+
+
+class RequestInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]
+    """Reads the requests of all methods, and sets the team whose turn their work takes.
+
+    grpcio would read the message of a unary call before anybody can say that there is no room. On
+    the wire it is a stream of one message, and so it is read here. A message that cannot be parsed
+    is refused with INVALID_ARGUMENT, where grpcio would say UNKNOWN; in a stream it ends the
+    stream.
+    """
+
+    def __init__(self, service: JudgeService) -> None:
+        self._service = service
 
     async def intercept_service(self, resolve: Callable[[Any], Awaitable[Any]], call: Any) -> Any:
         """Wrap the handler of a method; None where there is no such method."""
@@ -35,48 +111,48 @@ class DecodingInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         if handler is None:
             return None
         kind = next(name for name in _KINDS if getattr(handler, name) is not None)
-        # grpcio hands over bytes, and parsing happens where the error can be explained.
-        return handler._replace(request_deserializer=None, **{kind: _wrap_method(handler, kind)})
+        stream_kind = f"stream_{kind.rpartition('_')[2]}"
+        method = self._wrap_method(handler, kind, call.method.rpartition("/")[2])
+        changes = {kind: None, stream_kind: method, "request_streaming": True}
+        return handler._replace(request_deserializer=None, **changes)
 
+    def _wrap_method(self, handler: Any, kind: str, name: str) -> Callable[[Any, Any], Any]:
+        """Make a method that reads the requests of `handler` before calling it."""
+        method = getattr(handler, kind)
 
-def _parse(deserialize: Any, data: bytes) -> Any:
-    """Parse a message that holds no more than a request may."""
-    check_message(data, deserialize.__self__.DESCRIPTOR)
-    return deserialize(data)
+        @contextlib.asynccontextmanager
+        async def read(context: Any) -> AsyncIterator[Any]:
+            caller = Caller.of_call(context, name)
+            TEAM.set(caller.team)
+            until = math.inf if handler.request_streaming else caller.waits_until
+            limit, deserialize = self._service.requests, handler.request_deserializer
+            # Without a front door health checks do not share with edits.
+            owner = caller.team or name
+            messages = AdmittedMessages(limit, owner, until, context.read, deserialize)
+            async with messages.room:
+                try:
+                    request = messages if handler.request_streaming else await anext(messages, None)
+                    if request is None:
+                        raise InvalidRequest("request", "there is none", "send one message")
+                    yield request
+                except EditjudgeError as error:
+                    await self._refuse(error, caller, context)
 
+        async def answer(_: object, context: Any) -> Any:
+            async with read(context) as request:
+                return await method(request, context)
 
-async def _read_message(deserialize: Any, data: bytes, context: Any) -> Any:
-    """Parse a message, or end the call with the reason why it cannot be."""
-    try:
-        if len(data) <= _SMALL_BYTES:
-            return _parse(deserialize, data)
-        return await in_thread(_parse, deserialize, data, executor=_PARSERS)
-    except InvalidRequest as error:
+        async def answer_stream(_: object, context: Any) -> AsyncIterator[Any]:
+            async with AsyncExitStack() as stack:
+                request = await stack.enter_async_context(read(context))
+                responses = await stack.enter_async_context(aclosing(method(request, context)))
+                async for response in responses:
+                    yield response
+
+        return answer_stream if isasyncgenfunction(method) else answer
+
+    async def _refuse(self, error: EditjudgeError, caller: Caller, context: Any) -> None:
+        """End a call with an error that its method does not account for."""
+        with contextlib.suppress(EditjudgeError), self._service.open_account(caller):
+            raise error
         await abort(context, error)
-    except DecodeError:
-        reason = f"{len(data):,} bytes are no message of this method"
-        await abort(context, InvalidRequest("request", reason, "make it from the proto"))
-
-
-def _wrap_method(handler: Any, kind: str) -> Callable[[Any, Any], Any]:
-    """Make a method that parses the requests of `handler` before calling it."""
-    method, deserialize = getattr(handler, kind), handler.request_deserializer
-
-    async def parse_stream(messages: AsyncIterator[bytes], context: Any) -> AsyncIterator[Any]:
-        async for data in messages:
-            yield await _read_message(deserialize, data, context)
-
-    async def read(data: Any, context: Any) -> Any:
-        if handler.request_streaming:
-            return parse_stream(data, context)
-        return await _read_message(deserialize, data, context)
-
-    async def answer(data: Any, context: Any) -> Any:
-        return await method(await read(data, context), context)
-
-    async def answer_stream(data: Any, context: Any) -> AsyncIterator[Any]:
-        async with aclosing(method(await read(data, context), context)) as responses:
-            async for response in responses:
-                yield response
-
-    return answer_stream if isasyncgenfunction(method) else answer

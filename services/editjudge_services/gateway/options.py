@@ -18,13 +18,12 @@ class ServiceOptions:
         address: The gRPC address, as `host:port`.
         http_address: The address of JSON over HTTP.
         edits: How many edits are in flight at most, of all callers.
-        edits_of_one: The same for one caller.
-        megapixels: How many megapixels of images are decoded at a time, of all callers; one caller
-            has half of them. Each takes up to about 120 MB of memory while it is judged.
-        held_bytes: How many bytes of requests are in memory at a time, of all callers; one caller
-            has half of them. Each stream may hold one message more, which waits for capacity.
-        streams: How many streams are open at most, of all callers.
-        streams_of_one: The same for one caller.
+        megapixels: How many megapixels of images are decoded at a time, of all callers. Each takes
+            up to about 120 MB of memory while it is judged.
+        held_bytes: How many bytes of requests are in memory at a time, of all callers. There is
+            room for the largest request before one is read.
+        streams: How many streams are open at most, of all callers. One that waits for its next
+            message has room for it, so all of them take little more than half of `held_bytes`.
         notice: Seconds between the first failing health check and the end of acceptance, so that
             load balancers notice in time.
         drain: Seconds for requests in flight after that.
@@ -38,11 +37,9 @@ class ServiceOptions:
     address: str = "127.0.0.1:8002"
     http_address: str = "127.0.0.1:8003"
     edits: int = 64
-    edits_of_one: int = 32
     megapixels: float = 128
     held_bytes: int = 2 * 1024**3
-    streams: int = 64
-    streams_of_one: int = 8
+    streams: int = 16
     notice: float = 6.0
     drain: float = 30.0
     cache: Path | None = None

@@ -13,12 +13,12 @@ from grpc_reflection.v1alpha import reflection
 
 from editjudge.v1 import judge_pb2, judge_pb2_grpc
 
-from .interceptor import DecodingInterceptor
+from .admission import MAX_REQUEST_BYTES
+from .interceptor import RequestInterceptor
 from .service import JudgeService
 from .servicer import JudgeServicer
 
 SERVICE = judge_pb2.DESCRIPTOR.services_by_name["JudgeService"].full_name
-MAX_REQUEST_BYTES = 256 * 1024 * 1024
 _OPTIONS = (
     ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
     ("grpc.max_send_message_length", -1),
@@ -51,7 +51,7 @@ async def serve_grpc(
     Raises:
         OSError: the address is taken.
     """
-    server = grpc.aio.server(options=_OPTIONS, interceptors=[DecodingInterceptor()])
+    server = grpc.aio.server(options=_OPTIONS, interceptors=[RequestInterceptor(service)])
     checks = health.aio.HealthServicer()
     judge_pb2_grpc.add_JudgeServiceServicer_to_server(JudgeServicer(service), server)
     health_pb2_grpc.add_HealthServicer_to_server(checks, server)

@@ -15,7 +15,7 @@ from editjudge.base.contracts import LONGEST_NAME, NAME
 from editjudge.base.errors import EditjudgeError
 from editjudge.base.signature import Signature
 from editjudge.base.terminal import print_notice
-from editjudge.base.threads import in_thread
+from editjudge.base.threads import FairThreads, in_thread
 from editjudge.base.verdict import NotServed
 from editjudge.service import DimensionSet
 
@@ -41,9 +41,10 @@ class JudgeService:
 
     It is an async context manager.
 
-    Overload: edits in flight, bytes of requests, streams and decoded pixels are limited, for all
-    callers together and for each caller. A request beyond a limit fails at once with `NoCapacity`,
-    before its images are decoded; the edits of a batch or a stream wait instead.
+    Overload: edits in flight, bytes of requests, streams and decoded pixels are limited, so that no
+    caller can take them all (`SharedLimit`). A request without room waits until its deadline, or 30
+    seconds, and fails with `NoCapacity`; the edits of a batch or a stream wait as long as it takes.
+    At servers and at threads teams take turns (`FairQueue`).
 
     Cancellation: when a request is cancelled, so are its calls to judges and specialists, unless
     other requests wait for them. Their cost so far is counted, and replies that have arrived
@@ -78,11 +79,10 @@ class JudgeService:
         # A Judge service must not call another one, nor itself.
         changes = {"gateway": None, "ledger": None, "max_cost": None}
         self.client = Client(settings.model_copy(update=changes))
-        size, pixels = options.held_bytes, options.pixels
-        self.edits = SharedLimit(options.edits, options.edits_of_one, "edits")
-        self.requests = SharedLimit(size, size // 2, "bytes", "body")
-        self.streams = SharedLimit(options.streams, options.streams_of_one, "streams")
-        self._pixels = SharedLimit(pixels, pixels // 2, "pixels")
+        self.edits = SharedLimit(options.edits, "edits")
+        self.requests = SharedLimit(options.held_bytes, "bytes", "body")
+        self.streams = SharedLimit(options.streams, "streams")
+        self._pixels = SharedLimit(options.pixels, "pixels")
         self._usage = UsageLog(options.cache, print_notice)
         self._cache = CallCache(options.cache, is_shared=options.cache_shared, say=print_notice)
         self.metrics = Metrics(
@@ -96,6 +96,7 @@ class JudgeService:
         self._resources = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> JudgeService:
+        asyncio.get_running_loop().set_default_executor(FairThreads())
         async with contextlib.AsyncExitStack() as resources:
             await resources.enter_async_context(self._cache)
             await resources.enter_async_context(self._usage.open())
@@ -145,33 +146,27 @@ class JudgeService:
         return self.edits.in_use
 
     async def score(
-        self,
-        read: Callable[[], Awaitable[ScoreRequest]],
-        account: RequestAccount,
-        *,
-        may_wait: bool = False,
+        self, read: Callable[[], Awaitable[ScoreRequest]], account: RequestAccount
     ) -> Judgement:
         """Judge an edit.
 
         Args:
             read: Reads the request. It is called after the edit is admitted.
             account: The open account of the request.
-            may_wait: Whether the edit waits for capacity, as in batches and streams; otherwise a
-                lack of capacity raises `NoCapacity`.
 
         Raises:
             InvalidRequest: naming the field of the request that cannot be used.
-            NoCapacity: there is no capacity now, and `may_wait` is false.
+            NoCapacity: there was no room in time.
         """
-        caller = account.caller.team
-        async with self.edits.acquire(caller, 1, may_wait=may_wait):
+        caller, until = account.caller.team, account.caller.waits_until
+        async with self.edits.acquire(caller, 1, until):
             request = await read()
             dimension_set, dimensions = await in_thread(
                 select_dimensions, request.protocol, request.dimensions
             )
             account.dimensions = len(dimensions)
             pixels = await in_thread(request.edit.count_pixels)
-            async with self._pixels.acquire(caller, pixels, may_wait=may_wait):
+            async with self._pixels.acquire(caller, pixels, until):
                 edit = await in_thread(request.edit.decode, request.protocol.benchmark == "core")
                 # Computed in a thread, so that the event loop finds them in the cache.
                 await self._make_cached_signatures(dimension_set, dimensions)
@@ -207,10 +202,11 @@ class JudgeService:
 
         Raises:
             InvalidRequest: naming the field of the request that cannot be used.
-            NoCapacity: there is no capacity now.
+            NoCapacity: there was no room in time.
         """
         account.edits = 0
-        async with self.edits.acquire(account.caller.team, 1, may_wait=False):
+        caller = account.caller
+        async with self.edits.acquire(caller.team, 1, caller.waits_until):
             dimension_set, dimensions = await in_thread(select_dimensions, protocol, patterns)
             account.dimensions = len(dimensions)
             await self.client.panel.probe_judges()

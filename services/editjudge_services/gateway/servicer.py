@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import replace
 from typing import Any
 
-from editjudge.base.contracts import TEAM_HEADER, TOKENS_HEADER
+from editjudge.base.contracts import TOKENS_HEADER
 from editjudge.base.threads import in_thread
 from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
 
-from .accounting import REQUEST_ID_HEADER, Caller, RequestAccount, read_call_terms
-from .errors import DeadlineExceeded, NoCapacity, abort, make_refusal, wrap_defect
+from .accounting import Caller, RequestAccount
+from .errors import DeadlineExceeded, abort, make_refusal, wrap_defect
+from .interceptor import AdmittedMessages
 from .messages import make_dimension, make_response, read_protocol, read_score_request
 from .protocols import list_dimensions
 from .schemas import InvalidRequest, PanelReply, ScoreRequest, ServedDimension
@@ -21,14 +24,6 @@ from .service import JudgeService
 
 _IN_STREAM = 16
 """How many edits of one stream are in flight at most; no further message is read meanwhile."""
-
-
-def _caller(context: Any, method: str) -> Caller:
-    """Read the caller from the metadata, where a front door overwrites what the caller claims."""
-    metadata = dict(context.invocation_metadata() or ())
-    terms = read_call_terms(metadata, context.time_remaining())
-    request = str(metadata.get(REQUEST_ID_HEADER, ""))
-    return Caller.of(metadata.get(TEAM_HEADER, ""), method, request, terms)
 
 
 class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
@@ -51,7 +46,7 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
         """
         tokens = 0
         try:
-            with self._service.open_account(_caller(context, "Score")) as account:
+            with self._service.open_account(Caller.of_call(context, "Score")) as account:
                 try:
                     response = await self._score(request, account, context.time_remaining())
                 finally:
@@ -64,31 +59,20 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
         return response
 
     async def _score(
-        self,
-        request: pb.ScoreRequest,
-        account: RequestAccount,
-        seconds: float | None = None,
-        admission: asyncio.Event | None = None,
+        self, request: pb.ScoreRequest, account: RequestAccount, seconds: float | None = None
     ) -> pb.ScoreResponse:
         """Judge an edit.
 
         Args:
             seconds: The time until the caller's deadline; None where there is none.
-            admission: Set once the request's bytes are admitted. Where it is given, the edit waits
-                for capacity instead of being refused.
         """
 
         async def read() -> ScoreRequest:
             return await in_thread(read_score_request, request)
 
-        team = account.caller.team
-        may_wait = admission is not None
-        memory = self._service.requests.acquire(team, request.ByteSize(), may_wait=may_wait)
         try:
-            async with asyncio.timeout(seconds) as limit, memory:
-                if admission is not None:
-                    admission.set()
-                judgement = await self._service.score(read, account, may_wait=may_wait)
+            async with asyncio.timeout(seconds) as limit:
+                judgement = await self._service.score(read, account)
         except TimeoutError as error:
             if limit.expired():
                 raise DeadlineExceeded("the deadline has passed", "give it more time") from error
@@ -96,24 +80,23 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
         return await in_thread(make_response, judgement, request.request_id)
 
     async def ScoreStream(  # noqa: N802
-        self, requests: AsyncIterator[pb.ScoreStreamRequest], context: Any
+        self, requests: AdmittedMessages, context: Any
     ) -> AsyncIterator[pb.ScoreStreamResponse]:
         """Judge edits as they arrive, several at a time; results come in the order they finish.
 
         An error of one edit is sent as its result, and the stream goes on. When the stream ends or
         is cancelled, edits in flight are cancelled.
         """
-        caller = _caller(context, "ScoreStream")
-        place = self._service.streams.acquire(caller.team, 1, may_wait=False)
-        try:
-            async with place, aclosing(self._results(aiter(requests), caller)) as results:
-                async for result in results:
-                    yield result
-        except NoCapacity as error:
-            await abort(context, error)
+        caller = Caller.of_call(context, "ScoreStream")
+        place = self._service.streams.acquire(caller.team, 1, caller.waits_until)
+        # Its edits wait for room as long as it takes.
+        caller = replace(caller, waits_until=math.inf)
+        async with place, aclosing(self._results(requests, caller)) as results:
+            async for result in results:
+                yield result
 
     async def _results(
-        self, upcoming: AsyncIterator[pb.ScoreStreamRequest], caller: Caller
+        self, upcoming: AdmittedMessages, caller: Caller
     ) -> AsyncGenerator[pb.ScoreStreamResponse, None]:
         edits: set[asyncio.Task[pb.ScoreStreamResponse]] = set()
         reader: asyncio.Task[bool] | None = None
@@ -138,35 +121,29 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
 
     async def _start_next(
         self,
-        upcoming: AsyncIterator[pb.ScoreStreamRequest],
+        upcoming: AdmittedMessages,
         caller: Caller,
         edits: set[asyncio.Task[pb.ScoreStreamResponse]],
     ) -> bool:
-        """Read a request and start to judge it; False at the end of the stream.
-
-        It returns once the request's bytes are admitted. A message that was read is in memory
-        already, so at most one message of a stream is held beyond the limit.
-        """
+        """Read a request and start to judge it; False at the end of the stream."""
         each = await anext(upcoming, None)
         if each is None:
             return False
-        admission = asyncio.Event()
-        edits.add(asyncio.create_task(self._result(each.request, caller, admission)))
-        await admission.wait()
+        room = upcoming.room.pop_all()
+        edits.add(asyncio.create_task(self._result(each.request, caller, room)))
         return True
 
     async def _result(
-        self, request: pb.ScoreRequest, caller: Caller, admission: asyncio.Event
+        self, request: pb.ScoreRequest, caller: Caller, room: AsyncExitStack
     ) -> pb.ScoreStreamResponse:
-        try:
-            with self._service.open_account(caller) as account:
-                response = await self._score(request, account, admission=admission)
-        except Exception as error:  # noqa: BLE001 - of this request alone
-            refusal = make_refusal(wrap_defect(error), request.request_id)
-            return pb.ScoreStreamResponse(refusal=refusal)
-        finally:
-            admission.set()
-        return pb.ScoreStreamResponse(response=response)
+        async with room:
+            try:
+                with self._service.open_account(caller) as account:
+                    response = await self._score(request, account)
+            except Exception as error:  # noqa: BLE001 - of this request alone
+                refusal = make_refusal(wrap_defect(error), request.request_id)
+                return pb.ScoreStreamResponse(refusal=refusal)
+            return pb.ScoreStreamResponse(response=response)
 
     async def ListDimensions(  # noqa: N802
         self, request: pb.ListDimensionsRequest, context: Any
@@ -187,7 +164,7 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
         try:
             if request.HasField("protocol"):
                 protocol = await in_thread(read_protocol, request.protocol)
-                with self._service.open_account(_caller(context, "GetPanel")) as account:
+                with self._service.open_account(Caller.of_call(context, "GetPanel")) as account:
                     now = await self._service.make_signatures(protocol, request.dimensions, account)
                 signatures = {name: str(signature) for name, signature in now.items()}
         except Exception as error:  # noqa: BLE001 - of this request alone

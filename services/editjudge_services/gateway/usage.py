@@ -7,6 +7,7 @@ import contextlib
 import os
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextvars import Context
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -181,7 +182,9 @@ class UsageLog:
         day = (datetime.now(UTC).date().isoformat(), team)
         self._unwritten[day] = self._unwritten.get(day, TeamUsage()) + more
         if self._writing is None or self._writing.done():
-            self._writing = asyncio.create_task(self._write(self._path))
+            # Without a context it would wait for the turn of the team that happened to be first.
+            work = self._write(self._path)
+            self._writing = asyncio.create_task(work, context=Context())
 
     async def flush(self) -> None:
         """Wait until all additions are written or writing has failed."""

@@ -1,0 +1,149 @@
+"""Who gets how much of what is shared, and who is next."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from editjudge_services.gateway.admission import SharedLimit
+from editjudge_services.gateway.errors import NoCapacity
+from editjudge_services.gateway.schemas import InvalidRequest
+
+
+class Room:
+    """A limit, and requests that hold an amount until they are told to end."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = SharedLimit(limit, "edits", "edits")
+        self.begun: list[str] = []
+        self.held: list[tuple[str, asyncio.Event, asyncio.Task[None]]] = []
+
+    async def ask(self, *callers: str, amount: int = 1) -> None:
+        for caller in callers:
+            end = asyncio.Event()
+            task = asyncio.create_task(self._hold(caller, amount, end))
+            self.held.append((caller, end, task))
+        await self.settle()
+
+    async def _hold(self, caller: str, amount: int, end: asyncio.Event) -> None:
+        async with self.limit.acquire(caller, amount):
+            self.begun.append(caller)
+            await end.wait()
+
+    async def settle(self) -> None:
+        for _ in range(4):
+            await asyncio.sleep(0)
+
+    async def end(self, caller: str) -> None:
+        """End the oldest request of a caller."""
+        index = next(i for i, each in enumerate(self.held) if each[0] == caller)
+        _, end, task = self.held.pop(index)
+        end.set()
+        await task
+        await self.settle()
+
+    async def close(self) -> None:
+        for _, _, task in self.held:
+            task.cancel()
+        await asyncio.gather(*(task for _, _, task in self.held), return_exceptions=True)
+        assert not self.limit.in_use
+        assert not self.limit._rows
+
+
+@pytest.mark.parametrize(("greedy", "share"), [(1, 12), (2, 8), (3, 6), (5, 4)])
+async def test_greedy_callers_have_equal_parts_and_leave_one(greedy: int, share: int) -> None:
+    room = Room(24)
+    names = [f"greedy {n}" for n in range(greedy)]
+    await room.ask(*names * 30)
+    for _ in range(15):
+        for name in names:
+            await room.end(name)
+    assert [room.limit.in_use[name] for name in names] == [share] * greedy
+    await room.ask(*["new"] * share)
+    assert room.limit.in_use["new"] >= share // 2
+    await room.close()
+
+
+async def test_the_smallest_holder_is_next_and_a_row_keeps_its_order() -> None:
+    room = Room(8)
+    await room.ask(*"aaaa", *"bbbb", *"cccc")
+    assert room.limit.in_use == {"a": 4, "b": 2, "c": 1}
+    await room.end("a")
+    assert room.begun[-1:] == ["c"]
+    await room.close()
+
+
+async def test_small_requests_do_not_keep_out_a_large_one() -> None:
+    """Those of others; who holds nothing still gets what is free."""
+    room = Room(20)
+    await room.ask(*"aaaaaa", *"bbbbb")
+    await room.ask("c", amount=10)
+    await room.ask(*"bbbb", "d", *"aa")
+    assert "".join(room.begun[11:]) == "d"
+    await room.end("a")
+    assert "".join(room.begun[12:]) == ""
+    await room.end("b")
+    assert "".join(room.begun[12:]) == "c"
+    await room.close()
+
+
+async def test_a_callers_own_small_requests_do_not_pass_its_large_one() -> None:
+    room = Room(20)
+    await room.ask(*"aaaa")
+    await room.ask("a", amount=9)
+    await room.ask(*"aaa")
+    for amount in (3, 2, 9 + 1):
+        await room.end("a")
+        assert room.limit.in_use == {"a": amount}
+    await room.close()
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 10)), max_size=60))
+async def test_it_never_gives_too_much_and_loses_nothing(steps: list[tuple[str, int]]) -> None:
+    room = Room(20)
+    for caller, amount in steps:
+        if amount:
+            await room.ask(caller, amount=amount)
+        elif ours := [each for each in room.held if each[0] == caller]:
+            ours[-1][2].cancel()
+            await room.settle()
+            room.held.remove(ours[-1])
+        assert sum(room.limit.in_use.values()) <= 20
+        assert room.limit.in_use or not room.limit._rows, "something waits though all is free"
+    await room.close()
+
+
+async def test_what_is_given_back_early_lets_others_in() -> None:
+    room = Room(20)
+    async with room.limit.acquire("a", 10) as hold, room.limit.acquire("b", 10):
+        await room.ask("c", amount=8)
+        hold.shrink(2)
+        hold.shrink(5)
+        await room.settle()
+        assert room.limit.in_use == {"a": 2, "b": 10, "c": 8}
+    await room.close()
+
+
+@pytest.mark.parametrize("seconds", [-1.0, 0.0, 0.01])
+async def test_who_waited_long_enough_is_refused(seconds: float) -> None:
+    limit = SharedLimit(4, "edits")
+    until = asyncio.get_running_loop().time() + seconds
+    async with limit.acquire("a", 2, until), limit.acquire("b", 2, until):
+        for caller, own in (("a", 2), ("c", 0)):
+            with pytest.raises(NoCapacity, match=f"4 of 4 edits are in use, {own} of them yours"):
+                async with limit.acquire(caller, 1, until):
+                    pass
+    assert not limit.in_use
+
+
+@pytest.mark.parametrize("amount", [3, 4, 5])
+async def test_what_there_is_never_room_for_is_refused_at_once(amount: int) -> None:
+    """Though nobody else is there, and though it would fit if one caller had everything."""
+    limit = SharedLimit(4, "edits", "edits")
+    with pytest.raises(InvalidRequest, match=f"{amount} edits.*send at most 2 at a time"):
+        async with limit.acquire("a", amount):
+            pass
+    assert not limit.in_use
