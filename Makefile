@@ -22,7 +22,7 @@ PROTO_IMAGE := protos/released.binpb
 SEED ?= 15
 WORKERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 4 ? n + 1 : 4)))
 
-.PHONY: demo test networks test-vllm test-front k8s images locks attack mutants parity lint types unit contract integration e2e golden proto-image browser wheel format config perf clean
+.PHONY: demo test networks test-vllm test-front k8s images locks attack mutants parity lint types unit contract integration e2e golden released browser wheel format config perf clean
 
 demo: $(VENV)/.serve
 	$(BIN)/editjudge demo --out out/demo
@@ -95,8 +95,9 @@ networks: models
 golden: $(VENV)/.dev
 	EDITJUDGE_GOLDEN=write $(BIN)/python -m pytest tests/e2e/test_golden.py tests/unit/app/test_wire.py tests/unit/services/gateway/test_openapi.py tests/unit/benchmarks/test_rules.py tests/unit/cli/test_help.py -q -n auto --maxprocesses 4
 
-# Part of a release, and of nothing else: what it holds may never be broken.
-proto-image: $(VENV)/.dev
+# Part of a release, and of nothing else: what these hold later ones may not break.
+released: $(VENV)/.dev
+	$(BIN)/python -m tests.k8s.released
 	$(BIN)/buf lint protos
 	test ! -f $(PROTO_IMAGE) || $(BIN)/buf breaking protos --against $(PROTO_IMAGE)
 	$(BIN)/buf build protos --exclude-source-info -o $(PROTO_IMAGE)

@@ -1,4 +1,4 @@
-"""Write what is generated of the specialists: `model_repo/`, and what the Helm chart knows of them.
+"""Write what is generated: `model_repo/`, what the chart knows, and the version that files repeat.
 
 `python generate.py` writes it; with `--check` it only says which files differ.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
@@ -51,7 +52,20 @@ def generated() -> dict[Path, str]:
         files[folder / "config.pbtxt"] = render_config(specialist)
         files[folder / "1" / "model.py"] = model_text(specialist)
     files[CHART] = chart_text()
-    return files
+    return files | versioned()
+
+
+def versioned() -> dict[Path, str]:
+    """The files that tell the version of `pyproject.toml` again: the chart's, and the images'."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    told = re.compile(r'^(version: |appVersion: |.*\.image\.version=)(")?[^"\n]*"?', re.MULTILINE)
+    files = [ROOT / "k8s" / "chart" / "Chart.yaml", *(ROOT / "k8s" / "images").glob("*.Dockerfile")]
+    return {
+        file: told.sub(
+            lambda each: f"{each[1]}{each[2] or ''}{version}{each[2] or ''}", file.read_text()
+        )
+        for file in files
+    }
 
 
 def chart_text() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from editjudge.base.config import Price, Settings
 from editjudge.base.parse import parse_toml
 from editjudge.cli import root
 
-from . import chart
+from . import chart, released
 from .changes import unchangeable, unfollowed
 from .chart import CHART, OPTIONS, PARTS, Object, based, checked, helm, label, rendered, text
 from .rules import (
@@ -360,6 +360,24 @@ def test_the_values_of_the_page_are_right(file: str) -> None:
     known = {name for option in declared for name in option.opts}
     for run in values.get("runs", {}).values():
         assert {name.partition("=")[0] for name in run["arguments"]} <= known
+
+
+def test_a_value_that_has_gone_says_where_to() -> None:
+    """Those of the last release, in the schema and on the page."""
+    there = released.paths()
+    moved = {path: to for path, to in there.items() if to}
+    last = released.FILE.read_text().split()
+    assert [path for path in last if not _is_told(path, there)] == []
+    assert not _is_told("judge.autoscaling.enabled", there.keys() - moved.keys())
+    page = (CHART.parents[1] / "docs" / "deploying.md").read_text()
+    rows = set(re.findall(r"^\| `([^`]+)` \| ", page, re.MULTILINE))
+    assert moved.keys() <= rows
+
+
+def _is_told(path: str, there: Collection[str]) -> bool:
+    """Whether a value is there, or one that it is a part of says where it went."""
+    parents = [path.rsplit(".", times)[0] for times in range(path.count(".") + 1)]
+    return path in there or any(released.paths().get(each) for each in parents if each in there)
 
 
 def test_helm_finds_no_fault(tmp_path: Path) -> None:
