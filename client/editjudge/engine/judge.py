@@ -37,6 +37,8 @@ from ..panel.context import CallContext, CallLog
 from ..scorers.scorer import Scorer
 from .outcomes import decide_outcomes, find_pending_fields, sort_by_dependency
 
+_AT_ONCE = 64
+"""How many scorers of one edit are asked side by side; each has its prompt in memory."""
 WaitForIdentities: TypeAlias = Callable[[], Awaitable[None]]
 """A function that waits until the identities of the services are known and stored.
 
@@ -193,8 +195,11 @@ async def judge(
     slow, notes = _slowest(scorers), CallLog()
     noting = panel.with_context(panel.context.with_log(notes))
 
+    places = asyncio.Semaphore(_AT_ONCE)
+
     async def call(scorer: Scorer) -> Verdicts:
-        verdicts = await _call(scorer, edit, noting, calls[scorer], errors)
+        async with places:
+            verdicts = await _call(scorer, edit, noting, calls[scorer], errors)
         if report_progress is not None and scorer in slow:
             report_progress(1 / len(slow))
         return verdicts

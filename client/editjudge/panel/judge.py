@@ -471,6 +471,7 @@ class Judge:
         """The reply to a call and the call's key, from the store or made now."""
         context = self.context
         call = Call(self.call_identity, prompt, form, repeat)
+        await prompt.work(lambda: (call.key, prompt.prefix))
         for log in context.logs:
             log.judge_calls.add(call.key)
         ledger = context.calls or self._ledger

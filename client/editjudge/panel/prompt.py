@@ -10,11 +10,11 @@ import io
 import json
 import math
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar, TypeVarTuple
 from weakref import WeakKeyDictionary
 
 import pybase64
@@ -22,9 +22,13 @@ from PIL import Image as Pil
 
 from ..base.digest import content_digest
 from ..base.images import Image
+from ..base.threads import in_thread
 
 MAX_KEPT = 16 * 1024 * 1024
 """Bytes of pictures that are stored although their image is gone: it may be loaded again."""
+_SHORT_CHARACTERS = 8192
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 RULE = "lanczos-down"
 """How images are resized: Lanczos, never enlarged, with the same aspect ratio."""
 
@@ -192,6 +196,12 @@ class Prompt:
         """The images in order."""
         return tuple(part for part in self.parts if isinstance(part, Picture))
 
+    async def work(self, work: Callable[[*Ts], T], *args: *Ts) -> T:
+        """Run a function of the prompt; in a thread where its texts are long."""
+        length = sum(len(part.text) for part in self.parts if isinstance(part, Text))
+        is_short = len(self.system) + length <= _SHORT_CHARACTERS
+        return work(*args) if is_short else await in_thread(work, *args)
+
     @cached_property
     def digest(self) -> str:
         """Digest of all that a model sees of it: `sha256:` and 64 hex digits."""
@@ -213,8 +223,13 @@ class Prompt:
         return Prompt(self.system, (*self.parts, *parts))
 
 
+def break_token(token: str) -> str:
+    """The token with a zero-width space (U+200B) after its first character."""
+    return token[0] + "\u200b" + token[1:]
+
+
 def break_control_tokens(text: str, control_tokens: Iterable[str]) -> str:
-    """The text with a zero-width space (U+200B) after the first character of each control token."""
+    """The text with each control token broken."""
     for token in sorted(control_tokens, key=len, reverse=True):
-        text = text.replace(token, token[0] + "\u200b" + token[1:])
+        text = text.replace(token, break_token(token))
     return text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -14,6 +15,7 @@ from editjudge.base.item import Edit, Missing
 from editjudge.base.verdict import Failure, MissingOutput, NoScore, NotApplicable, NotServed, Score
 from editjudge.benchmarks.dimension import Dimension, Formula, Reading, make_formula
 from editjudge.benchmarks.fusion import product
+from editjudge.engine import judge as engine_judge
 from editjudge.engine.judge import Judgement, judge
 from editjudge.engine.outcomes import sort_by_dependency
 
@@ -89,6 +91,24 @@ async def test_what_is_the_callers_to_fix_is_told() -> None:
     told = edit(replies={"a.f": ConfigError("no prompts", "import them")})
     with pytest.raises(ConfigError, match="import them"):
         await judged(told, dimension("one", A))
+
+
+async def test_scorers_of_one_edit_are_asked_a_few_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    counts, call = [0], engine_judge._call
+
+    async def count(*given: Any) -> Any:
+        counts.append(counts[-1] + 1)
+        await asyncio.sleep(0)
+        counts.append(counts[-1] - 1)
+        return await call(*given)
+
+    monkeypatch.setattr(engine_judge, "_AT_ONCE", 3)
+    monkeypatch.setattr(engine_judge, "_call", count)
+    dimensions = [dimension(f"d{i}", Scripted(key=str(i))) for i in range(10)]
+    assert len((await judged(edit(f=1), *dimensions)).outcomes) == 10
+    assert max(counts) == 3
 
 
 async def test_an_abstention_is_unscored_for_every_field() -> None:

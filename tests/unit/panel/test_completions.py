@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from editjudge.base.errors import Abstention
 from editjudge.panel.openai import completions
-from editjudge.panel.prompt import Picture, Prompt, Text
+from editjudge.panel.prompt import Picture, Prompt, Text, break_control_tokens
 
 PICTURE = Picture(b"abc", "image/png", (1, 1))
 TEXTS = st.text() | st.sampled_from(['"', "\\", "\ud800", "é\n", "</script>"])
@@ -42,6 +43,10 @@ def test_a_sentence_stays_one() -> None:
     assert completions.join_parts(prompt) == ["ab", PICTURE, "cd"]
 
 
+def data(text: str) -> Prompt:
+    return Prompt("", (Text(text, is_data=True),))
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [
@@ -56,15 +61,22 @@ def test_a_sentence_stays_one() -> None:
     ],
 )
 def test_what_looks_like_a_control_token(text: str, found: set[str]) -> None:
-    assert completions.find_token_candidates(text) == found
+    assert completions.find_token_candidates(data(text)) == found
 
 
 @given(st.text(alphabet="<|>[]INST/ab"))
 def test_no_control_token_is_left(text: str) -> None:
-    tokens = completions.find_token_candidates(text)
-    left = completions.break_control_tokens(text, tokens)
+    tokens = completions.find_token_candidates(data(text))
+    left = "".join(map(str, completions.join_parts(data(text), tokens)))
+    assert left == break_control_tokens(text, tokens)
     assert left.replace("\u200b", "") == text
     assert not any(token in left for token in tokens)
+
+
+async def test_a_long_prompt_is_worked_on_in_a_thread() -> None:
+    here = threading.get_ident()
+    assert await data("x").work(threading.get_ident) == here
+    assert await data("x" * 10_000).work(threading.get_ident) != here
 
 
 def test_halves_of_characters_are_no_part_of_a_reply() -> None:

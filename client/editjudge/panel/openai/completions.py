@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, TypeAlias
@@ -18,7 +18,7 @@ from ...base.errors import Abstention
 from ...base.parse import parse_json
 from ...base.text import join_surrogates
 from ..calls import Usage
-from ..prompt import Picture, Prompt, Text, break_control_tokens
+from ..prompt import Picture, Prompt, Text, break_token
 from ..transport import Finish
 from .http import HttpReply
 
@@ -74,25 +74,24 @@ def make_chat_body(
     return [*pieces, pending + b"]}]}"]
 
 
-def join_data_runs(prompt: Prompt) -> Iterator[str]:
+def _join_data_runs(prompt: Prompt) -> Iterator[str]:
     """The text from data, joined where nothing else is between: a token could span two parts."""
     for data, run in groupby(prompt.parts, _is_data):
         if data:
             yield "".join(part.text for part in run if isinstance(part, Text))
 
 
-def join_parts(prompt: Prompt, control_tokens: Iterable[str] = ()) -> list[Part]:
+def join_parts(prompt: Prompt, control_tokens: Container[str] = ()) -> list[Part]:
     """The user turn with neighbouring texts joined and control tokens in data broken.
 
     Servers put line breaks of their own between text parts, which would tear a sentence in which a
     template quotes data.
     """
-    control_tokens = tuple(control_tokens)
     parts: list[Part] = []
     for data, run in groupby(prompt.parts, _is_data):
         run_parts = [p if isinstance(p, Picture) else p.text for p in run]
         if data:
-            run_parts = [break_control_tokens("".join(map(str, run_parts)), control_tokens)]
+            run_parts = [_break_tokens("".join(map(str, run_parts)), control_tokens)]
         for part in run_parts:
             if isinstance(part, str) and parts and isinstance(parts[-1], str):
                 parts[-1] += part
@@ -101,9 +100,21 @@ def join_parts(prompt: Prompt, control_tokens: Iterable[str] = ()) -> list[Part]
     return parts
 
 
-def find_token_candidates(text: str) -> set[str]:
-    """What looks like a control token in a text."""
-    return {m.group() for pattern in (_ANGLE_TOKEN, _BRACKET_TOKEN) for m in pattern.finditer(text)}
+def find_token_candidates(prompt: Prompt) -> set[str]:
+    """What looks like a control token in the data of a prompt."""
+    return {
+        m.group()
+        for text in _join_data_runs(prompt)
+        for pattern in (_ANGLE_TOKEN, _BRACKET_TOKEN)
+        for m in pattern.finditer(text)
+    }
+
+
+def _break_tokens(text: str, tokens: Container[str]) -> str:
+    """Break those of the candidates that are tokens, in one pass however many there are."""
+    for pattern in (_ANGLE_TOKEN, _BRACKET_TOKEN):
+        text = pattern.sub(lambda m: break_token(m[0]) if m[0] in tokens else m[0], text)
+    return text
 
 
 def read_choice(data: Any) -> dict[str, Any]:

@@ -93,7 +93,7 @@ class Vocabulary:
         All texts that look like markup, where the server has no tokenizer endpoint, or where there
         are so many that they can only be an attack.
         """
-        suspects = set().union(*map(chat.find_token_candidates, chat.join_data_runs(prompt)))
+        suspects = await prompt.work(chat.find_token_candidates, prompt)
         if not suspects or len(suspects) > _MANY:
             return suspects
         # Sorted, so that a failure is the same at every run.
@@ -343,7 +343,7 @@ class OpenAiTransport(Transport):
             if context.salt:
                 fixed_fields["cache_salt"] = context.salt
             control = await self._vocabulary.control_tokens(prompt, model.name)
-        parts = chat.join_parts(prompt, control)
+        parts = await prompt.work(chat.join_parts, prompt, control)
         while True:
             body_fields = {
                 name: value
@@ -353,7 +353,7 @@ class OpenAiTransport(Transport):
             if _is_vllm(model) and context.terms.urgent and self._capabilities.priority:
                 body_fields["priority"] = _FIRST
             detail = self._endpoint.image_detail
-            body = chat.make_chat_body(body_fields, prompt.system, parts, detail)
+            body = await prompt.work(chat.make_chat_body, body_fields, prompt.system, parts, detail)
             url = f"{self.url}/chat/completions"
             reply = await self._server.ask(url, body, model=model.name)
             if reply.ok:

@@ -301,15 +301,16 @@ class ChatTemplate:
         """
         runs = _split_runs(prompt)
         shape = (bool(prompt.system), tuple(run is None for run in runs))
-        if shape not in self._renderings:
+        rendering = self._renderings.get(shape)  # several threads may do so
+        if rendering is None:
             if len(self._renderings) >= _CACHE_SIZE:
                 self._renderings.clear()
-            self._renderings[shape] = self._render(*shape)
+            rendering = self._renderings[shape] = self._render(*shape)
         # Every other element is the number of a text.
         texts = [prompt.system, *runs]
         return [
             (part, False) if i % 2 == 0 else (texts[int(part)] or "", True)
-            for i, part in enumerate(self._renderings[shape])
+            for i, part in enumerate(rendering)
             if part
         ]
 

@@ -143,7 +143,7 @@ class VllmTransport(Transport):
             model = await self._get_served_model(end)
             ids = self._get_label_tokens(model, choices)
             await self._check_bias(model, end)
-            request = self._make_request(model, prompt)
+            request = await prompt.work(self._make_request, model, prompt)
             params = request.sampling_params
             params.max_tokens = 1
             params.logit_bias.update(dict.fromkeys(ids, BIAS))
@@ -172,7 +172,7 @@ class VllmTransport(Transport):
 
         async def once(end: float) -> Completion:
             model = await self._get_served_model(end)
-            request = self._make_request(model, prompt)
+            request = await prompt.work(self._make_request, model, prompt)
             params = request.sampling_params
             params.temperature = sampling.temperature
             params.top_p = sampling.top_p
