@@ -49,10 +49,7 @@ def purge_command(
     """Delete what is kept of teams; without a team or an age, show what is kept of each."""
     kept = asyncio.run(measure(folder, audit))
     if unknown := [name for name in team if name not in kept]:
-        raise ConfigError(
-            f"{folder}: nothing is kept of team {unknown[0]!r}",
-            "look at its name, --cache and --audit",
-        )
+        raise ConfigError(f"{folder}: nothing is kept of team {unknown[0]!r}", "look at its name")
     rows: dict[str | None, Kept] = dict(kept.items())
     end = ""
     if team or older_than is not None:
@@ -67,10 +64,8 @@ def purge_command(
         for name, row in rows.items():
             print_text(f"{'all teams' if name is None else _label(name)}: {row}{end}")
     if unread := find_logs(audit)[1]:
-        raise StoreError(
-            f"{', '.join(map(str, unread))}: no audit log that can be read",
-            "unpack or delete it, and ask again",
-        )
+        names = ", ".join(map(str, unread))
+        raise StoreError(f"{names}: no audit log that can be read", "unpack or delete it")
 
 
 def usage_command(folder: Path, team: tuple[str, ...], *, csv: bool, json: bool) -> None:

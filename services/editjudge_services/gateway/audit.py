@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import re
@@ -32,45 +31,39 @@ class AuditLog:
         where: The file. `-` is standard error; None turns the log off.
         on_loss: Called for each line that could not be written.
 
+    Attributes:
+        file: The file; None if lines go to standard error, or nowhere.
+
     Raises:
         ConfigError: the file cannot be written.
     """
 
     def __init__(self, where: Path | None, on_loss: Callable[[], None] = lambda: None) -> None:
-        self._where = where
+        self._uses_stderr = str(where) == "-"
+        self.file = None if self._uses_stderr else where
         self._on_loss = on_loss
         self._failing = False
         if self.file is not None:
             try:
-                self._add(self.file, "")
+                _append(self.file, "")
             except OSError as error:
                 raise ConfigError(f"{where}: {error.strerror}", "give another file") from error
 
-    @property
-    def file(self) -> Path | None:
-        """The file; None if lines go to standard error, or nowhere."""
-        return None if str(self._where) == "-" else self._where
-
     def write(self, line: str) -> None:
         """Append a line. Of several failures in a row only the first prints a notice."""
+        if self._uses_stderr:
+            print_notice(line)
         if self.file is None:
-            if self._where is not None:
-                print_notice(line)
             return
         try:
-            self._add(self.file, f"{line}\n")
+            _append(self.file, f"{line}\n")
         except OSError as error:
             if not self._failing:
-                print_notice(f"{self._where}: lines of the audit log are lost: {error.strerror}")
+                print_notice(f"{self.file}: lines of the audit log are lost: {error.strerror}")
             self._failing = True
             self._on_loss()
         else:
             self._failing = False
-
-    @staticmethod
-    def _add(where: Path, text: str) -> None:
-        with _locked(where) as file:
-            file.write(text.encode())
 
 
 def find_logs(files: Iterable[Path]) -> tuple[list[Path], list[Path]]:
@@ -162,13 +155,12 @@ def _read_lines(file: BinaryIO) -> Iterator[bytes]:
             yield line
 
 
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[BinaryIO]:
-    """Open a file for appending, made where there is none, and lock it until the block is left."""
+def _append(path: Path, text: str) -> None:
+    """Append to a file, which is made where there is none, while nobody replaces it."""
     while True:
         with open(path, "ab", opener=private) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
+            # It may have been replaced or moved away before it was locked.
             if path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat()):
-                yield file
+                file.write(text.encode())
                 return
-            # It was replaced or moved away before it was locked.

@@ -102,12 +102,11 @@ class JudgeService:
             await resources.enter_async_context(self._usage.open())
             await resources.enter_async_context(self.client)
             self._resources = resources.pop_all()
-        tasks = [asyncio.create_task(w) for w in (self._discover_services(), self._delete_old())]
+        upkeep = asyncio.gather(self._discover_services(), self._delete_old())
 
         async def stop() -> None:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            upkeep.cancel()
+            await asyncio.gather(upkeep, return_exceptions=True)
 
         self._resources.push_async_callback(stop)
         return self
