@@ -12,7 +12,6 @@ from dataclasses import replace
 from editjudge import Client, Dimension, Judgement
 from editjudge.base.config import Settings
 from editjudge.base.contracts import LONGEST_NAME, NAME
-from editjudge.base.errors import EditjudgeError
 from editjudge.base.signature import Signature
 from editjudge.base.terminal import print_notice
 from editjudge.base.threads import FairThreads, in_thread
@@ -234,6 +233,6 @@ class JudgeService:
             before = time.time() - self._options.keep_days * DAY_SECONDS
             try:
                 await purge(self._options.cache, logs, None, before)
-            except EditjudgeError as error:  # the next attempt may succeed
-                print_notice(f"what is old could not be deleted: {error}")
+            except Exception as error:  # noqa: BLE001 - the next attempt may succeed
+                print_notice(f"what is old could not be deleted: {type(error).__name__}: {error}")
             await asyncio.sleep(_DELETION_SECONDS)
