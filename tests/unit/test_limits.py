@@ -7,7 +7,7 @@ from dataclasses import fields
 
 import pytest
 
-from editjudge.base import contracts, images, item
+from editjudge.base import contracts, images, integrity, item
 from editjudge.base.config import GatewayEndpoint, Settings
 from editjudge.cli import plugin_commands
 from editjudge.prompts import MAX_PROMPT_CHARACTERS, custom_templates, prompt_files
@@ -96,6 +96,11 @@ DUE = {
         f" {http._ROOM_OF_BATCH * bounds.MAX_TEXT_BYTES // MIB} MiB"
     ),
     "a picture": f"{images.MAX_BYTES // MIB} MiB, {images.MAX_PIXELS // MIB} megapixels",
+    "of a picture: a PPM's header; EXIF; tags; scans; pieces; a file that is decoded slowly": (
+        f"{integrity.MAX_HEADER // KIB} KiB; {integrity.MAX_EXIF // MIB} MiB;"
+        f" {integrity.MAX_TAGS:,}; {integrity.MAX_SCANS}; {integrity.MAX_PIECES:,};"
+        f" {integrity.MAX_SLOW // MIB} MiB"
+    ),
     "`sources`; `flaws`; `questions`": (
         f"{schemas._MAX_SOURCES}; {schemas._MAX_FLAWS}; {schemas._MAX_QUESTIONS}"
     ),
