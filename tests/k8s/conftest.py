@@ -9,17 +9,25 @@ from . import plane, prometheus
 from . import scheduling as scheduling
 from .chart import CRDS, TOOLS
 
+NEEDED = {"helm": "tests/k8s/", "zizmor": "tests/k8s/test_release"}
+"""Which tests need which program."""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = [item for item in items if item.nodeid.startswith("tests/k8s/")]
-    if here and not (TOOLS / "bin" / "helm").is_file():
-        absent = pytest.mark.skip(reason=f"{TOOLS} has no helm: make k8s brings it")
-        for item in here:
-            item.add_marker(absent)
+    for program, part in NEEDED.items():
+        if told := lacking(program):
+            for item in (each for each in items if each.nodeid.startswith(part)):
+                item.add_marker(pytest.mark.skip(reason=told))
+
+
+def lacking(program: str) -> str:
+    """Why a program is not there; "" where it is."""
+    there = (TOOLS / "bin" / program).is_file()
+    return "" if there else f"{TOOLS} has no {program}: make k8s brings it"
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    told = [plane.lacking(), prometheus.lacking()]
+    told = [*map(lacking, NEEDED), plane.lacking(), prometheus.lacking()]
     if CRDS is None:
         told.append(
             "EDITJUDGE_CRDS is not set: what clusters add (gateways, rules, …) has no schema"
