@@ -1,16 +1,21 @@
-"""A Dockerfile of ours, as far as its own lines go: what is run here is what stands there."""
+"""The Dockerfiles and locks of ours: what is run here is what stands there."""
 
 from __future__ import annotations
 
 import re
 import shutil
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "k8s" / "images"
 LOCKS = FOLDER / "locks"
+TABLE: dict[str, Any] = tomllib.loads((FOLDER / "images.toml").read_text())
 
 
 @dataclass(frozen=True)
@@ -64,3 +69,27 @@ def context(folder: Path) -> None:
             shutil.copytree(ROOT / kept, folder / kept, ignore=left_out, dirs_exist_ok=True)
         else:
             shutil.copy(ROOT / kept, folder / kept)
+
+
+def locked(*files: str) -> dict[str, str]:
+    """Versions by package, of locks by name; a lock has at least one digest for each."""
+    versions: dict[str, str] = {}
+    for file in files:
+        text = re.sub(r"^--find-links .*\n", "", (LOCKS / file).read_text(), flags=re.MULTILINE)
+        for part in re.split(r"\n(?=\w)", text)[1:]:
+            line, *digests = part.split(" \\\n")
+            assert digests, line
+            assert all(re.fullmatch(r"    --hash=sha256:[0-9a-f]{64}\n?", d) for d in digests), line
+            name, _, version = line.partition(" ;")[0].partition("==")
+            versions[canonicalize_name(name)] = version.strip()
+    return versions
+
+
+def whole(name: str) -> dict[str, str]:
+    """Versions by package of a lock and its layers."""
+    return locked(*sorted(file.name for file in LOCKS.glob(f"{name}*.txt") if of(file) == name))
+
+
+def of(file: Path) -> str:
+    """The lock that a file is a part of."""
+    return file.name.split(".", maxsplit=1)[0]

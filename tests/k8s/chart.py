@@ -81,10 +81,10 @@ def rendered(*files: str, values: Mapping[str, Any] | None = None) -> list[Objec
     return parsed(text(*files, values=values))
 
 
-def filled(file: str) -> list[Object]:
+def filled(file: str, values: Mapping[str, Any] | None = None) -> list[Object]:
     """The objects of a file of the chart's values, with what its user has to fill in."""
     revision = {"vllm.servers.judge.source.revision": PARTS["revision"]}
-    return rendered(file, values=revision if file == "production" else None)
+    return rendered(file, values={**(revision if file == "production" else {}), **(values or {})})
 
 
 def based(*further: str | Mapping[str, Any]) -> list[Object]:

@@ -12,34 +12,22 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from ..images.dockerfile import FOLDER, LOCKS, ROOT, Stage, dockerfiles, read
+from ..images.dockerfile import (
+    FOLDER,
+    LOCKS,
+    ROOT,
+    TABLE,
+    Stage,
+    dockerfiles,
+    locked,
+    of,
+    read,
+    whole,
+)
 from .chart import ran
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-TABLE: dict[str, Any] = tomllib.loads((FOLDER / "images.toml").read_text())
 TRITON = [name for name in TABLE if name.startswith("triton-")]
-
-
-def locked(*files: str) -> dict[str, str]:
-    """Versions by package, of locks by name; a lock has at least one digest for each."""
-    versions: dict[str, str] = {}
-    for file in files:
-        text = re.sub(r"^--find-links .*\n", "", (LOCKS / file).read_text(), flags=re.MULTILINE)
-        for part in re.split(r"\n(?=\w)", text)[1:]:
-            line, *digests = part.split(" \\\n")
-            assert digests, line
-            assert all(re.fullmatch(r"    --hash=sha256:[0-9a-f]{64}\n?", d) for d in digests), line
-            name, _, version = line.partition(" ;")[0].partition("==")
-            versions[canonicalize_name(name)] = version.strip()
-    return versions
-
-
-def whole(name: str) -> dict[str, str]:
-    return locked(*sorted(file.name for file in LOCKS.glob(f"{name}*.txt") if of(file) == name))
-
-
-def of(file: Path) -> str:
-    return file.name.split(".", maxsplit=1)[0]
 
 
 def required(extras: list[str]) -> Iterator[Requirement]:
