@@ -29,7 +29,7 @@ _REMOVED = {
 }
 # What Pod Security `restricted` lets a volume be.
 _VOLUMES = {
-    *("configMap", "csi", "downwardAPI", "emptyDir", "ephemeral"),
+    *("configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "image"),
     *("persistentVolumeClaim", "projected", "secret"),
 }
 # Binary and decimal suffixes: 16GB is none.
@@ -367,6 +367,10 @@ def _images_are_by_digest(things: Sequence[Object]) -> Iterator[str]:
     for one, _, each in each_container(things):
         if not _DIGEST.fullmatch(each["image"]):
             yield f"{label(one)}: image {each['image']} has no digest"
+    for one, template in workloads(things):
+        for volume in (v["image"] for v in template["spec"].get("volumes", ()) if "image" in v):
+            if not _DIGEST.fullmatch(volume["reference"]):
+                yield f"{label(one)}: image {volume['reference']} has no digest"
 
 
 @rule
@@ -459,21 +463,6 @@ def _sets_have_their_service(things: Sequence[Object]) -> Iterator[str]:
         service = names(things, "Service").get(one["spec"].get("serviceName", ""))
         if service is None or service["spec"].get("clusterIP") != "None":
             yield f"{label(one)}: its Service is not there, or has an address of its own"
-
-
-@rule
-def _claims_of_devices_fit(things: Sequence[Object]) -> Iterator[str]:
-    templates, used = names(things, "ResourceClaimTemplate"), set()
-    for one, template in workloads(things):
-        claims = {c["name"]: c for c in template["spec"].get("resourceClaims", ())}
-        taken = {
-            c["name"] for each in containers(template) for c in each["resources"].get("claims", ())
-        }
-        used |= {claim["resourceClaimTemplateName"] for claim in claims.values()}
-        for name in taken ^ claims.keys():
-            yield f"{label(one)}: device {name} is asked for, and not claimed or not used"
-    for name in used ^ templates.keys():
-        yield f"ResourceClaimTemplate {name}: nobody takes it, or it is not there"
 
 
 @rule

@@ -273,3 +273,18 @@ def _claims_for_one_node_are_on_one(things: Sequence[Object]) -> Iterator[str]:
             required = terms.get("requiredDuringSchedulingIgnoredDuringExecution", ())
             if "kubernetes.io/hostname" not in {each["topologyKey"] for each in required}:
                 yield f"{label(one)}: it may be on another node than its claim {name}"
+
+
+@rule
+def _claims_of_devices_fit(things: Sequence[Object]) -> Iterator[str]:
+    templates, used = names(things, "ResourceClaimTemplate"), set()
+    for one, template in workloads(things):
+        claims = {c["name"]: c for c in template["spec"].get("resourceClaims", ())}
+        taken = {
+            c["name"] for each in containers(template) for c in each["resources"].get("claims", ())
+        }
+        used |= {claim["resourceClaimTemplateName"] for claim in claims.values()}
+        for name in taken ^ claims.keys():
+            yield f"{label(one)}: device {name} is asked for, and not claimed or not used"
+    for name in used ^ templates.keys():
+        yield f"ResourceClaimTemplate {name}: nobody takes it, or it is not there"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -27,8 +29,9 @@ from editjudge_services.runtime.vllm_server import VllmServer
 from editjudge_services.zoo.artefact import checkpoint_dir
 from editjudge_services.zoo.checkpoint import PULLED_RECORD
 
+from . import chart
 from .chart import CHART, OPTIONS, PARTS, Object, based, filled, helm
-from .rules import each_container, names, of, pod, setting
+from .rules import containers, each_container, names, of, pod, setting
 
 serve = plugin_commands()["serve"]
 
@@ -242,6 +245,57 @@ def test_vllm_waits_for_what_the_job_brings(
     spec = pod(production, "vllm-judge")
     assert spec["initContainers"][0]["command"] == ["test", "-f", kept[1]]
     assert f"--model={Path(kept[1]).parent}" in spec["containers"][0]["args"]
+
+
+@pytest.mark.parametrize("damage", ["", "model.safetensors", "SHA256SUMS"])
+def test_what_a_step_of_the_users_copies_is_compared_before_anybody_reads_it(
+    tmp_path: Path, damage: str
+) -> None:
+    """By the commands of the Job, in folders of this machine."""
+    source, weights = tmp_path / "bucket", tmp_path / "weights"
+    judge = source / "judges" / "judge" / PARTS["revision"]
+    judge.mkdir(parents=True)
+    weights.mkdir()
+    (judge / "model.safetensors").write_bytes(b"weights")
+    digest = hashlib.sha256(b"weights").hexdigest()
+    (judge / "SHA256SUMS").write_text(f"{digest}  model.safetensors\n")
+    if damage:
+        (judge / damage).write_bytes(b"")
+    copy = {
+        **OPTIONS["weights copied"]["weights.job.copy"],
+        "command": ["cp", "-R", f"{source}/.", "/weights"],
+    }
+    things = based({"weights.job.copy": copy, "vllm.servers.judge": PARTS["server"]})
+    (job,) = of(things, "Job")
+
+    def succeeds(container: Any) -> bool:
+        folder = container.get("workingDir", "/").replace("/weights", str(weights))
+        words = [word.replace("/weights", str(weights)) for word in container["command"]]
+        return subprocess.run(words, cwd=folder, capture_output=True, check=False).returncode == 0
+
+    assert all(map(succeeds, containers(job["spec"]["template"]))) == (not damage)
+    assert succeeds(pod(things, "vllm-judge")["initContainers"][0]) == (not damage)
+
+
+def test_weights_in_an_image_need_no_claim_no_job_and_no_way_out() -> None:
+    things = based(OPTIONS["weights in an image"])
+    assert not of(things, "Job", "PersistentVolumeClaim")
+    assert not any("weights" in one["metadata"]["name"] for one in of(things, "NetworkPolicy"))
+    image = OPTIONS["weights in an image"]["weights.image"]
+    server = pod(things, "triton-small")
+    (volume,) = (one for one in server["volumes"] if one["name"] == "weights")
+    assert volume["image"]["reference"] == f"{image['repository']}@{image['digest']}"
+    for each in (*server["initContainers"], *server["containers"]):
+        (mount,) = (one for one in each["volumeMounts"] if one["name"] == "weights")
+        assert mount == {
+            "name": "weights",
+            "mountPath": "/weights",
+            "readOnly": True,
+            "subPath": "models",
+        }
+    told = chart.chosen(values=PARTS["base"] | OPTIONS["weights in an image"])
+    with pytest.raises(chart.Refused, match=r"weights.image: Kubernetes v1.32.0 mounts no images"):
+        helm("template", "a", CHART, "--kube-version=1.32.0", *told)
 
 
 def test_the_job_brings_what_is_served_in_the_precision_that_is(production: list[Object]) -> None:

@@ -73,6 +73,7 @@ def test_all_options_together_are_right() -> None:
         *("no job", "monitoring without rules", "HPA of servers", "HPA of the Judge service"),
         *("hosted judge and a run", "GPUs of one node"),
         *("hosted judge", "hosted judge by address", "claim for one node"),
+        *("weights in an image", "weights copied"),
     }
     together = [OPTIONS[option] for option in OPTIONS if option not in apart]
     right(based(*together))

@@ -139,7 +139,7 @@ replicas: {{ . }}
 {{/* Seconds until a rollout that does not go on is told; while weights come none does: (root, seconds to start, whether it waits for weights) */}}
 {{- define "editjudge.progress" -}}
 {{- $root := index . 0 -}}
-{{- $waits := and (index . 2) $root.Values.weights.job.enabled (include "editjudge.weighty" $root) -}}
+{{- $waits := and (index . 2) (include "editjudge.weightsJob" $root) -}}
 progressDeadlineSeconds: {{ add 600 (int64 (index . 1)) (ternary $root.Values.weights.job.deadlineSeconds 0 (not (empty $waits)) | int64) }}
 {{- end -}}
 
@@ -183,6 +183,29 @@ automountServiceAccountToken: false
 {{/* The claim that holds the weights. */}}
 {{- define "editjudge.claim" -}}
 {{- .Values.weights.claim.existing | default (include "editjudge.name" (list . "weights")) -}}
+{{- end -}}
+
+{{/* "yes" where a Job brings the weights. */}}
+{{- define "editjudge.weightsJob" -}}
+{{- ternary "yes" "" (and .Values.weights.job.enabled (empty .Values.weights.image.repository) (not (empty (include "editjudge.weighty" .)))) -}}
+{{- end -}}
+
+{{/* The volume of the weights: an image, or a claim. */}}
+{{- define "editjudge.weightsVolume" -}}
+{{- with .Values.weights.image -}}
+{{- if .repository -}}
+- name: weights
+  image: {reference: {{ printf "%s@%s" .repository (required "weights.image.digest: give the digest of the image (sha256:…)" .digest) | quote }}, pullPolicy: IfNotPresent}
+{{- else -}}
+# Read-only where it is mounted: to attach it so, beside the Job that writes, some drivers refuse.
+- {name: weights, persistentVolumeClaim: {claimName: {{ include "editjudge.claim" $ | quote }}}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Where servers read the weights. */}}
+{{- define "editjudge.weightsMount" -}}
+- {name: weights, mountPath: /weights, readOnly: true{{ with .Values.weights.image }}{{ if and .repository .path }}, subPath: {{ .path | quote }}{{ end }}{{ end }}}
 {{- end -}}
 
 {{/* What the chart knows of models: files/models.json is generated from the services. */}}

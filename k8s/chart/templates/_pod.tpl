@@ -13,7 +13,7 @@
 
 {{/* "yes" where all that mount the weights have to be on one node. */}}
 {{- define "editjudge.onOneNode" -}}
-{{- ternary "yes" "" (eq .Values.weights.claim.accessMode "ReadWriteOnce") -}}
+{{- ternary "yes" "" (and (empty .Values.weights.image.repository) (eq .Values.weights.claim.accessMode "ReadWriteOnce")) -}}
 {{- end -}}
 
 {{/* JSON: where the Job of the weights runs; with a claim for one node that is where all its servers do. */}}

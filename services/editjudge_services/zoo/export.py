@@ -11,7 +11,7 @@ from editjudge.base.errors import ConfigError, MissingExtra
 
 from .artefact import RECORD, Artefact, Parity, Precision, checkpoint_dir, load_artefact, models_dir
 from .checkpoint import Checkpoint, hash_files, load_checkpoint, lock_entry, replace_folder
-from .manifest import Entry, load_recipe
+from .manifest import Entry, find_entry, load_recipe
 from .recipe import Recipe
 
 Fingerprint: TypeAlias = Literal["same", "not computed"]
@@ -82,13 +82,14 @@ def verify(entry: Entry) -> list[str]:
         A line for each checkpoint and export that is right.
 
     Raises:
-        ConfigError: nothing is installed, a file is missing or was changed, or a fingerprint
-            differs by more than `FINGERPRINT_TOLERANCE`.
+        ConfigError: nothing is installed, a file is missing, was changed or is not what the
+            manifest pins, or a fingerprint differs by more than `FINGERPRINT_TOLERANCE`.
     """
     lines = []
     checkpoint = load_checkpoint(entry.name)
     if checkpoint is not None:
         checkpoint.verify()
+        _check_source(entry, checkpoint)
         lines.append(f"{entry.name} checkpoint is right ({checkpoint.source})")
     for artefact in find_exports(entry):
         artefact.verify()
@@ -98,6 +99,22 @@ def verify(entry: Entry) -> list[str]:
     if not lines:
         raise ConfigError(f"nothing of {entry.name} is installed", _pull_command(entry))
     return lines
+
+
+def _check_source(entry: Entry, checkpoint: Checkpoint) -> None:
+    """Compare a checkpoint with the manifest: a copied one comes with a record of its own."""
+    parts = {folder: find_entry(name) for folder, name in entry.parts.items()}
+    digests = {f"{f}/{name}": one for f, part in parts.items() for name, one in part.sha256.items()}
+    wanted = {folder: part for folder, part in parts.items() if part.revision_pinned}
+    others = [
+        *(n for n, one in (entry.sha256 | digests).items() if checkpoint.files.get(n) != one),
+        *(f for f, one in wanted.items() if checkpoint.parts.get(f) != f"{one.hub}@{one.revision}"),
+    ]
+    if entry.revision_pinned and checkpoint.commit != entry.revision:
+        others.append(f"commit {checkpoint.commit}")
+    if others and not checkpoint.untrained:
+        what = f"{entry.name}: {', '.join(others)}: the manifest pins another"
+        raise ConfigError(what, _pull_command(entry))
 
 
 def find_exports(entry: Entry) -> list[Artefact]:

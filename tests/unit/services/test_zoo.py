@@ -22,7 +22,7 @@ from editjudge_services.zoo.artefact import (
     models_dir,
 )
 from editjudge_services.zoo.artefact import load_artefact as load
-from editjudge_services.zoo.checkpoint import Checkpoint, load_checkpoint
+from editjudge_services.zoo.checkpoint import Checkpoint, hash_files, load_checkpoint
 from editjudge_services.zoo.export import export, make_untrained, verify
 from editjudge_services.zoo.manifest import find_entry
 from editjudge_services.zoo.pull import import_file
@@ -184,6 +184,28 @@ def test_what_is_installed_is_verified() -> None:
         "lpips-vgg fp32 is right, fingerprint same (untrained, seed 0)",
         "lpips-vgg bf16 is right, fingerprint same (untrained, seed 0)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "files", "commit", "told"),
+    [
+        ("lpips-vgg", {"vgg16-397923af.pth": b"other"}, "", "vgg16-397923af.pth: the manifest"),
+        ("lpips-vgg", {}, "", "vgg16-397923af.pth: the manifest"),
+        ("grounded-sam", {"sam/model.safetensors": b"other"}, "", "detector, sam: the"),
+        ("dinov2-small", {}, "c0ffee", "model.safetensors, commit c0ffee: the manifest"),
+    ],
+)
+def test_a_copied_checkpoint_with_a_record_of_its_own_is_held_to_the_manifest(
+    name: str, files: dict[str, bytes], commit: str, told: str
+) -> None:
+    folder = checkpoint_dir(name)
+    for file, content in files.items():
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_bytes(content)
+    folder.mkdir(parents=True, exist_ok=True)
+    Checkpoint(entry=name, commit=commit, files=hash_files(folder)).save(folder)
+    with pytest.raises(ConfigError, match=f"{name}: .*{told}"):
+        verify(find_entry(name))
 
 
 def test_changed_files_are_found(artefact: Artefact) -> None:
