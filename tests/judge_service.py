@@ -244,6 +244,9 @@ class Context:
     async def send_initial_metadata(self, metadata: tuple[tuple[str, str], ...]) -> None:
         self.headers |= dict(metadata)
 
+    def add_done_callback(self, _: Any) -> None:
+        pass
+
     def set_trailing_metadata(self, _: Any) -> None:
         pass
 

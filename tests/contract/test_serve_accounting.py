@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -38,9 +39,11 @@ from ..judge_service import (
     ASKED,
     JSON,
     Context,
+    RunningService,
     make_body,
     make_request,
     outcome_of,
+    png,
     refusal,
     serve,
     serve_priced,
@@ -344,9 +347,47 @@ async def test_tokens_are_told_of_a_request_whose_deadline_is_over(tmp_path: Pat
         slow, context = make_request(ASKED, "core.blending_naturalness"), Context(patience(3.0))
         with pytest.raises(judge_service.Ended, match="DEADLINE_EXCEEDED"):
             await JudgeServicer(service.service).Score(slow, context)
-    assert context.headers == {"x-tokens-used": "101"}
+    assert int(context.headers["x-tokens-used"]) > 101  # and about what the second one took
     (used,) = read_usage(tmp_path).values()
     assert (used.edits, used.refused, used.calls, used.tokens) == (0, 1, 1, 101)
+
+
+@pytest.mark.parametrize("http", [False, True])
+@pytest.mark.parametrize("counted", [False, True])
+async def test_what_was_used_for_nobody_is_told_before_more_is_used(
+    counted: bool, http: bool
+) -> None:
+    headers = [*TEAM, *([("x-tokens-used", "counted")] if counted else ())]
+
+    async def ask(service: RunningService, seed: int, *more: str) -> tuple[str, int]:
+        """The status, and the tokens that the headers tell."""
+        if http:
+            body = make_body(ASKED, *more, edited=png(seed))
+            url, told = f"{service.web}/v1/score", {**JSON, **dict(headers)}
+            async with service.session.post(url, json=body, headers=told) as reply:
+                return str(reply.status), int(reply.headers["x-tokens-used"])
+        request = make_request(ASKED, *more, edited=png(seed))
+        call = service.stub.Score(request, metadata=headers)
+        with contextlib.suppress(grpc.aio.AioRpcError):
+            await call
+        return (await call.code()).name, int(dict(await call.initial_metadata())["x-tokens-used"])
+
+    async with serve_with_judge(None, None, 600.0, None) as (scripted, service):
+
+        def happened(what: str) -> bool:
+            return re.search(what, service.service.metrics.text().decode()) is not None
+
+        asking = asyncio.create_task(ask(service, 1, "core.blending_naturalness"))
+        await until(lambda: len(scripted.requests) == 2)
+        await until(lambda: happened('tokens_total.*kind="prompt".* 100.0'))
+        asking.cancel()
+        await until(lambda: happened('requests_total.*status="CANCELLED".* 1.0'))
+        if counted:
+            status, tokens = await ask(service, 2)
+            assert status == ("429" if http else "RESOURCE_EXHAUSTED")
+            assert tokens > 101  # and about what the call that was broken off took
+        assert await ask(service, 2) == ("200" if http else "OK", 101)
+        assert len(scripted.requests) == 3
 
 
 async def test_who_hangs_up_is_accounted_for(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,30 @@ async def test_the_judge_service_tells_what_its_judge_took(tmp_path: Path) -> No
             await until(lambda: limits.hits["vision"] == 202)
             assert await status(3) == 429
     assert len(scripted.requests) == 2
+
+
+async def test_a_team_that_hangs_up_each_time_spends_its_limit_and_what_is_in_flight(
+    tmp_path: Path,
+) -> None:
+    """Each edit is two calls; the first is answered, and the team hangs up on the second."""
+    limits, edit = RateLimits(vision=2000), 2 * 101
+    script = [None, 600.0] * 100
+    async with limits.serving() as counting, serve_with_judge(None, *script) as (scripted, served):
+        more = {"gateway": gateway_values(served), "token_limits": {"service": counting}}
+        async with open_door(tmp_path, **more) as door, door.channel() as channel:
+            stub, codes = judge_pb2_grpc.JudgeServiceStub(channel), Counter[Any]()
+            for seed in range(100):
+                request = make_request(ASKED, "core.blending_naturalness", edited=png(seed))
+                call, end = (
+                    stub.Score(request, metadata=door.metadata("vision")),
+                    len(scripted.requests) + 2,
+                )
+                await until(lambda call=call, end=end: call.done() or len(scripted.requests) == end)
+                call.cancel()
+                codes[await call.code()] += 1
+    assert codes.keys() == {OVER, grpc.StatusCode.CANCELLED}
+    assert codes[grpc.StatusCode.CANCELLED] * edit <= 2000 + edit
+    assert limits.hits["vision"] >= 2000
 
 
 async def test_who_has_so_many_tokens_takes_none_uncounted(tmp_path: Path) -> None:

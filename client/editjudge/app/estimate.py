@@ -22,14 +22,13 @@ from ..benchmarks.dimension import Dimension
 from ..engine.outcomes import decide_outcomes, find_pending_fields, sort_by_dependency
 from ..engine.run_inputs import RunInputs
 from ..engine.run_plan import RunPlan
-from ..panel.prompt import fit_size
+from ..panel.prompt import PIXELS_PER_TOKEN, fit_size
 from ..panel.transport import MAX_TOKENS
 from ..panel.words import describe_sampling
 from ..prompts import Template
 from ..scorers.judge_scorer import JudgeScorer, Question
 from .ledger_hits import SAMPLE_SIZE
 
-_PIXELS_PER_TOKEN = 32 * 32
 _LETTERS_PER_TOKEN = 4
 # The images that each field of a template shows.
 _IMAGES = {
@@ -321,7 +320,7 @@ def _count_prompt_tokens(
         sent_sizes = (fit_size(size, budget) for name in images for size in sizes.get(name, ()))
         pixels = sum(width * height for width, height in sent_sizes)
         letters = len(template.system) + len(template.user) + len(template.answer) + texts
-        per_call = pixels // _PIXELS_PER_TOKEN + letters // _LETTERS_PER_TOKEN
+        per_call = pixels // PIXELS_PER_TOKEN + letters // _LETTERS_PER_TOKEN
         total[service] += question.max_calls(endpoint) * per_call
     return total
 

@@ -81,9 +81,12 @@ class Budget:
 
     @contextmanager
     def reserve_call(
-        self, price: Price | None, service: str
+        self, price: Price | None, service: str, most_tokens: int = 0
     ) -> Iterator[Callable[[Usage], float | None]]:
         """Make one call inside the block, with its cost reserved.
+
+        Args:
+            most_tokens: About the most tokens that it takes, for budgets that count broken calls.
 
         Yields:
             A function that books the usage of the call and returns its cost, None without a price.

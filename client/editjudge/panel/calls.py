@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -15,7 +16,7 @@ from ..base.contracts import Tensors
 from ..base.digest import content_digest
 from ..base.errors import Abstention
 from ..base.identity import ServiceName
-from .prompt import Prompt
+from .prompt import PIXELS_PER_TOKEN, Prompt, Text
 
 NOT_STORED = "not in the ledger"
 _MOST_TOKENS = 10**9
@@ -79,6 +80,15 @@ class Call:
     def key(self) -> str:
         """Digest of the call: `sha256:` and 64 hex digits. Equal calls have equal keys."""
         return _make_key([self.judge, self.prompt.digest, self.form, self.repeat])
+
+    @property
+    def most_tokens(self) -> int:
+        """About the most tokens that it takes: of text no token is less than a byte."""
+        prompt = self.prompt
+        texts = [prompt.system, *(part.text for part in prompt.parts if isinstance(part, Text))]
+        pixels = sum(math.prod(picture.size) for picture in prompt.pictures)
+        tokens = len("".join(texts).encode()) + pixels // PIXELS_PER_TOKEN
+        return tokens + int(self.form.get("max_tokens", 1))
 
 
 @dataclass(frozen=True, slots=True)

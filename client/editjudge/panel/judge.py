@@ -550,7 +550,9 @@ class Judge:
         if self._findings.wrong is not None:
             raise self._findings.wrong
         price = self._settings.price
-        with context.require_budget(price).reserve_call(price, self.name) as spend:
+        with context.require_budget(price).reserve_call(
+            price, self.name, call.most_tokens
+        ) as spend:
             try:
                 content, model, usage = await self._ask(transport, call, context)
             except FieldRefused:

@@ -26,6 +26,8 @@ from ..base.threads import in_thread
 
 MAX_KEPT = 16 * 1024 * 1024
 """Bytes of pictures that are stored although their image is gone: it may be loaded again."""
+PIXELS_PER_TOKEN = 32 * 32
+"""About as many pixels of a picture are one token."""
 _SHORT_CHARACTERS = 8192
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

@@ -9,7 +9,13 @@ from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
-from editjudge.base.contracts import LONGEST_NAME, NAME
+from editjudge.base.contracts import (
+    CLASS_HEADER,
+    LONGEST_NAME,
+    NAME,
+    TEAM_HEADER,
+    TOKENS_HEADER,
+)
 from editjudge.base.strict import Strict
 
 _HOST = r"[A-Za-z0-9_.:%-]+"
@@ -273,5 +279,8 @@ class FrontValues(Strict):
         return own
 
 
-OWN_HEADERS = ("x-team", "x-class", "x-llm-d-inference-fairness-id", "x-llm-d-inference-objective")
+OWN_HEADERS = (
+    *(TEAM_HEADER, CLASS_HEADER, TOKENS_HEADER),
+    *("x-llm-d-inference-fairness-id", "x-llm-d-inference-objective"),
+)
 """Headers that only the front door sets. It removes them from requests of callers."""

@@ -13,11 +13,12 @@ from types import TracebackType
 from typing import Any, Self
 from uuid import UUID, uuid4
 
-from editjudge.base.contracts import CLASS_HEADER, TEAM_HEADER
+from editjudge.base.contracts import CLASS_HEADER, TEAM_HEADER, TOKENS_HEADER
 from editjudge.base.errors import EditjudgeError
 from editjudge.service import CallLog, CallTerms
 
 from .errors import find_code
+from .token_reports import TokenReport
 from .usage import Meter
 
 REQUEST_ID_HEADER = "x-request-id"
@@ -52,6 +53,7 @@ class Caller:
             from callers and are not used, since they may contain personal data.
         terms: The priority and the deadline of the request.
         waits_until: When the request no longer waits for room, by the event loop's clock.
+        is_counted: Whether the front door deducts the tokens that the answer reports.
     """
 
     team: str = ""
@@ -59,6 +61,7 @@ class Caller:
     request_id: str = ""
     terms: CallTerms = field(default_factory=CallTerms)
     waits_until: float = math.inf
+    is_counted: bool = False
 
     @classmethod
     def of(cls, headers: Mapping[str, str], method: str, seconds: float | None = None) -> Self:
@@ -77,7 +80,8 @@ class Caller:
         terms = read_call_terms(headers, seconds)
         patience = asyncio.get_running_loop().time() + WAIT_SECONDS
         until = patience if seconds is None else terms.deadline
-        return cls(headers.get(TEAM_HEADER, ""), method, str(number), terms, until)
+        team, is_counted = headers.get(TEAM_HEADER, ""), TOKENS_HEADER in headers
+        return cls(team, method, str(number), terms, until, is_counted)
 
     @classmethod
     def of_call(cls, context: Any, method: str) -> Self:
@@ -94,6 +98,7 @@ class RequestAccount:
 
     Args:
         meter: Counts the usage of the request.
+        report: Reports its tokens.
         on_end: Called with the account when it is closed.
 
     Attributes:
@@ -109,10 +114,15 @@ class RequestAccount:
     """
 
     def __init__(
-        self, caller: Caller, meter: Meter, on_end: Callable[[RequestAccount], None]
+        self,
+        caller: Caller,
+        meter: Meter,
+        report: TokenReport,
+        on_end: Callable[[RequestAccount], None],
     ) -> None:
         self.caller = caller
         self.meter = meter
+        self.report = report
         self.call_log = CallLog()
         self.dimensions = 0
         self.edits = 1

@@ -40,6 +40,7 @@ from .schemas import (
     parse_request,
 )
 from .service import JudgeService
+from .token_reports import TokenReport
 
 W = TypeVar("W", bound=JsonModel)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -48,8 +49,8 @@ _IN_BATCH = 16
 """How many edits of one batch are in flight at most."""
 _ROOM_OF_BATCH = 4
 """How many times as much a batch may hold beside pictures as one request."""
-_TOKENS = web.RequestKey("tokens", int)
-"""How many tokens judges used for a request."""
+_REPORT = web.RequestKey("report", TokenReport)
+"""The report of the tokens that judges used for a request."""
 _JSON = "application/json"
 _QUERIES = {"/v1/dimensions": ("pattern",)}
 """The query parameters of each route that has any."""
@@ -68,7 +69,7 @@ class JsonService:
 
     def app(self) -> web.Application:
         """Make the application with all routes."""
-        app = web.Application(client_max_size=MAX_REQUEST_BYTES, middlewares=[_refusals])
+        app = web.Application(client_max_size=MAX_REQUEST_BYTES, middlewares=[_send, _refusals])
         for method, path, handler in (
             ("POST", "/v1/score", self._score),
             ("POST", "/v1/score:batch", self._batch),
@@ -81,7 +82,6 @@ class JsonService:
         ):
             add = app.router.add_get if method == "GET" else app.router.add_post
             add(path, handler)
-        app.on_response_prepare.append(_add_tokens_header)
         return app
 
     async def _score(self, request: web.Request) -> web.Response:
@@ -129,18 +129,18 @@ class JsonService:
     def _open_account(
         self, request: web.Request, *, is_part: bool = False
     ) -> Iterator[RequestAccount]:
-        """Account for a request, or for one edit of it; adds its tokens to those of the reply."""
+        """Account for a request, or for one edit of it; its tokens are in the report."""
         caller = Caller.of(request.headers, request.path)
         if is_part:  # it waits for room as long as it takes
             caller = replace(caller, waits_until=math.inf)
-        with self._service.open_account(caller) as account:
+        else:
+            request[_REPORT] = self._service.open_report(caller)
+        with self._service.open_account(caller, request[_REPORT]) as account:
             try:
                 yield account
             except web.HTTPException:  # too large, or no JSON
                 account.code = "INVALID_ARGUMENT"
                 raise
-            finally:
-                request[_TOKENS] = request.get(_TOKENS, 0) + account.meter.total.tokens
 
     async def _dimensions(self, request: web.Request) -> web.Response:
         patterns = request.query.getall("pattern", [])
@@ -170,6 +170,23 @@ class JsonService:
     async def _metrics(self, _: web.Request) -> web.Response:
         text = await asyncio.to_thread(self._service.metrics.text)
         return web.Response(body=text, headers={"content-type": CONTENT_TYPE})
+
+
+@web.middleware
+async def _send(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Send the response, with the report of its tokens, and note whether it has arrived."""
+    arrived = False
+    try:
+        response = await handler(request)
+        if _REPORT in request:
+            response.headers[TOKENS_HEADER] = str(request[_REPORT].take())
+        await response.prepare(request)
+        await response.write_eof()
+        arrived = True
+        return response
+    finally:
+        if _REPORT in request:
+            request[_REPORT].close(arrived=arrived)
 
 
 @web.middleware
@@ -270,11 +287,6 @@ def _reply(
         status=status,
         headers=headers,
     )
-
-
-async def _add_tokens_header(request: web.Request, response: web.StreamResponse) -> None:
-    if _TOKENS in request:
-        response.headers[TOKENS_HEADER] = str(request[_TOKENS])
 
 
 @contextlib.asynccontextmanager

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import re
 import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
@@ -27,6 +28,7 @@ from .options import ServiceOptions
 from .protocols import select_dimensions
 from .retention import purge
 from .schemas import InvalidRequest, Protocol, ScoreRequest, drop_hints
+from .token_reports import Debt, TokenReport
 from .usage import Meter, TeamUsage, UsageLog
 
 _DELETION_SECONDS = 3600.0
@@ -88,6 +90,7 @@ class JudgeService:
             edits_in_hand=("Edits in flight.", lambda: sum(self.edits.in_use.values())),
             cache_bytes=("Size of the cache folder on disk.", self._cache.bytes),
         )
+        self._debts: defaultdict[str, Debt] = defaultdict(Debt)
         self._audit = AuditLog(options.audit, self.metrics.audit_lost.inc)
         self._discovery_seconds = discovery_seconds
         self.is_terminating = False
@@ -118,17 +121,27 @@ class JudgeService:
         self.is_terminating = True
 
     @contextlib.contextmanager
-    def open_account(self, caller: Caller) -> Iterator[RequestAccount]:
+    def open_account(
+        self, caller: Caller, report: TokenReport | None = None
+    ) -> Iterator[RequestAccount]:
         """Open the account of a request; leaving the block closes it, also after an error.
+
+        Args:
+            report: The report of its tokens; None where its answer has none.
 
         Raises:
             InvalidRequest: the name of the team is not valid.
         """
         if not _TEAM.fullmatch(caller.team):
             raise InvalidRequest("x-team", "this is not a valid team name", _TEAM_FIX)
-        meter = Meter(lambda usage: self._add_usage(caller.team, usage))
-        with RequestAccount(caller, meter, self._close_account) as account:
+        report = report or TokenReport(Debt())
+        meter = Meter(lambda usage: self._add_usage(caller.team, usage), report.add)
+        with RequestAccount(caller, meter, report, self._close_account) as account:
             yield account
+
+    def open_report(self, caller: Caller) -> TokenReport:
+        """Open the report of the tokens of a request, to be closed when its answer has arrived."""
+        return TokenReport(self._debts[caller.team] if caller.is_counted else Debt())
 
     def _add_usage(self, team: str, usage: TeamUsage) -> None:
         self.metrics.add(team, usage)
@@ -174,6 +187,7 @@ class JudgeService:
                     terms=account.caller.terms,
                     logs=(account.call_log,),
                 )
+                account.report.check()
                 judgement = await self.client.judge(
                     edit, dimensions, dimension_set.by_id, dimension_set.signatures, context
                 )

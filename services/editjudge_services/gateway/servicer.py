@@ -41,19 +41,18 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
     ) -> pb.ScoreResponse:
         """Judge one edit; the caller's deadline cancels its calls.
 
-        The initial metadata has the number of tokens used, for the front door's token limits. An
-        error has it too where tokens were used.
+        The initial metadata reports the tokens used, for the front door's token limits. An error
+        reports them too where there are any.
         """
-        tokens = 0
+        caller = Caller.of_call(context, "Score")
+        report = self._service.open_report(caller)
+        context.add_done_callback(lambda ended: report.close(arrived=ended.done()))
         try:
-            with self._service.open_account(Caller.of_call(context, "Score")) as account:
-                try:
-                    response = await self._score(request, account, context.time_remaining())
-                finally:
-                    tokens = account.meter.total.tokens
-            await context.send_initial_metadata(((TOKENS_HEADER, str(tokens)),))
+            with self._service.open_account(caller, report) as account:
+                response = await self._score(request, account, context.time_remaining())
+            await context.send_initial_metadata(((TOKENS_HEADER, str(report.take())),))
         except Exception as error:  # noqa: BLE001 - of this request alone
-            if tokens:
+            if tokens := report.take():
                 await context.send_initial_metadata(((TOKENS_HEADER, str(tokens)),))
             await abort(context, wrap_defect(error))
         return response

@@ -13,7 +13,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from editjudge.base.errors import ConfigError, ServiceError, StoreError
+from editjudge.base.errors import (
+    ConfigError,
+    DeadlineExceeded,
+    OutOfTime,
+    ServiceError,
+    StoreError,
+)
 from editjudge.base.local_stack import private
 from editjudge.service import Budget, Usage
 
@@ -21,6 +27,8 @@ if TYPE_CHECKING:
     from editjudge.base.config import Price
 
 FILE = "usage.sqlite"
+_CUTS = (asyncio.CancelledError, DeadlineExceeded, OutOfTime)
+"""How a call ends that the judge has not finished."""
 DayAndTeam: TypeAlias = tuple[str, str]
 """A day in UTC (ISO 8601) and the name of a team."""
 
@@ -79,14 +87,19 @@ class Meter(Budget):
     Args:
         on_usage: Called with each addition, even after the request was cancelled if other requests
             wait for the same calls.
+        on_tokens: Called with the tokens of each call, and with about as many as it may have taken
+            for a call that was cancelled or timed out: then no judge says.
 
     Attributes:
         total: The usage so far.
     """
 
-    def __init__(self, on_usage: Callable[[TeamUsage], None]) -> None:
+    def __init__(
+        self, on_usage: Callable[[TeamUsage], None], on_tokens: Callable[[int], None]
+    ) -> None:
         super().__init__()
         self._on_usage = on_usage
+        self._on_tokens = on_tokens
         self.total = TeamUsage()
 
     def add(self, **more: float) -> None:
@@ -97,14 +110,16 @@ class Meter(Budget):
 
     @contextlib.contextmanager
     def reserve_call(
-        self, price: Price | None, service: str
+        self, price: Price | None, service: str, most_tokens: int = 0
     ) -> Iterator[Callable[[Usage], float | None]]:
         """Reserve the cost of a call, see `Budget`. A failed or cancelled call counts as failed."""
         with super().reserve_call(price, service) as spend:
             try:
                 yield spend
-            except (asyncio.CancelledError, ServiceError):
+            except (asyncio.CancelledError, ServiceError) as error:
                 self.add(failed=1)
+                if isinstance(error, _CUTS):
+                    self._on_tokens(most_tokens)
                 raise
 
     def count_calls(self, usage: Usage, calls: int = 1) -> None:
@@ -116,6 +131,7 @@ class Meter(Budget):
             cached_tokens=usage.cached_tokens,
             completion_tokens=usage.completion_tokens,
         )
+        self._on_tokens(usage.prompt_tokens + usage.completion_tokens)
 
     def pay(self, cost: float) -> None:
         """Add a cost to the usage."""

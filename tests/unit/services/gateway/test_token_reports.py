@@ -1,0 +1,63 @@
+"""What the answers to a team report, whichever of them arrive."""
+
+from __future__ import annotations
+
+import pytest
+
+from editjudge_services.gateway.errors import NoCapacity
+from editjudge_services.gateway.token_reports import Debt, TokenReport
+
+
+def refuses(debt: Debt) -> bool:
+    """Whether a request of the team is refused."""
+    try:
+        TokenReport(debt).check()
+    except NoCapacity:
+        return True
+    return False
+
+
+def ended(debt: Debt, tokens: int, *, arrived: bool) -> int:
+    """A request that takes so many tokens: what its answer reports."""
+    report = TokenReport(debt)
+    report.add(tokens)
+    reported = report.take()
+    report.close(arrived=arrived)
+    return reported
+
+
+def test_an_answer_that_arrives_reports_its_own() -> None:
+    debt = Debt()
+    assert [ended(debt, 5, arrived=True) for _ in range(2)] == [5, 5]
+    assert not refuses(debt)
+
+
+def test_what_does_not_arrive_waits_for_what_does() -> None:
+    debt = Debt()
+    assert [ended(debt, 5, arrived=False), ended(debt, 0, arrived=False)] == [5, 5]
+    assert refuses(debt)
+    assert [ended(debt, 1, arrived=True), ended(debt, 1, arrived=True)] == [6, 1]
+
+
+def test_nothing_new_begins_until_the_debt_has_arrived() -> None:
+    """Or who hangs up on the refusal too would be let in meanwhile."""
+    debt = Debt()
+    ended(debt, 5, arrived=False)
+    refusal = TokenReport(debt)
+    assert refusal.take() == refusal.take() == 5
+    assert refuses(debt)
+    assert ended(debt, 0, arrived=True) == 0
+    refusal.close(arrived=True)
+    assert not refuses(debt)
+
+
+@pytest.mark.parametrize("arrived", [False, True])
+def test_what_is_used_after_the_end_is_a_debt(arrived: bool) -> None:
+    debt = Debt()
+    report = TokenReport(debt)
+    report.add(1)
+    report.take()
+    report.add(2)
+    report.close(arrived=arrived)
+    report.add(4)
+    assert ended(debt, 0, arrived=True) == (6 if arrived else 7)
