@@ -18,6 +18,7 @@ from ..base.identity import Identities, ServiceName
 from ..base.local_stack import private, private_state_dir, state_dir
 from ..base.parse import describe_failure
 from ..base.strict import Strict
+from ..benchmarks.cell import standard_deviation
 from ..canary.comparison import Measurement, State, detect_drift, noise_unit
 from ..canary.edits import canary_digest, known_places, measure
 from ..panel import Panel
@@ -259,7 +260,7 @@ def _compare_scores(baseline: Measurement | None, now: Measurement) -> Iterable[
             canary=name,
             place=place,
             before=_mean(scores),
-            sd=statistics.stdev(scores) if len(scores) > 1 else None,
+            sd=standard_deviation(scores),
             now=_mean(now.scores.get(name, ())),
             failure="" if name in now.scores else now.failures.get(name, ""),
         )
