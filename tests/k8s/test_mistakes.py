@@ -66,8 +66,7 @@ def right() -> dict[str, list[Object]]:
     """What mistakes are planted in: a small installation, and what it may have."""
     small = rendered("single-gpu", values=OPTIONS["HPA of the Judge service"])
     parts = ("GPU by claim", "cache", "run", "run that is merged", "metrics")
-    many = {"weights.claim.accessMode": "ReadWriteMany"}
-    seen = OPTIONS["KEDA"] | OPTIONS["certificate"] | many
+    seen = OPTIONS["KEDA"] | OPTIONS["certificate"]
     further = based(*(OPTIONS[each] for each in parts))
     watched = rendered("single-gpu", values=seen)
     return {"refused": small, "taken": small, "further": further, "watched": watched}

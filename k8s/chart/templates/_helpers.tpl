@@ -301,22 +301,22 @@ automountServiceAccountToken: false
 {{- end -}}
 {{- end -}}
 
-{{/* Refuse a claim for one node whose readers have GPUs on several: root */}}
-{{- define "editjudge.oneNode" -}}
-{{- $root := . -}}
-{{- $pods := 0 -}}
-{{- $bound := true -}}
+{{/* Refuse a claim for one node where servers take more GPUs than nodes have, and none is named: root */}}
+{{- define "editjudge.gpusOfOneNode" -}}
+{{- $gpus := 0 -}}
+{{- $named := true -}}
 {{- range $tier := list "triton" "vllm" -}}
-{{- range (index $root.Values $tier).servers -}}
-{{- if ternary .gpus (ternary 1 .gpus (kindIs "invalid" .gpus)) (eq $tier "triton") -}}
-{{- $pods = add $pods (max (.replicas | default 1) ((.scale | default dict).maxReplicas | default 1)) -}}
-{{- $placed := include "editjudge.placed" (list $root .pod) | fromJson -}}
-{{- $bound = and $bound (hasKey ($placed.nodeSelector | default dict) "kubernetes.io/hostname") -}}
+{{- range (index $.Values $tier).servers -}}
+{{- $each := ternary .gpus (ternary 1 .gpus (kindIs "invalid" .gpus)) (eq $tier "triton") -}}
+{{- if and $each (not (contains "/mig-" (.gpuResource | default ""))) -}}
+{{- $gpus = add $gpus (mul $each (max (.replicas | default 1) ((.scale | default dict).maxReplicas | default 1))) -}}
+{{- $placed := include "editjudge.placed" (list $ .pod) | fromJson -}}
+{{- $named = and $named (hasKey ($placed.nodeSelector | default dict) "kubernetes.io/hostname") -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- if and (gt (int $pods) 1) (not $bound) -}}
-{{- fail (printf "weights.claim.accessMode: ReadWriteOnce is for one node, and %d pods with GPUs mount the claim: use ReadWriteMany, or name the node in pod.nodeSelector (kubernetes.io/hostname)" $pods) -}}
+{{- if and (gt (int $gpus) 8) (not $named) -}}
+{{- fail (printf "weights.claim.accessMode: ReadWriteOnce keeps all servers on one node, and they take %d GPUs: use ReadWriteMany, or name a node that has them in pod.nodeSelector (kubernetes.io/hostname)" $gpus) -}}
 {{- end -}}
 {{- end -}}
 
