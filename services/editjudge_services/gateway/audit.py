@@ -126,11 +126,14 @@ def delete_lines(path: Path, team: str | None, before_day: str | None) -> int:
             owner = os.fstat(old.fileno())
             os.fchmod(new.fileno(), owner.st_mode & 0o777)
             os.fchown(new.fileno(), owner.st_uid, owner.st_gid)
-            for line in _read_lines(old):
-                count += is_deleted(line)
-                new.write(b"" if is_deleted(line) else line)
-            new.flush()
-            os.fsync(new.fileno())
+            # Who writes waits only while what was written meanwhile is copied.
+            for lock in (fcntl.LOCK_UN, fcntl.LOCK_EX):
+                fcntl.flock(old, lock)
+                for line in _read_lines(old, to_end=lock == fcntl.LOCK_EX):
+                    count += is_deleted(line)
+                    new.write(b"" if is_deleted(line) else line)
+                new.flush()
+                os.fsync(new.fileno())
             if count and not os.path.samestat(owner, path.stat()):
                 raise StoreError(f"{path}: it was moved away meanwhile", "ask again")
             if count:
@@ -143,16 +146,13 @@ def delete_lines(path: Path, team: str | None, before_day: str | None) -> int:
         copy.unlink(missing_ok=True)
 
 
-def _read_lines(file: BinaryIO) -> Iterator[bytes]:
-    """Read all lines. Those that are written meanwhile come last, under a lock that then stays."""
-    for is_locked in (False, True):
-        if is_locked:
-            fcntl.flock(file, fcntl.LOCK_EX)
-        for line in file:
-            if not (is_locked or line.endswith(b"\n")):  # it is being written
-                file.seek(-len(line), os.SEEK_CUR)
-                break
-            yield line
+def _read_lines(file: BinaryIO, *, to_end: bool) -> Iterator[bytes]:
+    """Read lines; a last one that is still being written is left, unless to the end."""
+    for line in file:
+        if not (to_end or line.endswith(b"\n")):
+            file.seek(-len(line), os.SEEK_CUR)
+            break
+        yield line
 
 
 def _append(path: Path, text: str) -> None:
