@@ -103,3 +103,25 @@ def test_a_release_is_installed_changed_taken_back_and_removed(plane: Plane) -> 
     assert not there("deployments,services,jobs")
     # Weights outlive their release.
     assert there("persistentvolumeclaims") == {f"persistentvolumeclaim/{RELEASE}-weights"}
+
+
+def test_replicas_that_others_set_are_a_conflict_where_the_chart_says_them(plane: Plane) -> None:
+    place = f"--namespace={chart.NAMESPACE}"
+    changed, judge = partial(chart.helm, **plane.env), f"deployment/{RELEASE}-judge"
+
+    def upgrade(replicas: int | str, *further: str) -> int:
+        values = chart.chosen("single-gpu", values={"judge.replicas": replicas})
+        changed("upgrade", "--install", RELEASE, CHART, place, *values, *further)
+        found = plane.kubectl("get", judge, place, "-o", "json").stdout
+        return int(json.loads(found)["spec"]["replicas"])
+
+    assert upgrade(2) == 2
+    assert plane.kubectl("scale", judge, "--replicas=4", place).returncode == 0
+    with pytest.raises(chart.Refused, match="conflict"):
+        upgrade(3)
+    assert upgrade("elsewhere") == 4
+    assert upgrade(2, "--force-conflicts") == 2
+    revision = {"vllm.servers.judge.source.revision": PARTS["revision"]}
+    with pytest.raises(chart.Refused, match="does not become ReadWriteMany"):
+        changed("upgrade", RELEASE, CHART, place, *chart.chosen("production", values=revision))
+    changed("uninstall", RELEASE, place)

@@ -185,6 +185,27 @@ automountServiceAccountToken: false
 {{- .Values.weights.claim.existing | default (include "editjudge.name" (list . "weights")) -}}
 {{- end -}}
 
+{{/* The size of the weights' claim, which is never less than it has: refuse what a claim that is there cannot become. */}}
+{{- define "editjudge.claimSize" -}}
+{{- $claim := .Values.weights.claim -}}
+{{- $name := include "editjudge.claim" . -}}
+{{- $size := $claim.size -}}
+{{- with lookup "v1" "PersistentVolumeClaim" .Release.Namespace $name -}}
+{{- $mend := ternary (printf "say %s" (join " or " .spec.accessModes)) "make a claim, name it in weights.claim.existing, and the Job fills it" (not (empty $claim.existing)) -}}
+{{- if not (has $claim.accessMode .spec.accessModes) -}}
+{{- fail (printf "weights.claim.accessMode: the claim %s is %s, and does not become %s: %s" $name (join ", " .spec.accessModes) $claim.accessMode $mend) -}}
+{{- end -}}
+{{- if and $claim.storageClass (not $claim.existing) (ne $claim.storageClass (.spec.storageClassName | default "")) -}}
+{{- fail (printf "weights.claim.storageClass: the claim %s has %s, and does not come to %s: %s" $name .spec.storageClassName $claim.storageClass $mend) -}}
+{{- end -}}
+{{- $there := .spec.resources.requests.storage -}}
+{{- if or (not (regexMatch "^[0-9]+[MGT]i$" $there)) (gt (include "editjudge.mib" $there | int64) (include "editjudge.mib" $size | int64)) -}}
+{{- $size = $there -}}
+{{- end -}}
+{{- end -}}
+{{- $size -}}
+{{- end -}}
+
 {{/* "yes" where a Job brings the weights. */}}
 {{- define "editjudge.weightsJob" -}}
 {{- ternary "yes" "" (and .Values.weights.job.enabled (empty .Values.weights.image.repository) (not (empty (include "editjudge.weighty" .)))) -}}

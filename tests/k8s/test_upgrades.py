@@ -1,0 +1,101 @@
+"""Upgrades of what is there: what cannot be changed is refused before anything is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from . import chart
+from .chart import CHART, NAMESPACE, PARTS, RELEASE, Object, based, filled, helm
+from .lookups import cluster
+from .rules import names, of
+
+WEIGHTS = f"{RELEASE}-weights"
+CACHED = {"judge.cache": {"enabled": True, "size": "20Gi", "storageClass": "fast"}}
+SMALL = {"weights.claim": {"size": "50Gi", "storageClass": "slow"}}
+
+
+def upgraded(
+    folder: Path, there: list[Object], *files: str, values: Mapping[str, Any]
+) -> list[Object]:
+    """What helm would make of a release whose objects are there."""
+    told = chart.chosen(*files, values=values)
+    place = f"--namespace={NAMESPACE}"
+    asks = ("--dry-run=server", "--disable-openapi-validation")
+    with cluster(folder, there) as variables:
+        return chart.parsed(helm("template", RELEASE, CHART, place, *asks, *told, **variables))
+
+
+def size(things: list[Object]) -> str:
+    return str(
+        names(things, "PersistentVolumeClaim")[WEIGHTS]["spec"]["resources"]["requests"]["storage"]
+    )
+
+
+def test_from_one_gpu_to_production_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    revision = {"vllm.servers.judge.source.revision": PARTS["revision"]}
+    there = filled("single-gpu")
+    with pytest.raises(
+        chart.Refused,
+        match=f"the claim {WEIGHTS} is ReadWriteOnce, and does not become ReadWriteMany: "
+        "make a claim, name it in weights.claim.existing",
+    ):
+        upgraded(tmp_path, there, "production", values=revision)
+    named = {**revision, "weights.claim.existing": "filled"}
+    assert of(upgraded(tmp_path, there, "production", values=named), "Job")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        (SMALL, {"weights.claim.storageClass": "fast"}, "has slow, and does not come to fast"),
+        (CACHED, {"judge.cache.size": "30Gi"}, 'has claims of 20Gi of class "fast", which it can'),
+        (CACHED, {"judge.cache.storageClass": "slow"}, "--cascade=orphan, then upgrade"),
+    ],
+)
+def test_what_cannot_be_changed_is_refused(
+    tmp_path: Path, before: Mapping[str, Any], after: Mapping[str, Any], told: str
+) -> None:
+    with pytest.raises(chart.Refused) as refused:
+        upgraded(tmp_path, based(before), values=PARTS["base"] | before | after)
+    assert told in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("there", "wanted", "becomes"),
+    [
+        ("50Gi", "50Gi", "50Gi"),
+        ("50Gi", "100Gi", "100Gi"),
+        ("100Gi", "50Gi", "100Gi"),
+        ("1Ti", "50Gi", "1Ti"),
+        ("60G", "50Gi", "60G"),
+    ],
+)
+def test_a_claim_that_has_grown_does_not_shrink(
+    tmp_path: Path, there: str, wanted: str, becomes: str
+) -> None:
+    before = based(SMALL)
+    (claim,) = of(before, "PersistentVolumeClaim")
+    claim["spec"]["resources"]["requests"]["storage"] = there
+    values = PARTS["base"] | SMALL | {"weights.claim.size": wanted}
+    assert size(upgraded(tmp_path, before, values=values)) == becomes
+
+
+def test_a_claim_of_the_users_is_what_the_values_say(tmp_path: Path) -> None:
+    (claim,) = of(based(), "PersistentVolumeClaim")
+    claim["metadata"]["name"] = "filled"
+    claim["spec"]["accessModes"] = ["ReadWriteOnce"]
+    values = PARTS["base"] | {"weights.claim.existing": "filled"}
+    with pytest.raises(chart.Refused, match="the claim filled is ReadWriteOnce.*say ReadWriteOnce"):
+        upgraded(tmp_path, [claim], values=values)
+    told = values | {"weights.claim.accessMode": "ReadWriteOnce"}
+    assert not of(upgraded(tmp_path, [claim], values=told), "PersistentVolumeClaim")
+
+
+def test_the_same_values_again_are_not_refused(tmp_path: Path) -> None:
+    values = PARTS["base"] | SMALL | CACHED
+    before = based(values)
+    assert upgraded(tmp_path, before, values=values) == before
