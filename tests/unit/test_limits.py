@@ -13,7 +13,16 @@ from editjudge.cli import plugin_commands
 from editjudge.prompts import MAX_PROMPT_CHARACTERS, custom_templates, prompt_files
 from editjudge_services.front import identity
 from editjudge_services.front.values import FrontValues, Limits, Rate, TokenAuthentication
-from editjudge_services.gateway import admission, bounds, calls, http, protocols, schemas, servicer
+from editjudge_services.gateway import (
+    accounting,
+    admission,
+    bounds,
+    calls,
+    http,
+    protocols,
+    schemas,
+    servicer,
+)
 from editjudge_services.gateway.options import ServiceOptions
 from editjudge_services.runtime.specialist import Specialist
 
@@ -81,6 +90,7 @@ DUE = {
         f"{default(TokenAuthentication, 'key_cache_seconds')}"
     ),
     "name of a team, model or server": f"{contracts.LONGEST_NAME} characters",
+    "a request that waits for room and has no deadline": f"{accounting.WAIT_SECONDS:.0f} s",
     "edits at a time; of one team alone": f"{SERVICE.edits}; half",
     "megapixels decoded at a time; of one team alone": f"{SERVICE.megapixels}; half",
     "bytes of requests at a time; of one team alone": f"{SERVICE.held_bytes // GIB} GiB; half",
