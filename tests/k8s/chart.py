@@ -71,9 +71,19 @@ def text(*files: str, values: Mapping[str, Any] | None = None) -> str:
     return helm("template", RELEASE, CHART, f"--namespace={NAMESPACE}", *arguments)
 
 
+class _Loader(yaml.SafeLoader):
+    """Takes no key twice, as Kubernetes does not."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value]
+        if twice := {key for key in keys if keys.count(key) > 1}:
+            raise yaml.YAMLError(f"{twice} twice, {node.start_mark}")
+        return super().construct_mapping(node, deep)
+
+
 def parsed(objects: str) -> list[Object]:
     """Objects of their YAML."""
-    return [one for one in yaml.safe_load_all(objects) if one]
+    return [one for one in yaml.load_all(objects, _Loader) if one]
 
 
 def rendered(*files: str, values: Mapping[str, Any] | None = None) -> list[Object]:
