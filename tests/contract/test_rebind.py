@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import NoReturn
 
 import pytest
 
 from editjudge.base.config import Endpoint, JudgeEndpoint, Settings
-from editjudge.base.errors import NoModel
+from editjudge.base.errors import DeadlineExceeded, NoModel, Overload, ServiceError
 from editjudge.base.identity import ServiceName
 from editjudge.panel import Panel
 from editjudge.panel.prompt import Prompt, Text
@@ -109,6 +110,23 @@ async def test_judges_come_stay_and_go() -> None:
             assert (again.value, len(server.requests)) == (first.value, asked)
         await panel.rebind()
         assert (panel.service_names, list(panel.problems)) == (set(), [url])
+
+
+@pytest.mark.parametrize("kind", [DeadlineExceeded, Overload])
+async def test_what_is_busy_is_no_other_model(
+    kind: type[ServiceError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with panel_of(ScriptedTriton(), judges=[ScriptedOpenAi()]) as panel:
+        bound, judge = panel.specialists[PIQE], panel.judges[JUDGE]
+
+        async def wait(*_: object) -> NoReturn:
+            raise kind("no reply within 5 s", service="any")
+
+        monkeypatch.setattr(bound.replicas[0].target, "server", wait)
+        monkeypatch.setattr(judge.replicas[0].target, "identify", wait)
+        await panel.rebind()
+        assert (panel.specialists[PIQE], panel.judges[JUDGE]) == (bound, judge)
+        assert len(panel.problems) == 2, "they are told of all the same"
 
 
 async def test_a_judge_of_another_model_is_another_judge() -> None:

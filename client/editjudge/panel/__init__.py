@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ..base.config import Endpoint, JudgeEndpoint, Settings
 from ..base.contracts import Tensors
-from ..base.errors import ConfigError, NoModel, ServiceError
+from ..base.errors import ConfigError, DeadlineExceeded, NoModel, Overload, ServiceError
 from ..base.identity import FINGERPRINT, Identities, ModelIdentity, ServiceName, describe_change
 from .calls import CallRecord, MemoryReplies, ReplyStore
 from .context import NO_CALLER, CallContext
@@ -355,6 +355,8 @@ class Panel:
         judge = Judge(name, endpoint, EndpointPool(transports, self._policy), self._replies)
         try:
             await judge.open(self._settings.probe_timeout)
+        except (DeadlineExceeded, Overload):  # it is busy: that makes it no other model
+            return self.judges.get(name)
         except ServiceError:  # they are its problems
             return None
         finally:
@@ -409,5 +411,7 @@ class Panel:
             ready = await asyncio.gather(*(find_identity(triton.target, n, timeout) for n in names))
         except ServiceError as error:
             add_problem(problems, triton.url, error.detail)
-            return {}
+            is_busy = isinstance(error, DeadlineExceeded | Overload)
+            bound = self.specialists.items() if is_busy else ()
+            return {name: one.identity for name, one in bound if triton in one.replicas}
         return {name: one for name, one in zip(names, ready, strict=True) if one is not None}
