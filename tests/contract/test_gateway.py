@@ -189,6 +189,18 @@ async def test_a_service_that_restarts_in_the_middle_is_waited_for(tmp_path: Pat
     assert second.asked
 
 
+@pytest.mark.parametrize("words", ["Socket closed", "reset reason: connection termination"])
+async def test_an_edit_that_may_end_services_is_sent_to_two_at_most(
+    tmp_path: Path, words: str
+) -> None:
+    async with scripted(tmp_path) as (arguments, service, url):
+        service.scores = failing(service, 0, grpc.StatusCode.UNAVAILABLE, words)
+        code, events = await ran(*arguments, "--gateway", url)
+    assert code == 3
+    assert set(Counter(service.asked).values()) == {2}
+    assert "cut twice" in events[-1]["first_failure"]
+
+
 async def test_a_service_that_is_gone_costs_its_edits_and_a_later_session_pays_nothing_twice(
     tmp_path: Path,
 ) -> None:

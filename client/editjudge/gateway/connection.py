@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from ..base.config import GatewayEndpoint
+from ..base.errors import ServiceError, Unreachable
 from ..panel.grpc_channel import GrpcConnection, read_team
 from ..panel.retry import RetryPolicy
 from ..v1 import judge_pb2 as pb
 from ..v1 import judge_pb2_grpc
 
+_CUT = re.compile(
+    "the connection was lost|Stream removed|RST_STREAM|connection termination|remote reset"
+)
+"""How gRPC and Envoy say that a connection ended while a request was in flight."""
 SERVICE = "the Judge service"
 """The name of the service in errors."""
 
@@ -58,8 +64,14 @@ class JudgeService(GrpcConnection):
 
         return await self.call_with_retries(once)
 
-    async def score(self, request: pb.ScoreRequest) -> pb.ScoreResponse:
+    async def score(self, request: pb.ScoreRequest, losses: list[Unreachable]) -> pb.ScoreResponse:
         """Have an edit judged, with retries within the policy's deadline.
+
+        An edit whose connection was cut is sent once more and not a third time: it may be what ends
+        the service.
+
+        Args:
+            losses: The connections that were cut while the edit was judged; new ones are added.
 
         Raises:
             ServiceError: see `editjudge.base.errors`.
@@ -67,7 +79,14 @@ class JudgeService(GrpcConnection):
 
         async def once(left: float) -> pb.ScoreResponse:
             call = self.stub.Score(request, timeout=left, metadata=self.metadata)
-            response: pb.ScoreResponse = await self.await_reply(call)
+            try:
+                response: pb.ScoreResponse = await self.await_reply(call)
+            except Unreachable as error:
+                losses.extend([error] if _CUT.search(error.detail) else [])
+                if len(losses) > 1:
+                    detail = f"{error.detail}; cut twice, so the edit is not sent again"
+                    raise self.make_error(ServiceError, detail) from error
+                raise
             return response
 
         return await self.call_with_retries(once)

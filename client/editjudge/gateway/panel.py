@@ -113,7 +113,8 @@ class Gateway(Panel):
         Raises:
             ServiceError: see `editjudge.base.errors`.
         """
-        return await self._pool.run(lambda service: service.score(request))
+        losses: list[Unreachable] = []
+        return await self._pool.run(lambda service: service.score(request, losses))
 
     def make_error(self, kind: type[ServiceError], detail: str) -> ServiceError:
         """An error of the service."""
