@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -89,6 +90,14 @@ def parsed(objects: str) -> list[Object]:
 def rendered(*files: str, values: Mapping[str, Any] | None = None) -> list[Object]:
     """The objects of the rendered chart."""
     return parsed(text(*files, values=values))
+
+
+def of_page(file: str) -> dict[str, Any]:
+    """The values that docs/deploying.md shows under the name of a file."""
+    page = (CHART.parents[1] / "docs" / "deploying.md").read_text()
+    (block,) = re.findall(rf"```yaml\n# {file}[.]yaml\n(.*?)```", page, re.DOTALL)
+    shown = block.replace("sha256:…", f"sha256:{64 * '0'}")
+    return dict(yaml.safe_load(shown.replace("<the new commit>", PARTS["revision"])))
 
 
 def filled(file: str, values: Mapping[str, Any] | None = None) -> list[Object]:

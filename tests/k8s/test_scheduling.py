@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from .chart import PARTS, RELEASE, Object, based, filled
+from .chart import FILES, PARTS, RELEASE, Object, based, filled, of_page, rendered
 from .rules import SERVING, of
 from .scheduling import GPU, Node, Pod, add, installed
 
@@ -23,8 +23,14 @@ def laptop(gib: float) -> Node:
     return Node({"cpu": 3.05, "memory": (gib - 0.8) * 2**30})
 
 
+def objects(values: str) -> list[Object]:
+    """Of a file of values, of the chart or of the page."""
+    return filled(values) if values in FILES else rendered(values=of_page(values))
+
+
 PLACES: dict[str, tuple[str, Callable[[], list[Node]]]] = {
     "dev on a laptop": ("dev", lambda: [laptop(16)]),
+    "what the page has for a small laptop": ("laptop", lambda: [laptop(8)]),
     "dev on 16 CPUs": ("dev", lambda: [node(16, 60)]),
     "single-gpu": ("single-gpu", lambda: [node(16, 60, 1)]),
     "single-gpu with a tainted node beside": (
@@ -39,7 +45,7 @@ PLACES: dict[str, tuple[str, Callable[[], list[Node]]]] = {
 
 
 SMALL = {"cpu": "100m", "memory": "256Mi"}
-SETS = ("dev", "single-gpu")
+SETS = ("dev", "single-gpu", "laptop")
 """Those of one node."""
 
 
@@ -53,16 +59,21 @@ def job(things: Sequence[Object]) -> str:
 
 
 def full(things: Sequence[Object]) -> Node:
-    """A node with room for all but the Job."""
+    """A node without more room than all servers take, or the Job beside the front door."""
     endless = Node(dict.fromkeys(("cpu", "memory", GPU), 1e18))
-    servers = [one for one in things if one["kind"] != "Job"]
-    return Node(add([pod.requests for pod in installed(servers, [endless]).placed]))
+    pods = installed(things, [endless]).placed
+    takes: dict[str, list[Pod]] = {"servers": [], "weights": []}
+    for pod in pods:
+        tier = pod.labels["editjudge/tier"]
+        takes["weights"] += [pod] * (tier != "triton")
+        takes["servers"] += [pod] * (tier != "weights")
+    return Node(add([], [add([pod.requests for pod in each]) for each in takes.values()]))
 
 
 @pytest.mark.parametrize("place", PLACES)
 def test_the_weights_come_first_and_then_all_pods_have_room(place: str) -> None:
     file, nodes = PLACES[place]
-    things = filled(file)
+    things = objects(file)
     cluster = installed(things, nodes())
     assert job(things) in owners(cluster.placed)
     assert all(pod.labels["editjudge/tier"] in {"triton", "vllm"} for pod in cluster.waiting)
@@ -72,7 +83,7 @@ def test_the_weights_come_first_and_then_all_pods_have_room(place: str) -> None:
 
 @pytest.mark.parametrize("file", SETS)
 def test_where_servers_hold_all_room_the_weights_take_it(file: str) -> None:
-    things = filled(file)
+    things = objects(file)
     cluster = installed(things, [full(things)])
     assert job(things) in owners(cluster.placed)
     assert set(cluster.evicted) == {f"{RELEASE}-triton-small"}
@@ -83,7 +94,7 @@ def test_where_servers_hold_all_room_the_weights_take_it(file: str) -> None:
 @pytest.mark.parametrize("wrong", [{"value": 0}, {"preemptionPolicy": "Never"}])
 @pytest.mark.parametrize("file", SETS)
 def test_a_class_that_takes_no_room_is_found(file: str, wrong: Object) -> None:
-    things = filled(file)
+    things = objects(file)
     for one in of(things, "PriorityClass"):
         if "-weights-" in one["metadata"]["name"]:
             one.update(wrong)
@@ -93,7 +104,7 @@ def test_a_class_that_takes_no_room_is_found(file: str, wrong: Object) -> None:
 @pytest.mark.parametrize("place", PLACES)
 def test_rollouts_end_and_evict_nobody(place: str) -> None:
     file, nodes = PLACES[place]
-    things = filled(file)
+    things = objects(file)
     cluster = installed(things, nodes())
     cluster.finish(job(things))
     cluster.evicted.clear()
