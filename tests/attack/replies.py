@@ -37,7 +37,7 @@ from editjudge.storage.ledger import Ledger
 from ..fakes.openai import Fault, ScriptedOpenAi, reply
 from ..fakes.vllm_grpc import ScriptedVllmGrpc
 from . import oracle
-from .reply_grammar import SECRET, Said, hostile
+from .reply_grammar import ENCODED, SECRET, Said, hostile
 from .trials import Attack, Broken, dice
 
 _ACTS = re.compile(
@@ -166,7 +166,7 @@ async def _asked(
             except ServiceError as error:
                 outcome, shown = type(error).__name__, str(error)
             shown += str([each.model_dump() for each in (await ledger.get_records(calls)).values()])
-    if SECRET in shown:
+    if any(key in shown for key in (SECRET, ENCODED, SECRET.encode().hex())):
         raise Broken(f"the key is shown: {shown[:300]!r}")
     _check_shown(shown)
     return f"judge: {outcome}"

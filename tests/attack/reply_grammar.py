@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import random
 from collections.abc import Callable, Mapping
@@ -15,6 +16,7 @@ from editjudge.answers.segmentation import Commands, Targets
 from editjudge.answers.texts import OneText
 
 SECRET = "sk-5ecretKey+/=of-a-judge"
+ENCODED = base64.b64encode(f"key {SECRET}".encode()).decode()
 NOTHING: Mapping[str, float] = {}
 """What may be read from a reply without a score."""
 THINKING = (
@@ -41,7 +43,7 @@ _MARKS = (
     "\ud800",
     "\udfff half",
     "\x00",
-    f"key {SECRET}.",
+    f"key {SECRET}. {ENCODED} {SECRET.encode().hex()}",
     "<script>alert(1)</script>",
     "{a, b} and \\frac{1}{2}",
     "\u0664\uff15\u2463 5\ufe0f\u20e3",
