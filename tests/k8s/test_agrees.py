@@ -22,6 +22,7 @@ from editjudge_services.front.identity import Authority
 from editjudge_services.front.local import validate_values
 from editjudge_services.front.render import check, render
 from editjudge_services.front.values import OWN_HEADERS, FrontValues, TokenLimits
+from editjudge_services.gateway.options import ServiceOptions
 from editjudge_services.runtime import triton_server, vllm_server
 from editjudge_services.runtime.repository import find_specialists, render_config
 from editjudge_services.runtime.serving import read_table
@@ -342,6 +343,13 @@ def test_every_default_of_the_front_door_is_its_own() -> None:
     assert not {"token_limits", "client_ca"} & told.keys()
     shown = yaml.safe_load(helm("show", "values", CHART))["front"]["tokenLimits"]
     assert shown["domain"] == TokenLimits.model_fields["domain"].default
+
+
+def test_the_defaults_of_the_judge_service_are_its_own() -> None:
+    judge = yaml.safe_load(helm("show", "values", CHART))["judge"]
+    own = ServiceOptions()
+    told = judge["edits"], judge["megapixels"], judge["cache"]["keepDays"]
+    assert told == (own.edits, own.megapixels, own.keep_days)
 
 
 def test_the_chart_has_the_projects_version() -> None:
