@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -99,3 +100,19 @@ def test_the_same_values_again_are_not_refused(tmp_path: Path) -> None:
     values = PARTS["base"] | SMALL | CACHED
     before = based(values)
     assert upgraded(tmp_path, before, values=values) == before
+
+
+def test_another_version_of_the_chart_makes_other_jobs(tmp_path: Path) -> None:
+    """Its pods may be others, and a Job cannot be changed."""
+    other = tmp_path / "chart"
+    shutil.copytree(CHART, other)
+    about = other / "Chart.yaml"
+    about.write_text(about.read_text().replace("\nversion: ", "\nversion: 9"))
+    models = {"triton.servers.small.models": {"features_dinov2": {}}}
+    told = chart.chosen(values=PARTS["installed"] | models)
+    jobs = [
+        names(chart.parsed(helm("template", RELEASE, each, *told)), "Job").keys()
+        for each in (CHART, other)
+    ]
+    assert len(jobs[0]) == len(jobs[1]) == 3
+    assert jobs[0].isdisjoint(jobs[1])

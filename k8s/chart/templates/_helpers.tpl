@@ -297,9 +297,9 @@ automountServiceAccountToken: false
 {{- append $asked (list .Values.judge.vllm (omit .Values.judge.hosted "secret" "key")) | toJson -}}
 {{- end -}}
 
-{{/* What of all values is in the pods of a Job, which cannot be changed. */}}
+{{/* What of the chart and all values is in the pods of a Job, which cannot be changed. */}}
 {{- define "editjudge.fixed" -}}
-{{- list .Values.pod .Values.imagePullSecrets (pick .Values.priorityClasses "create" "weights" "runs") (include "editjudge.claim" .) | toJson -}}
+{{- list .Chart.Version .Values.pod .Values.imagePullSecrets (pick .Values.priorityClasses "create" "weights" "runs") (include "editjudge.claim" .) | toJson -}}
 {{- end -}}
 
 {{/* Refuse a judge whose name tells more parameters than its GPUs have room for: (name, server, GPUs) */}}
