@@ -369,6 +369,12 @@ WEB: Mapping[str, Web] = {
     "a number as text": Web(make_body(instruction=7), "edit.instruction"),
     "text as a number": Web(make_body(protocol={"rounds": "many"}), "protocol.rounds"),
     "no base64": Web(make_body(edited={"data": "not base64!"}), "edit.edited.data"),
+    "the address of a picture": Web(
+        make_body(edited={"data": "http://a/b.png"}), "edit.edited.data"
+    ),
+    "an address beside a picture": Web(
+        make_body(sources=[{"data": "", "url": "http://a/b.png"}]), "edit.sources[0].url"
+    ),
     "an empty picture": Web(make_body(target=b""), "edit.target"),
     "too large": Web(make_body(instruction="x" * LARGEST), "", 413),
     "a form": Web(GOOD, "", 415, headers=FORM),

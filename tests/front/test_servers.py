@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
+import json
 import sys
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import grpc
 import pytest
 from aiohttp import web
@@ -24,6 +27,7 @@ from editjudge.v1 import judge_pb2, judge_pb2_grpc
 from ..fakes.grpc_server import Failure
 from ..fakes.grpc_server import serve as serve_grpc
 from ..fakes.judge import ScriptedJudge
+from ..fakes.openai import ScriptedOpenAi
 from ..judge_service import RunningService, serve
 from .door import OK, Door, open_door, score
 
@@ -197,3 +201,50 @@ async def test_calls_go_on_while_a_server_drains(tmp_path: Path) -> None:
             await stack.aclose()
             gone.set()
             assert set().union(*await asyncio.gather(*asking)) == {OK}
+
+
+def chat(part: str = "", **more: Any) -> str:
+    """The JSON of a question to a judge; `part` is put into a part of its message."""
+    content = [{"type": "text", "text": "Is it red?"}]
+    body = {"model": "judge", "messages": [{"role": "user", "content": content}], **more}
+    return json.dumps(body).replace('"type": "text"', f'"type": "text"{part}')
+
+
+CLOSED_FIELDS: Mapping[str, tuple[str | bytes, str]] = {
+    "a name of a cached picture": (chat(', "uuid": "1"'), "uuid"),
+    "blanks before the colon": (chat(', "uuid" \n\t: "1"'), "uuid"),
+    "the first of its letters by its number": (chat(', "\\u0070riority": 1'), "letters"),
+    "behind too many quotes to look at": (chat(user="", bad_words=[""] * 10**6), "too many"),
+    "behind too many that are escaped": (chat(user="\n" * 10**6), "too many"),
+    "letters by their numbers": (chat(', "\\u0075uid": "1"'), "letters"),
+    "capitals in numbers": (chat(', "uu\\u0069D": "1"'), "letters"),
+    "an underline by its number": (chat(', "kv\\u005Ftransfer_params": {}'), "letters"),
+    "UTF-16": (chat(', "uuid": "1"').encode("utf-16-le"), "UTF-8"),
+    "UTF-32": (chat(', "uuid": "1"').encode("utf-32"), "UTF-8"),
+    "before all others": (chat(priority=-1), "priority"),
+    "another server's cache": (chat(kv_transfer_params={"remote_host": "x"}), "kv_transfer"),
+    "pictures of another server": (chat(ec_transfer_params={}), "ec_transfer_params"),
+}
+
+
+async def test_no_field_of_a_question_touches_those_of_others(tmp_path: Path) -> None:
+    judge = ScriptedOpenAi(owner="vllm")
+    async with judge.serving() as url:
+        servers = {"judge": {"addresses": [url.removeprefix("http://").removesuffix("/v1")]}}
+        async with open_door(tmp_path, judges=servers) as door:
+            headers = {**dict(door.metadata("vision")), "content-type": "application/json"}
+            url = f"https://{door.target}/judges/judge/v1/chat/completions"
+            async with aiohttp.ClientSession(headers=headers) as session:
+
+                async def ask(body: str | bytes) -> tuple[int, str]:
+                    data = io.BytesIO(body.encode() if isinstance(body, str) else body)
+                    async with session.post(url, data=data, ssl=door.tls) as reply:
+                        return reply.status, await reply.text()
+
+                for name, (body, word) in CLOSED_FIELDS.items():
+                    status, words = await ask(body)
+                    assert (name, status) == (name, 400)
+                    assert word in json.loads(words)["error"]["message"]
+                assert not judge.requests
+                mentioned = 'which "uuid": or "priority": <b>ü</b> `{}` \\ \u0001'
+                assert (await ask(chat(user=mentioned)))[0] == 200

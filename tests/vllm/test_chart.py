@@ -23,6 +23,7 @@ _WANTED = """
 wanted = (
     "model", "served_model_name", "port", "limit_mm_per_prompt", "tensor_parallel_size",
     "scheduling_policy", "mm_processor_cache_gb", "logprobs_mode", "enable_prefix_caching",
+    "allowed_media_domains",
 )
 import json, sys
 for line in sys.stdin:
@@ -78,6 +79,7 @@ def test_vllm_takes_the_arguments_of_the_chart() -> None:
         assert each["scheduling_policy"] == "priority"
         assert each["mm_processor_cache_gb"] == 4
         assert each["enable_prefix_caching"]
+        assert each["allowed_media_domains"] == ["none.invalid"]
 
 
 def test_vllm_takes_those_of_its_own_protocol() -> None:

@@ -161,6 +161,8 @@ class VllmServer(Server):
             *("--max-model-len", "auto", "--enable-prefix-caching"),
             # Equal priorities are served in the order in which they come.
             *("--scheduling-policy", "priority"),
+            # Pictures come with the request: a domain that no server has keeps vLLM from fetching.
+            *("--allowed-media-domains", "none.invalid"),
             *own,
             *(("--enforce-eager",) if on_cpu else ()),
             *self._settings.judge_args,
@@ -171,11 +173,14 @@ class VllmServer(Server):
         return {
             # GiB of KV cache on a CPU, where vLLM would take most of the memory.
             "VLLM_CPU_KVCACHE_SPACE": "4",
+            # Replies to one request; our client asks for one at a time.
+            "VLLM_MAX_N_SEQUENCES": "8",
             # The gRPC server would try every shape first, for kernels that a CPU does not have.
             **({"SMG_VLLM_SERVICER_WARMUP": "off"} if on_cpu else {}),
             **os.environ,
             "PATH": f"{folder}{os.pathsep}{os.environ.get('PATH', '')}",
             "SMG_VLLM_MM_PROCESSOR": "inprocess",
+            "VLLM_MEDIA_URL_ALLOW_REDIRECTS": "0",
             "VLLM_NO_USAGE_STATS": "1",
             "DO_NOT_TRACK": "1",
             "HF_HUB_OFFLINE": "1",

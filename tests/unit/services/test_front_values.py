@@ -41,6 +41,7 @@ WHOLE: Mapping[str, Any] = {
 }
 
 
+BUFFER = "envoy.filters.http.buffer"
 A, CLIP = {"addresses": ["a:1"]}, {"models": ["clip"]}
 
 
@@ -134,7 +135,7 @@ def test_only_a_stream_of_requests_is_not_held_until_whole(tmp_path: Path) -> No
     unheld = [
         route["match"]
         for route in routes(filled(tmp_path))
-        if "typed_per_filter_config" in route and "route" in route
+        if BUFFER in route.get("typed_per_filter_config", ()) and "route" in route
     ]
     assert {match["safe_regex"]["regex"] for match in unheld} == {
         "/editjudge[.]v1[.]JudgeService/(ScoreStream)",
@@ -162,7 +163,7 @@ def test_what_is_refused_is_refused_before_all_of_it_has_come(
     refusals = [r for r in routes(filled(tmp_path, token_limits=limits)) if "route" not in r]
     assert len(refusals) == (4 if limits else 1)
     for refusal in refusals:
-        assert refusal["typed_per_filter_config"]["envoy.filters.http.buffer"]["disabled"] is True
+        assert refusal["typed_per_filter_config"][BUFFER]["disabled"] is True
 
 
 def test_only_who_is_uncounted_reaches_judges_where_tokens_are_counted(
@@ -214,7 +215,7 @@ def test_a_token_is_taken_from_its_header_alone(tmp_path: Path) -> None:
 
 def test_a_stream_ends_though_nobody_ends_it(tmp_path: Path) -> None:
     config = filled(tmp_path, limits={"stream_seconds": 77})
-    (stream, *_) = [r for r in routes(config) if "typed_per_filter_config" in r]
+    (stream, *_) = [r for r in routes(config) if BUFFER in r.get("typed_per_filter_config", ())]
     assert stream["route"]["max_stream_duration"]["max_stream_duration"] == "77s"
 
 
