@@ -21,14 +21,7 @@ from PIL import UnidentifiedImageError
 
 from .digest import content_digest
 from .errors import ImageError, UnreadError
-from .integrity import (
-    MAX_HEADER,
-    check_exif,
-    check_ppm_header,
-    check_structure,
-    inspect_image,
-    media_type_of,
-)
+from .integrity import MAX_HEADER, check_exif, check_structure, inspect_image, media_type_of
 from .rgb import (
     ORIENTATION_TAG,
     DecodingRules,
@@ -419,7 +412,7 @@ def read_header_size(path: str | os.PathLike[str]) -> tuple[int, int] | None:
     """
     try:
         with Path(path).open("rb") as file:
-            check_ppm_header(file.read(MAX_HEADER))
+            check_structure(file.read(2 * MAX_HEADER))
         with Pil.open(path, formats=FORMATS) as picture:
             width, height = picture.size
             # A PNG shows only after decoding that it has no EXIF; Pillow turns a TIFF itself.

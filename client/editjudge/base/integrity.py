@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Container
 from typing import Literal, NamedTuple
 
 import deflate
@@ -202,6 +201,9 @@ def check_structure(data: bytes) -> None:
 
     Files of other formats and damaged files pass; the decoder refuses them.
 
+    Args:
+        data: The content of the file. Its first two kibibytes alone are checked as far as they go.
+
     Raises:
         ValueError: The file exceeds a limit; the message is one line that names it.
     """
@@ -214,41 +216,32 @@ def check_structure(data: bytes) -> None:
     elif data.startswith(b"P"):
         _check_ppm(data)
     elif data.startswith((b"II", b"MM")):
-        _check_tags(data, _STRIPS)
+        _check_tags(data)
     elif data.startswith(b"BM") and data[30:31] in {b"\x01", b"\x02"}:
-        _check_slow(data, "run lengths")
-
-
-def check_ppm_header(data: bytes) -> None:
-    """Refuse a PPM whose header is longer than `MAX_HEADER`, by the beginning of the file.
-
-    Raises:
-        ValueError: The header is longer.
-    """
-    header = _REMARK.sub(b" ", data[:MAX_HEADER])
-    if len(data) >= MAX_HEADER and data.startswith(b"P") and not _PPM_HEADER.match(header):
-        raise ValueError(f"a header of more than {MAX_HEADER:,} bytes")
-
-
-def _check_ppm(data: bytes) -> None:
-    check_ppm_header(data)
-    if data.startswith((b"P1", b"P2", b"P3")):
-        _check_slow(data, "numbers as text")
-        if data.count(b"#") > MAX_REMARKS:
-            raise ValueError(f"more than {MAX_REMARKS:,} comments")
+        _limit(len(data), MAX_SLOW, "bytes of run lengths")
 
 
 def check_exif(picture: Pil.Image) -> None:
     """Refuse an opened file whose EXIF takes long to read; see `check_structure`."""
-    _check_tags(picture.info.get("exif", b"").removeprefix(_EXIF), ())
+    _check_tags(picture.info.get("exif", b"").removeprefix(_EXIF))
 
 
-def _check_tags(data: bytes, strips: Container[int]) -> None:
-    """Check the first directory of a TIFF or of EXIF.
+def _limit(count: int, most: int, what: str) -> None:
+    if count > most:
+        raise ValueError(f"more than {most:,} {what}")
 
-    Args:
-        strips: The tags that list strips or tiles.
-    """
+
+def _check_ppm(data: bytes) -> None:
+    header = _REMARK.sub(b" ", data[: MAX_HEADER + 1])
+    if not _PPM_HEADER.match(header):  # of a shorter file it is cut, which Pillow finds
+        _limit(len(data), MAX_HEADER, "bytes of header")
+    if data.startswith((b"P1", b"P2", b"P3")):
+        _limit(len(data), MAX_SLOW, "bytes of numbers as text")
+        _limit(data.count(b"#"), MAX_REMARKS, "comments")
+
+
+def _check_tags(data: bytes) -> None:
+    """Check the first directory of a TIFF or of EXIF."""
     order: Literal["little", "big"] = "little" if data.startswith(b"I") else "big"
     is_big = data[2:4] in {b"+\0", b"\0+"}
     size, step = (8, 20) if is_big else (4, 12)
@@ -257,18 +250,12 @@ def _check_tags(data: bytes, strips: Container[int]) -> None:
         return int.from_bytes(data[at : at + size], order)
 
     start = number(size, size)
-    tags = number(start, 8 if is_big else 2)
-    if tags > MAX_TAGS:
-        raise ValueError(f"{tags:,} tags, the limit is {MAX_TAGS:,}")
     first = start + (8 if is_big else 2)
+    tags = number(start, first - start)
+    _limit(tags, MAX_TAGS, "tags")
     for at in range(first, first + step * tags, step):
-        if number(at, 2) in strips and number(at + 4, size) > MAX_STRIPS:
-            raise ValueError(f"more than {MAX_STRIPS:,} strips or tiles")
-
-
-def _check_slow(data: bytes, what: str) -> None:
-    if len(data) > MAX_SLOW:
-        raise ValueError(f"{len(data):,} bytes of {what}, the limit is {MAX_SLOW:,}")
+        if number(at, 2) in _STRIPS:
+            _limit(number(at + 4, size), MAX_STRIPS, "strips or tiles")
 
 
 def _check_jpeg(data: bytes) -> None:
@@ -280,23 +267,16 @@ def _check_jpeg(data: bytes) -> None:
         # Before the first scan Pillow reads what is between segments byte by byte.
         pieces += 1 if scans else marker.end() - at - 1
         at, kind = marker.end(), marker[1][0]
+        length = int.from_bytes(data[at : at + 2])
         scans += kind == _START_OF_SCAN
-        exif += _length(data, at) if data.startswith(_EXIF, at + 2) else 0
-        if exif > MAX_EXIF:
-            raise ValueError(f"more than {MAX_EXIF:,} bytes of EXIF")
-        if pieces > MAX_PIECES:
-            raise _too_many_pieces()
-        if scans > MAX_SCANS:
-            raise ValueError(f"more than {MAX_SCANS} scans")
+        exif += length if data.startswith(_EXIF, at + 2) else 0
+        _limit(exif, MAX_EXIF, "bytes of EXIF")
+        _limit(pieces, MAX_PIECES, "pieces")
+        _limit(scans, MAX_SCANS, "scans")
         if kind == _END_OF_IMAGE or (few and scans):
             return
         if kind not in _BARE:
-            at += _length(data, at)
-
-
-def _length(data: bytes, at: int) -> int:
-    """Return the length of a JPEG's segment, which begins with it."""
-    return int.from_bytes(data[at : at + 2])
+            at += length
 
 
 def _check_gif(data: bytes) -> None:
@@ -316,13 +296,10 @@ def _check_gif(data: bytes) -> None:
         start = at
         while at < len(data) and data[at]:
             at, pieces = at + 1 + data[at], pieces + 1
-            if pieces > MAX_BLOCKS:
-                raise _too_many_pieces(MAX_BLOCKS)
-            if comment and at - start > MAX_COMMENT:
-                raise ValueError(f"a comment of more than {MAX_COMMENT:,} bytes")
+            _limit(pieces, MAX_BLOCKS, "pieces")
+            _limit(comment * (at - start), MAX_COMMENT, "bytes of one comment")
         at, pieces = at + 1, pieces + 1
-        if pieces > MAX_BLOCKS:
-            raise _too_many_pieces(MAX_BLOCKS)
+        _limit(pieces, MAX_BLOCKS, "pieces")
 
 
 def _colours(data: bytes, at: int) -> int:
@@ -332,16 +309,10 @@ def _colours(data: bytes, at: int) -> int:
 
 
 def _check_png(data: bytes) -> None:
-    at, profiles = 8, 0
-    for _ in range(MAX_PIECES):
-        if at >= len(data):
-            return
+    at, pieces, profiles = len(_SIGNATURE), 0, 0
+    while at < len(data):
+        pieces += 1
         profiles += data.startswith(b"iCCP", at + 4)
-        if profiles > MAX_PROFILES:
-            raise ValueError(f"more than {MAX_PROFILES} colour profiles")
+        _limit(pieces, MAX_PIECES, "pieces")
+        _limit(profiles, MAX_PROFILES, "colour profiles")
         at += 12 + int.from_bytes(data[at : at + 4])
-    raise _too_many_pieces()
-
-
-def _too_many_pieces(most: int = MAX_PIECES) -> ValueError:
-    return ValueError(f"more than {most:,} pieces")

@@ -12,9 +12,7 @@ from ..panel.retry import RetryPolicy
 from ..v1 import judge_pb2 as pb
 from ..v1 import judge_pb2_grpc
 
-_CUT = re.compile(
-    "the connection was lost|Stream removed|RST_STREAM|connection termination|remote reset"
-)
+_CUT = re.compile("connection (was lost|termination)|Stream removed|RST_STREAM|remote reset")
 """How gRPC and Envoy say that a connection ended while a request was in flight."""
 SERVICE = "the Judge service"
 """The name of the service in errors."""
@@ -82,10 +80,10 @@ class JudgeService(GrpcConnection):
             try:
                 response: pb.ScoreResponse = await self.await_reply(call)
             except Unreachable as error:
-                losses.extend([error] if _CUT.search(error.detail) else [])
-                if len(losses) > 1:
+                if losses and _CUT.search(error.detail):
                     detail = f"{error.detail}; cut twice, so the edit is not sent again"
                     raise self.make_error(ServiceError, detail) from error
+                losses.extend([error] if _CUT.search(error.detail) else [])
                 raise
             return response
 

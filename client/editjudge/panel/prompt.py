@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
-from typing import TypeAlias, TypeVar, TypeVarTuple
+from typing import Any, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 import pybase64
@@ -30,7 +30,6 @@ PIXELS_PER_TOKEN = 32 * 32
 """About as many pixels of a picture are one token."""
 _SHORT_CHARACTERS = 8192
 T = TypeVar("T")
-Ts = TypeVarTuple("Ts")
 RULE = "lanczos-down"
 """How images are resized: Lanczos, never enlarged, with the same aspect ratio."""
 
@@ -198,7 +197,7 @@ class Prompt:
         """The images in order."""
         return tuple(part for part in self.parts if isinstance(part, Picture))
 
-    async def work(self, work: Callable[[*Ts], T], *args: *Ts) -> T:
+    async def work(self, work: Callable[..., T], *args: Any) -> T:
         """Run a function of the prompt; in a thread where its texts are long."""
         length = sum(len(part.text) for part in self.parts if isinstance(part, Text))
         is_short = len(self.system) + length <= _SHORT_CHARACTERS

@@ -107,7 +107,10 @@ REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
     "frames without end": (lambda: many_frames(300_000), "more than 262,144 pieces"),
     "scans without end": (lambda: many_scans(70), "more than 64 scans"),
     "long remark": (lambda: gif(b"\x21\xfe" + (b"\xff" + bytes(255)) * 5000 + b"\0"), "comment"),
-    "long text": (lambda: b"P2 9 9 255\n" + b"1 " * 4_200_000, "the limit is 8,388,608"),
+    "long text": (
+        lambda: b"P2 9 9 255\n" + b"1 " * 4_200_000,
+        "more than 8,388,608 bytes",
+    ),
     "12 bits": (lambda: tiff(12, b"\xff\xff\xff"), "12 bits"),
     "signed": (lambda: tiff(8, b"\x00\x80", sample_format=2), "signed"),
     "16 bits signed": (lambda: tiff(16, b"\0\0\0\x7f", sample_format=2), "signed"),
@@ -119,12 +122,12 @@ EXIF = b"Exif\0\0MM\0*\0\0\0\x08" + bytes(50_000)
 EXIFS = struct.pack(">2sH", b"\xff\xe1", 2 + len(EXIF)) + EXIF
 MANY_TAGS = b"MM\0*\0\0\0\x08" + struct.pack(">H", 5000) + bytes(60_000)
 COSTLY: dict[str, tuple[Callable[[], bytes], str]] = {
-    "blanks": (lambda: b"P6" + b" " * 20_000 + b"1 1 255\n123", "header of more than 1,024 bytes"),
-    "blanks after a number": (lambda: b"P5 1 1" + b"\n" * 2000 + b"255\n1", "header of more than"),
-    "a remark": (lambda: b"P6\n#" + b"a" * 2000 + b"\n1 1 255\n123", "header of more than"),
-    "remarks": (lambda: b"P4" + b"\n#" * 600 + b"\n1 1\n1", "header of more than"),
-    "zeros": (lambda: b"P6 " + b"0" * 2000 + b"1 1 255\n123", "header of more than"),
-    "blanks before floats": (lambda: b"Pf" + b" " * 2000 + b"1 1 1\n1234", "header of more than"),
+    "blanks": (lambda: b"P6" + b" " * 20_000 + b"1 1 255\n123", "more than 1,024 bytes of header"),
+    "blanks after a number": (lambda: b"P5 1 1" + b"\n" * 2000 + b"255\n1", "bytes of header"),
+    "a remark": (lambda: b"P6\n#" + b"a" * 2000 + b"\n1 1 255\n123", "bytes of header"),
+    "remarks": (lambda: b"P4" + b"\n#" * 600 + b"\n1 1\n1", "bytes of header"),
+    "zeros": (lambda: b"P6 " + b"0" * 2000 + b"1 1 255\n123", "bytes of header"),
+    "blanks before floats": (lambda: b"Pf" + b" " * 2000 + b"1 1 1\n1234", "bytes of header"),
     "segments": (lambda: JPEG + b"\xff\xfe\0\2" * 40_000 + REST, "more than 32,768 pieces"),
     "fill bytes": (lambda: JPEG + b"\xff" * 40_000 + REST, "more than 32,768 pieces"),
     "junk": (lambda: JPEG + b"\xff\xfe\0\2" + b"a" * 40_000 + REST, "more than 32,768 pieces"),
@@ -132,7 +135,7 @@ COSTLY: dict[str, tuple[Callable[[], bytes], str]] = {
     "chunks": (lambda: PNG + chunk(b"tEXt") * 40_000, "more than 32,768 pieces"),
     "colour profiles": (lambda: PNG + chunk(b"iCCP", b"a") * 17, "more than 16 colour profiles"),
     "strips": (lambda: tiff(8, b"12", strips=70_000), "more than 65,536 strips or tiles"),
-    "tags": (lambda: MANY_TAGS, "5,000 tags, the limit is 4,096"),
+    "tags": (lambda: MANY_TAGS, "more than 4,096 tags"),
     "comments": (lambda: b"P3 9 9 255\n" + b"#\n" * 1001, "more than 1,000 comments"),
 }
 REFUSED |= COSTLY
@@ -168,7 +171,7 @@ def test_what_a_decoder_may_be_asked_is_bounded_and_usual_files_are_within() -> 
     assert load_image(indexed(b"\1\2\3")).rgb.tolist() == [[[1, 2, 3]]]
     assert load_image(many_frames(1)).size == (1, 1)
     assert load_image(b"P6\n#" + b"a" * 900 + b"\n 400 1\n255\n" + b" " * 1200).size == (400, 1)
-    with pytest.raises(ImageError, match="5,000 tags, the limit is 4,096"):
+    with pytest.raises(ImageError, match="more than 4,096 tags"):
         load_image(encode(RED, "PNG", exif=MANY_TAGS))
     assert load_image(tiff(16, b"\0\0\xff\xff")).rgb[0, :, 0].tolist() == [0, 255]
     assert load_image(tiff(8, b"\x00\xff", photometric=0)).rgb[0, :, 0].tolist() == [255, 0]
