@@ -118,6 +118,7 @@ perf: $(VENV)/.dev $(VLLM_VENV)/.vllm
 	$(BIN)/python perf/panel.py
 	$(BIN)/python perf/front.py
 	$(BIN)/python perf/hostile.py
+	$(BIN)/python perf/fairness.py
 	$(BIN)/python perf/serving.py
 	$(BIN)/python perf/specialists.py
 	$(BIN)/python perf/judge.py

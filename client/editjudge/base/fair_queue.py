@@ -85,10 +85,20 @@ class FairQueue(Generic[T]):
             if not row:
                 del self._rows[team]
 
-    def pop(self) -> tuple[str, T]:
-        """Remove the item whose turn is next; gives its team too."""
+    def pop(self, *, may_share: bool = True) -> tuple[str, T] | None:
+        """Remove the item whose turn is next; gives its team too, or None where none waits.
+
+        Args:
+            may_share: Whether the turn may be that of a team which has a place now.
+        """
         now = self._now()
-        sums = {team: self._accounts[team].sum(now) for team in self._rows}
+        sums = {
+            team: account.sum(now)
+            for team, account in self._accounts.items()
+            if team in self._rows and (may_share or not account.turns)
+        }
+        if not sums:
+            return None
         team = min(sums, key=sums.__getitem__)
         self._level = sums[team]
         item = next(iter(self._rows[team]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -11,21 +12,29 @@ from functools import partial
 from threading import Lock
 from typing import ParamSpec, TypeVar, TypeVarTuple
 
-from .fair_queue import TEAM, FairQueue
+from .fair_queue import TEAM, FairQueue, Turn
 
 P = ParamSpec("P")
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
+_MOST_THREADS = 64
 
 
 class FairThreads(ThreadPoolExecutor):
     """Threads at which teams take turns (`FairQueue`), by the time that their work takes.
 
-    Work belongs to the team of the task or thread that submits it (`TEAM`).
+    Work belongs to the team of the task or thread that submits it (`TEAM`). What runs cannot be
+    interrupted, so a team of which nothing runs has a thread at once, beside those that are busy.
+
+    Args:
+        count: How many threads are busy at a time, unless there are more teams; None for four more
+            than cores.
     """
 
     def __init__(self, count: int | None = None, name: str = "editjudge") -> None:
-        super().__init__(count, name)
+        super().__init__(_MOST_THREADS, name)
+        self._count = count or min(32, (os.cpu_count() or 1) + 4)
+        self._busy = 0
         self._order: FairQueue[Callable[[], None]] = FairQueue(time.monotonic)
         self._lock = Lock()
 
@@ -35,18 +44,25 @@ class FairThreads(ThreadPoolExecutor):
         run = partial(_run, job, partial(work, *args, **more))
         with self._lock:
             self._order.push(TEAM.get(), run)
-        super().submit(self._run_next)
+            self._begin_turns()
         return job
 
-    def _run_next(self) -> None:
-        with self._lock:
-            team, run = self._order.pop()
-            turn = self._order.begin(team)
+    def _begin_turns(self) -> None:
+        while self._busy < _MOST_THREADS:
+            if (item := self._order.pop(may_share=self._busy < self._count)) is None:
+                return
+            team, run = item
+            self._busy += 1
+            super().submit(self._take_turn, self._order.begin(team), run)
+
+    def _take_turn(self, turn: Turn, run: Callable[[], None]) -> None:
         try:
             run()
         finally:
             with self._lock:
+                self._busy -= 1
                 self._order.end(turn)
+                self._begin_turns()
 
 
 async def in_thread(work: Callable[[*Ts], T], *args: *Ts, executor: Executor | None = None) -> T:

@@ -401,8 +401,11 @@ class Replica(Generic[E]):
                 place.turn = place.queue.begin(place.turn.team)
                 self._limit.begin(self._clock.now())
                 back.set_result(None)
-        while (queue := self._urgent_queue or self._queue) and self.has_room:
-            team, future = queue.pop()
+        while self.has_room:
+            queue = self._urgent_queue or self._queue
+            if (item := queue.pop()) is None:
+                break
+            team, future = item
             if not future.done():
                 future.set_result(self.take(team, urgent=queue is self._urgent_queue))
 

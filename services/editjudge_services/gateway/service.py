@@ -7,12 +7,13 @@ import contextlib
 import re
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from editjudge import Client, Dimension, Judgement
 from editjudge.base.config import Settings
 from editjudge.base.contracts import LONGEST_NAME, NAME
+from editjudge.base.item import Edit
 from editjudge.base.signature import Signature
 from editjudge.base.terminal import print_notice
 from editjudge.base.threads import FairThreads, in_thread
@@ -172,15 +173,17 @@ class JudgeService:
         caller, until = account.caller.team, account.caller.waits_until
         async with self.edits.acquire(caller, 1, until):
             request = await read()
-            dimension_set, dimensions = await in_thread(
-                select_dimensions, request.protocol, request.dimensions
-            )
+            (dimension_set, dimensions), pixels = await in_thread(_inspect, request)
             account.dimensions = len(dimensions)
-            pixels = await in_thread(request.edit.count_pixels)
             async with self._pixels.acquire(caller, pixels, until):
-                edit = await in_thread(request.edit.decode, request.protocol.benchmark == "core")
-                # Computed in a thread, so that the event loop finds them in the cache.
-                await self._make_cached_signatures(dimension_set, dimensions)
+                identities = self.client.panel.identities()
+
+                def prepare() -> Edit:
+                    # Computed in a thread, so that the event loop finds them in the cache.
+                    dimension_set.signatures.of(dimensions, identities)
+                    return request.edit.decode(request.protocol.benchmark == "core")
+
+                edit = await in_thread(prepare)
                 context = replace(
                     self._cache.for_team(caller),
                     budget=account.meter,
@@ -222,14 +225,8 @@ class JudgeService:
             dimension_set, dimensions = await in_thread(select_dimensions, protocol, patterns)
             account.dimensions = len(dimensions)
             await self.client.panel.probe_judges()
-            return await self._make_cached_signatures(dimension_set, dimensions)
-
-    async def _make_cached_signatures(
-        self, dimension_set: DimensionSet, dimensions: Iterable[Dimension]
-    ) -> dict[str, Signature]:
-        return await in_thread(
-            dimension_set.signatures.of, dimensions, self.client.panel.identities()
-        )
+            identities = self.client.panel.identities()
+            return await in_thread(dimension_set.signatures.of, dimensions, identities)
 
     async def _discover_services(self) -> None:
         while True:
@@ -250,3 +247,9 @@ class JudgeService:
             except Exception as error:  # noqa: BLE001 - the next attempt may succeed
                 print_notice(f"what is old could not be deleted: {type(error).__name__}: {error}")
             await asyncio.sleep(_DELETION_SECONDS)
+
+
+def _inspect(request: ScoreRequest) -> tuple[tuple[DimensionSet, Sequence[Dimension]], int]:
+    """The dimensions of a request, and how many pixels its pictures have."""
+    selection = select_dimensions(request.protocol, request.dimensions)
+    return selection, request.edit.count_pixels()

@@ -40,8 +40,8 @@ class Server:
     def work(self, until: float, *backlogged: str) -> None:
         """Let time go by; these teams have more to do whenever their work begins."""
         while True:
-            while self._free and len(self.queue):
-                team, item = self.queue.pop()
+            while self._free and (first := self.queue.pop()) is not None:
+                team, item = first
                 self.begun.append((team, item, self.now))
                 end = self.now + self._dice.uniform(*self._seconds[team])
                 heapq.heappush(self._running, (end, self.count(), self.queue.begin(team)))

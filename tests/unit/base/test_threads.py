@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -14,7 +14,7 @@ from editjudge.base.fair_queue import TEAM
 from editjudge.base.threads import FairThreads, in_thread
 from editjudge.panel.coalesce import Coalescer
 
-from ...patience import until
+from ...patience import patience, until
 
 
 class Work:
@@ -62,25 +62,27 @@ async def test_who_is_cancelled_leaves_when_what_began_is_through(
 async def test_teams_take_turns_at_threads_by_the_time_that_their_work_takes(
     threads: ThreadPoolExecutor,
 ) -> None:
-    busy = Work()
+    blocking = {team: Work() for team in ("slow", "quick")}
     began: list[str] = []
 
     def work(team: str, seconds: float) -> None:
         began.append(team)
         time.sleep(seconds)
 
-    async def request(team: str, seconds: float) -> None:
+    async def request(team: str, work: Callable[..., object], *args: object) -> None:
         TEAM.set(team)
-        await in_thread(work, team, seconds, executor=threads)
+        await in_thread(work, *args, executor=threads)
 
-    blocking = asyncio.create_task(in_thread(busy, executor=threads))
-    await until(lambda: busy.begun)
-    asked = [("slow", 0.2)] * 4 + [("quick", 0.001)] * 4 + [("small", 0.001)]
-    requests = [asyncio.create_task(request(*each)) for each in asked]
+    first = [asyncio.create_task(request(team, each)) for team, each in blocking.items()]
+    await until(lambda: all(each.begun for each in blocking.values()))
+    asked = [("slow", 0.2)] * 4 + [("quick", 0.001)] * 4
+    requests = [asyncio.create_task(request(each[0], work, *each)) for each in asked]
     await asyncio.sleep(0)
-    busy.go_on.set()
-    await asyncio.gather(blocking, *requests)
-    assert "small" in began[:3]
+    await asyncio.wait_for(request("small", work, "small", 0.0), patience(10))
+    assert began == ["small"], "it has a thread beside those that are busy"
+    for each in blocking.values():
+        each.go_on.set()
+    await asyncio.gather(*first, *requests)
     assert began[-3:] == ["slow"] * 3, "what takes long is charged"
 
 
