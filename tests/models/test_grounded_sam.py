@@ -114,12 +114,15 @@ def test_detector_size_equals_transformers(size):
     assert fit_shorter_edge(*size, 160, 256) == get_size_with_aspect_ratio(size, 160, 256)
 
 
-def test_a_batch_equals_one_by_one(network):
+def test_a_batch_equals_one_by_one(network, monkeypatch):
+    assert network.detector.batch_size == 1  # on a CPU
+    monkeypatch.setattr(network.detector, "batch_size", 2)
     asked = [
         (smooth(1), PROMPT, "all"),
         (smooth(2), PROMPT, "best"),
         (smooth(1), "a", "all"),
         (smooth(3, 60, 60), PROMPT, "all"),
+        (smooth(4), PROMPT, "all"),
     ]
     together = network.segment_all(asked)
     for answer, one in zip(together, asked, strict=True):
