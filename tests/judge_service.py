@@ -186,15 +186,27 @@ class RunningService:
 
 @contextlib.asynccontextmanager
 async def serve(
-    settings: Settings | None = None, *, drain: float = 1.0, notice: float = 0.0, **options: Any
+    settings: Settings | None = None,
+    *,
+    drain: float = 1.0,
+    notice: float = 0.0,
+    host: str = "127.0.0.1",
+    ports: tuple[int, int] = (0, 0),
+    discovery_seconds: float = 15.0,
+    **options: Any,
 ) -> AsyncIterator[RunningService]:
-    """A service over both protocols; its callers' connections outlive it."""
+    """A service over both protocols; its callers' connections outlive it.
+
+    Args:
+        ports: For gRPC and for JSON.
+    """
     async with contextlib.AsyncExitStack() as stack:
         session = await stack.enter_async_context(aiohttp.ClientSession())
-        service = JudgeService(settings or Settings(), ServiceOptions(**options))
+        limits = ServiceOptions(**options)
+        service = JudgeService(settings or Settings(), limits, discovery_seconds)
         await stack.enter_async_context(service)
-        async with serve_http(service, "127.0.0.1", 0, drain) as web:
-            async with serve_grpc(service, "127.0.0.1:0", notice, drain) as address:
+        async with serve_http(service, host, ports[1], drain) as web:
+            async with serve_grpc(service, f"{host}:{ports[0]}", notice, drain) as address:
                 served = RunningService(service, address, web, session)
                 stack.push_async_callback(served.channel.close, 5)  # answers on their way arrive
                 yield served

@@ -10,10 +10,11 @@ import pytest
 from editjudge.base.config import Endpoint, JudgeEndpoint, Settings
 from editjudge.base.errors import DeadlineExceeded, NoModel, Overload, ServiceError
 from editjudge.base.identity import ServiceName
-from editjudge.panel import Panel
+from editjudge.panel import Panel, PoolPolicy
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.storage.ledger import Ledger
 
+from ..fakes.fault_proxy import FaultProxy
 from ..fakes.openai import ScriptedOpenAi
 from ..fakes.triton import ScriptedTriton, score
 from ..patience import until
@@ -82,7 +83,8 @@ async def test_an_endpoint_that_was_down_is_found_and_its_problem_forgotten() ->
     server = ScriptedTriton()
     async with server.serving() as url:
         pass
-    async with Panel(Settings(endpoints={"a": Endpoint(url=url)})) as panel:
+    settings = Settings(endpoints={"a": Endpoint(url=url)}, patience=0)
+    async with Panel(settings) as panel:
         assert list(panel.problems) == [url]
         async with server.serving(port=int(url.rpartition(":")[2])):
             while panel.problems:  # gRPC takes a moment to look for a lost server again
@@ -97,7 +99,7 @@ async def test_judges_come_stay_and_go() -> None:
     async with server.serving() as url:
         pass
     judge = JudgeEndpoint(url=url, model="judge")
-    async with Panel(Settings(judges={"judge": judge})) as panel:
+    async with Panel(Settings(judges={"judge": judge}, patience=0)) as panel:
         assert panel.service_names == set()
         async with server.serving(port=int(url.removesuffix("/v1").rpartition(":")[2])):
             await panel.rebind()
@@ -127,6 +129,32 @@ async def test_what_is_busy_is_no_other_model(
         await panel.rebind()
         assert (panel.specialists[PIQE], panel.judges[JUDGE]) == (bound, judge)
         assert len(panel.problems) == 2, "they are told of all the same"
+
+
+async def test_what_is_away_for_a_moment_is_waited_for_and_stays_bound() -> None:
+    """A pod that is replaced where no other is: what asks meanwhile has its answer afterwards."""
+    triton, judge = ScriptedTriton(), ScriptedOpenAi()
+    proxies: list[FaultProxy] = []
+    waits = PoolPolicy(60.0, first_pause=0.1, longest_pause=0.1)
+    async with panel_of(triton, judges=[judge], proxies=proxies, policy=waits) as panel:
+        bound = panel.service_names
+        assert bound >= {PIQE, JUDGE}
+        for proxy in proxies:
+            await proxy.switch("refuse")
+        await panel.rebind()
+        assert (panel.service_names, len(panel.problems)) == (bound, 2)
+        asked = asyncio.create_task(ask(panel))
+        chosen = asyncio.create_task(panel.judge(JUDGE).choose(PROMPT, YES_NO))
+        await asyncio.sleep(0.3)
+        for proxy in proxies:
+            await proxy.switch("pass")
+        assert await asked == 0.5
+        assert (await chosen).value
+        await panel.rebind()
+        assert (panel.service_names, panel.problems) == (bound, {})
+        triton.models = ()
+        await panel.rebind()
+        assert panel.service_names == {JUDGE}, "what answers that it has no such model is believed"
 
 
 async def test_a_judge_of_another_model_is_another_judge() -> None:

@@ -126,7 +126,7 @@ async def test_without_a_folder_teams_are_apart_too() -> None:
 
 
 async def test_a_failure_is_not_kept(tmp_path: Path) -> None:
-    async with serve_with_judge(tmp_path, problem(500, "broken"), None) as (_, service):
+    async with serve_with_judge(tmp_path, problem(400, "broken"), None) as (_, service):
         answers = [await service.score("a") for _ in range(2)]
     assert [(outcome.status, tokens) for outcome, tokens in answers] == [
         (pb.STATUS_FAILED, 0),

@@ -61,6 +61,10 @@ class FaultProxy:
         for link in list(self._links):
             link.fail(mode)
 
+    def find_server(self) -> tuple[str, int]:
+        """Where a new connection goes: host and port."""
+        return self._server.hostname or "", self._server.port or 0
+
     async def _listen(self) -> None:
         self._listening = await asyncio.start_server(
             self._accept, "127.0.0.1", self._port, limit=_PIECE
@@ -72,7 +76,7 @@ class FaultProxy:
         link = _Link(self, reader, writer)
         self._links.add(link)
         try:
-            await link.run(self._server.hostname or "", self._server.port or 0)
+            await link.run(*self.find_server())
         finally:
             self._links.discard(link)
 

@@ -25,16 +25,21 @@ async def serve(
     add: Callable[[Any], object],
     address: str = "127.0.0.1:0",
     options: Sequence[tuple[str, int]] = (),
+    grace: float | None = None,
 ) -> AsyncIterator[str]:
-    """Serve what `add` adds to a server, on loopback; gives `host:port`."""
+    """Serve what `add` adds to a server, on loopback; gives `host:port`.
+
+    Args:
+        grace: Seconds for calls in flight when it ends.
+    """
     server = grpc.aio.server(options=[("grpc.so_reuseport", 0), *options])
     add(server)
     port = server.add_insecure_port(address)
     await server.start()
     try:
-        yield f"127.0.0.1:{port}"
+        yield f"{address.rpartition(':')[0]}:{port}"
     finally:
-        await server.stop(None)
+        await server.stop(grace)
 
 
 class ScriptedGrpc:
@@ -45,6 +50,7 @@ class ScriptedGrpc:
 
     Attributes:
         options: Of the server.
+        grace: Seconds that calls in flight have when it ends.
         requests: What was asked.
         metadata: Of all calls.
         deadlines: Seconds that callers gave.
@@ -52,6 +58,7 @@ class ScriptedGrpc:
     """
 
     options: Sequence[tuple[str, int]] = ()
+    grace: float | None = None
 
     def __init__(self, *script: Any) -> None:
         self.script = list(script) or [None]
@@ -85,7 +92,7 @@ class ScriptedGrpc:
         return self.script.pop(0) if len(self.script) > 1 else self.script[0]
 
     @asynccontextmanager
-    async def serving(self, port: int = 0) -> AsyncIterator[str]:
+    async def serving(self, port: int = 0, host: str = "127.0.0.1") -> AsyncIterator[str]:
         """Serve on loopback; gives the address."""
-        async with serve(self.add_to, f"127.0.0.1:{port}", self.options) as at:
+        async with serve(self.add_to, f"{host}:{port}", self.options, self.grace) as at:
             yield f"grpc://{at}"

@@ -106,7 +106,9 @@ class ScriptedOpenAi:
         self.cancelled = 0
 
     @asynccontextmanager
-    async def serving(self, tls: ssl.SSLContext | None = None, port: int = 0) -> AsyncIterator[str]:
+    async def serving(
+        self, tls: ssl.SSLContext | None = None, port: int = 0, host: str = "127.0.0.1"
+    ) -> AsyncIterator[str]:
         """Serve on loopback; gives the address, ending in /v1."""
         app = web.Application(client_max_size=64 * 1024 * 1024)
         app.router.add_get("/v1/models", self._models)
@@ -118,8 +120,8 @@ class ScriptedOpenAi:
         runner = web.AppRunner(app, handler_cancellation=True, access_log=None)
         await runner.setup()
         try:
-            await web.TCPSite(runner, "127.0.0.1", port, ssl_context=tls).start()
-            yield f"{'https' if tls else 'http'}://127.0.0.1:{runner.addresses[0][1]}/v1"
+            await web.TCPSite(runner, host, port, ssl_context=tls).start()
+            yield f"{'https' if tls else 'http'}://{host}:{runner.addresses[0][1]}/v1"
         finally:
             await runner.cleanup()
 

@@ -64,6 +64,8 @@ OF_CHARACTERS = f"{item.MAX_TEXT_CHARACTERS:,} characters"
 DUE = {
     "connections of all callers": f"{DOOR.connections:,}",
     "a connection without a call": f"{DOOR.connection_idle_seconds} s",
+    "age of a connection, of callers and to servers": f"{DOOR.connection_seconds} s",
+    "age of a connection": f"{SETTINGS.connection_age:g} s",
     "a connection until it speaks TLS; headers of a request": (
         f"{envoy('transport_socket_connect_timeout')} s; {envoy('request_headers_timeout')} s,"
         f" {envoy('max_request_headers_kb')} KiB"
@@ -157,7 +159,7 @@ def test_what_sets_a_limit_is_there_and_sets_it() -> None:
     values = {name.removeprefix("limits.") for name in names if name.startswith("limits.")}
     assert values == {*Limits.model_fields}
     settings = names & {*Settings.model_fields}
-    assert settings == {"concurrency", "attempts", "deadline", "patience"}
+    assert settings == {"concurrency", "attempts", "deadline", "patience", "connection_age"}
     numbers = {f.name for f in fields(ServiceOptions) if f.type in {"int", "float"}}
     fixed = {"held_bytes", "streams"}
     assert {f"--{name.replace('_', '-')}" for name in numbers - fixed} <= names

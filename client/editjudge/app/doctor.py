@@ -114,7 +114,7 @@ async def check_services(settings: Settings, reference: Services | None = None) 
             )
         ]
     # The services shall answer now: no reply comes from the ledger, and none is stored there.
-    settings = settings.model_copy(update={"ledger": None})
+    settings = settings.model_copy(update={"ledger": None, "patience": 0.0})
     async with Panel(settings) as panel:
         findings = [*_find_unusable(settings, panel)]
         for name in _list_specialists(settings, panel, reachable=not findings):

@@ -37,7 +37,6 @@ from ..engine.run_plan import (
     pause_gc,
 )
 from ..engine.session import Session, compare_with_last_session
-from ..panel import PoolPolicy
 from ..panel.budget import Budget
 from ..panel.calls import CallStore
 from ..panel.redaction import shorten
@@ -525,10 +524,10 @@ def _judges_of(resolved_spec: ResolvedSpec) -> OpenJudges:
 
     @contextlib.asynccontextmanager
     async def open_judges(
-        settings: Settings, calls: CallStore, policy: PoolPolicy, budget: Budget
+        settings: Settings, calls: CallStore, budget: Budget
     ) -> AsyncIterator[Judges]:
         if settings.gateway is None:
-            async with open_local_judges(settings, calls, policy, budget) as judges:
+            async with open_local_judges(settings, calls, budget) as judges:
                 yield judges
             return
         from ..gateway.messages import make_protocol
@@ -539,7 +538,7 @@ def _judges_of(resolved_spec: ResolvedSpec) -> OpenJudges:
         protocol = make_protocol(
             spec.benchmark, resolved_spec.rules.protocol, spec.judge_rounds, spec.prompts
         )
-        gateway = Gateway(settings.gateway, settings, calls, policy)
+        gateway = Gateway(settings.gateway, settings, calls)
         async with open_session(gateway, protocol, resolved_spec, calls, budget) as through:
             yield through
 

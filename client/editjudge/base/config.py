@@ -412,7 +412,9 @@ class Settings(BaseSettings):
         attempts: How often a call is made at most.
         retry_wait: Seconds before the second attempt, about; doubled each time.
         deadline: Seconds for one call at one endpoint, retries included.
-        patience: Seconds that a run waits for an endpoint that was lost.
+        patience: Seconds that calls wait for an endpoint that was lost.
+        connection_age: Seconds, about, after which a connection is made anew: by a client, and
+            to a Judge service. Only a new one finds servers that came since.
         probe_timeout: Seconds to wait for a server's metadata.
         concurrency: Calls in flight per endpoint at most; an endpoint that is overloaded gets
             fewer, see `panel.limit`.
@@ -432,6 +434,7 @@ class Settings(BaseSettings):
     retry_wait: float = Field(default=0.1, ge=0)
     deadline: float = Field(default=60.0, gt=0)
     patience: float = Field(default=300.0, ge=0)
+    connection_age: float = Field(default=300.0, gt=0)
     probe_timeout: float = Field(default=5.0, gt=0)
     concurrency: int = Field(default=32, ge=1, le=1024)
 

@@ -30,7 +30,7 @@ from ..base.verdict import (
 )
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import select_among
-from ..panel import Panel, PoolPolicy
+from ..panel import Panel
 from ..panel.budget import Budget
 from ..panel.calls import CallRecord, CallStore
 from ..panel.context import CallContext, CallLog
@@ -393,16 +393,14 @@ def make_judges(panel: Panel) -> Judges:
     return Judges(panel, partial(judge, panel=panel))
 
 
-OpenJudges: TypeAlias = Callable[
-    [Settings, CallStore, PoolPolicy, Budget], AbstractAsyncContextManager[Judges]
-]
-"""A function that opens the judges of a session by settings, call store, policy and budget."""
+OpenJudges: TypeAlias = Callable[[Settings, CallStore, Budget], AbstractAsyncContextManager[Judges]]
+"""A function that opens the judges of a session by settings, call store and budget."""
 
 
 @contextlib.asynccontextmanager
 async def open_local_judges(
-    settings: Settings, calls: CallStore, policy: PoolPolicy, budget: Budget
+    settings: Settings, calls: CallStore, budget: Budget
 ) -> AsyncIterator[Judges]:
     """Open judges with the services of the settings; an `OpenJudges`."""
-    async with Panel(settings, ledger=calls, policy=policy) as panel:
+    async with Panel(settings, ledger=calls) as panel:
         yield make_judges(panel.with_context(CallContext(budget)))

@@ -22,7 +22,7 @@ from ..base.digest import content_digest
 from ..base.errors import ConfigError, first_error
 from ..base.identity import Identities, ModelIdentity, ServiceName
 from ..base.threads import in_thread
-from ..panel import Panel, PoolPolicy
+from ..panel import Panel
 from ..panel.budget import Budget
 from ..panel.calls import CallStore
 from ..panel.transport import MAX_TOKENS
@@ -166,8 +166,7 @@ class Session:
         """
         budget = Budget(self.settings.max_cost)
         budget.add_earlier_cost(*self._store.costs)
-        policy = PoolPolicy(patience=self.settings.patience)
-        context = self._open_judges(self.settings, self._calls, policy, budget)
+        context = self._open_judges(self.settings, self._calls, budget)
         try:
             async with context as judges, _background_task(judges.panel.probe_judges()) as probe:
                 await self._compare(judges, probe)

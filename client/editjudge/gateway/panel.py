@@ -12,11 +12,11 @@ from typing import Self
 from ..base.config import GatewayEndpoint, Settings
 from ..base.errors import BadReply, DeadlineExceeded, ServiceError, Unreachable
 from ..base.identity import ModelIdentity, ServiceName
-from ..panel import Panel, PoolPolicy
+from ..panel import Panel
 from ..panel.calls import ReplyStore
 from ..panel.pool import EndpointPool
 from ..panel.redaction import shorten
-from ..panel.replica import DEFAULT_POLICY, Replica
+from ..panel.replica import Replica
 from ..panel.retry import RetryPolicy
 from ..v1 import judge_pb2 as pb
 from .connection import SERVICE, JudgeService, PanelReport
@@ -34,7 +34,6 @@ class Gateway(Panel):
         endpoint: The Judge service.
         settings: How often and how long to try, and how many edits at once.
         ledger: Where facts about the service are stored.
-        policy: How calls are controlled; see `Panel`.
 
     Attributes:
         url: Address of the service.
@@ -47,9 +46,8 @@ class Gateway(Panel):
         endpoint: GatewayEndpoint,
         settings: Settings,
         ledger: ReplyStore | None = None,
-        policy: PoolPolicy = DEFAULT_POLICY,
     ) -> None:
-        super().__init__(settings, ledger=ledger, policy=policy)
+        super().__init__(settings, ledger=ledger)
         self.url = endpoint.url
         self.version = ""
         self._endpoint = endpoint

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ..base.config import Endpoint, JudgeEndpoint, Settings
 from ..base.contracts import Tensors
-from ..base.errors import ConfigError, DeadlineExceeded, NoModel, Overload, ServiceError
+from ..base.errors import (
+    ConfigError,
+    DeadlineExceeded,
+    NoModel,
+    Overload,
+    ServiceError,
+    Unreachable,
+)
 from ..base.identity import FINGERPRINT, Identities, ModelIdentity, ServiceName, describe_change
 from .calls import CallRecord, MemoryReplies, ReplyStore
 from .context import NO_CALLER, CallContext
@@ -27,7 +34,7 @@ from .endpoints import (
     make_transport,
     replace_contents,
 )
-from .replica import DEFAULT_POLICY, PoolPolicy, Replica, ServerLoad
+from .replica import PoolPolicy, Replica, ServerLoad
 from .specialists import SPECIALISTS, Specialist, SpecialistCache, model_name, parse_services
 
 if TYPE_CHECKING:
@@ -58,8 +65,8 @@ class Panel:
     Args:
         settings: Endpoints, judges, timeouts and limits.
         ledger: A store of replies. It is not closed with the panel.
-        policy: How calls to each endpoint are controlled; by default none waits for an endpoint
-            that was lost.
+        policy: How calls to each endpoint are controlled; by default they wait for one that was
+            lost as the settings say.
 
     Attributes:
         specialists: Bound specialists by `role.variant`.
@@ -74,11 +81,11 @@ class Panel:
         settings: Settings,
         *,
         ledger: ReplyStore | None = None,
-        policy: PoolPolicy = DEFAULT_POLICY,
+        policy: PoolPolicy | None = None,
     ) -> None:
         self._settings = settings
         self._stack = AsyncExitStack()
-        self._policy = policy
+        self._policy = policy or PoolPolicy(patience=settings.patience)
         self._replies = MemoryReplies() if ledger is None else ledger
         self._calls = ledger
         self._specialist_cache = SpecialistCache()
@@ -93,6 +100,7 @@ class Panel:
         self._transports: dict[ServiceName, list[Replica[Transport]]] = {}
         self.refused_urls: dict[str, ConfigError] = {}
         self._other_replicas: list[Replica[Any]] = []
+        self._answered_at: dict[str, float] = {}
         self._binding = asyncio.Lock()
 
     @classmethod
@@ -273,13 +281,16 @@ class Panel:
     async def rebind(self) -> None:
         """Ask the endpoints again: services that came are bound, and those that went are dropped.
 
-        A service that is the same model at the same endpoints stays the same object, and calls in
-        flight are not touched. Several calls of `rebind` run one after the other. A panel that
-        answers from a ledger asks nobody.
+        An endpoint that has been away for less than `patience` keeps its services. One that is the
+        same model at the same endpoints stays the same object, and calls in flight are not touched.
+        Several calls of `rebind` run one after the other. A panel that answers from a ledger asks
+        nobody.
         """
         if self._replaying:
             return
         async with self._binding:
+            for server in self._list_replicas():
+                server.target.connections.renew()  # so that the servers of today are asked
             problems = {url: str(error) for url, error in self.refused_urls.items()}
             specialists = await self._find_specialists(problems)
             bindings = (self._open_judge(name, problems) for name in self._transports)
@@ -351,19 +362,23 @@ class Panel:
 
         if not (transports := self._transports[name]):
             return None
-        endpoint = self._settings.judges[name.variant]
+        endpoint, old = self._settings.judges[name.variant], self.judges.get(name)
         judge = Judge(name, endpoint, EndpointPool(transports, self._policy), self._replies)
         try:
             await judge.open(self._settings.probe_timeout)
-        except (DeadlineExceeded, Overload):  # it is busy: that makes it no other model
-            return self.judges.get(name)
-        except ServiceError:  # they are its problems
-            return None
+        except ServiceError as error:  # they are its problems
+            return old if self._is_waited_for(endpoint.url, error) else None
         finally:
             for url, problem in judge.problems.items():
                 add_problem(problems, url, problem)
-        old = self.judges.get(name)
+        self._answered_at[endpoint.url] = asyncio.get_running_loop().time()
         return old if old is not None and old.is_same_as(judge) else judge
+
+    def _is_waited_for(self, url: str, error: ServiceError) -> bool:
+        """Whether a server that does not say what it serves is busy, or not lost for long."""
+        until = self._answered_at.get(url, float("-inf")) + self._policy.patience
+        is_lost = isinstance(error, Unreachable) and asyncio.get_running_loop().time() < until
+        return is_lost or isinstance(error, DeadlineExceeded | Overload)
 
     async def _connect_triton(self, endpoint: Endpoint) -> Replica[TritonEndpoint]:
         from .triton import TritonEndpoint
@@ -411,7 +426,7 @@ class Panel:
             ready = await asyncio.gather(*(find_identity(triton.target, n, timeout) for n in names))
         except ServiceError as error:
             add_problem(problems, triton.url, error.detail)
-            is_busy = isinstance(error, DeadlineExceeded | Overload)
-            bound = self.specialists.items() if is_busy else ()
+            bound = self.specialists.items() if self._is_waited_for(triton.url, error) else ()
             return {name: one.identity for name, one in bound if triton in one.replicas}
+        self._answered_at[triton.url] = asyncio.get_running_loop().time()
         return {name: one for name, one in zip(names, ready, strict=True) if one is not None}

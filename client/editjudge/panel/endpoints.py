@@ -25,7 +25,10 @@ V = TypeVar("V")
 def make_retry_policy(settings: Settings) -> RetryPolicy:
     """The retry policy of the settings."""
     return RetryPolicy(
-        attempts=settings.attempts, deadline=settings.deadline, first_wait=settings.retry_wait
+        attempts=settings.attempts,
+        deadline=settings.deadline,
+        first_wait=settings.retry_wait,
+        connection_age=settings.connection_age,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import urlsplit
@@ -24,6 +24,7 @@ from ..base.errors import (
 from ..base.proxy import find_proxy
 from .context import DEFAULT_TERMS, AnyTerms
 from .redaction import Secrets, shorten
+from .renewal import Renewed
 from .retry import RetryPolicy, call_with_retries
 from .server_words import explain_failure
 
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
     from ..base.config import Address
 
 T = TypeVar("T")
-_MORE = 5.0
-"""Seconds for which an old channel outlives the deadline of its calls. It cancels what is left, but
-not a call whose deadline has just passed, which would seem cancelled by its caller."""
 MAX_REPLY_BYTES = 64 * 1024 * 1024
 """Of one message: more than the mask of the largest picture takes."""
 # Keepalive pings are rare enough for servers that limit them (by default one in 300 s).
@@ -42,7 +40,7 @@ _OPTIONS = (
     ("grpc.max_receive_message_length", MAX_REPLY_BYTES),
     ("grpc.keepalive_time_ms", 300_000),
     ("grpc.lb_policy_name", "round_robin"),
-    # So that a new channel is a new connection; see `Channel`.
+    # So that a new channel is a new connection; see `Renewed`.
     ("grpc.use_local_subchannel_pool", 1),
     # By default gRPC waits 1 s to 120 s before it connects again, and retries would fail.
     ("grpc.initial_reconnect_backoff_ms", 100),
@@ -67,6 +65,8 @@ _FULL = ("queue", "saturated")
 _PASSING = ("RST_STREAM", "is not healthy")
 # Words of the gRPC library when there was no connection to send a request on.
 _NO_CONNECTION = ("failed to connect to", "Failed to connect to", "resolution failed", "resolve")
+# Words of a Triton that ends, and begins no call any more.
+_ENDING = ("Server is stopping", "is not at ready state")
 # Either side's limit on the size of a message has the status of a full queue.
 _TOO_LARGE = "message larger than max"
 
@@ -83,13 +83,15 @@ class Connection(ABC):
 
     Attributes:
         url: Address as configured.
+        connections: Its connections to the server, or servers, behind that address.
     """
 
     url: str
+    connections: Renewed[Any]
 
-    @abstractmethod
     async def close(self) -> None:
-        """Close connections; calls in flight are cancelled."""
+        """Close connections; calls in flight fail or are cancelled."""
+        await self.connections.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -101,9 +103,9 @@ class Connection(ABC):
 class GrpcConnection(Connection):
     """A client of one gRPC server, with TLS where its address says so.
 
-    A connection whose other end has vanished stays open for minutes. So when a call gets no reply
-    in time, and nothing else has arrived since it began, later calls get a new channel. Calls in
-    flight keep theirs until they end.
+    A connection whose other end has vanished stays open for minutes, and one to a server that ends
+    refuses calls until it is gone. So when a call was lost or got no reply in time, later calls get
+    a new channel.
 
     Args:
         endpoint: Its address and credentials.
@@ -118,7 +120,6 @@ class GrpcConnection(Connection):
         model: The model in errors, where it is known.
         secrets: Secrets that no error and no reply may hold.
         metadata: Metadata of every call.
-        stub: The stub of the current channel.
     """
 
     def __init__(
@@ -137,29 +138,24 @@ class GrpcConnection(Connection):
         secure = urlsplit(endpoint.url).scheme == "grpcs"
         certificates = endpoint.certificates() if secure else {}
         self._credentials = grpc.ssl_channel_credentials(**certificates) if secure else None
-        self._renewed_at = self._last_reply_at = float("-inf")
-        self._old_channels: dict[asyncio.Task[None], Any] = {}
         self._stub_of = stub
-        self._open()
+        self.connections = Renewed(self._open, lambda opened, s: opened[0].close(s), policy)
 
-    def _open(self) -> None:
-        """Open a new channel for all calls from now on."""
+    @property
+    def stub(self) -> Any:
+        """The stub for a call that begins now."""
+        return self.connections.get()[1]
+
+    def _open(self) -> tuple[Any, Any]:
+        """A new channel and its stub."""
         import grpc.aio
 
         address, options = urlsplit(self.url).netloc, channel_options(self.url)
         if self._credentials is not None:
-            self._channel = grpc.aio.secure_channel(address, self._credentials, options=options)
+            channel = grpc.aio.secure_channel(address, self._credentials, options=options)
         else:
-            self._channel = grpc.aio.insecure_channel(address, options=options)
-        self.stub = self._stub_of(self._channel)
-
-    async def close(self) -> None:
-        """Close all channels; calls in flight are cancelled."""
-        await self._channel.close()
-        for task, channel in list(self._old_channels.items()):
-            task.cancel()
-            await channel.close()
-        await asyncio.gather(*self._old_channels, return_exceptions=True)
+            channel = grpc.aio.insecure_channel(address, options=options)
+        return channel, self._stub_of(channel)
 
     async def call_with_retries(
         self,
@@ -174,9 +170,7 @@ class GrpcConnection(Connection):
             policy: Another policy than that of the connection.
             terms: Terms of the callers.
         """
-        return await call_with_retries(
-            once, policy or self._policy, terms=terms, late=self._renew_if_dead
-        )
+        return await call_with_retries(once, policy or self._policy, terms=terms)
 
     async def await_reply(
         self, call: Awaitable[T], service: str | None = None, model: str | None = None
@@ -188,11 +182,14 @@ class GrpcConnection(Connection):
             service: The service in errors, where it is not that of the connection.
             model: The model in errors, where it is not that of the connection.
         """
+        began = asyncio.get_running_loop().time()
         try:
             reply = await call
         except self._rpc_error as error:
-            raise self.to_error(error, service, model) from error
-        self._last_reply_at = asyncio.get_running_loop().time()
+            failure = self.to_error(error, service, model)
+            if isinstance(failure, Unreachable | DeadlineExceeded):
+                self.connections.renew_after_failure(began)
+            raise failure from error
         return reply
 
     def to_error(
@@ -205,7 +202,7 @@ class GrpcConnection(Connection):
             kind = Rejection if "SERVER:" in detail else BadReply
         elif kind is Unreachable and any(word in detail for word in _FULL):
             kind = Overload
-        elif kind is Unreachable and any(word in detail for word in _NO_CONNECTION):
+        elif kind is Unreachable and any(word in detail for word in _NO_CONNECTION + _ENDING):
             kind = NoConnection
         elif kind is ServiceError and any(words in detail for words in _PASSING):
             kind = Unreachable
@@ -224,21 +221,6 @@ class GrpcConnection(Connection):
         service = self.service if service is None else service
         model = self.model if model is None else model
         return kind(self.secrets.redact(detail), service=service, endpoint=self.url, model=model)
-
-    def _renew_if_dead(self, began: float) -> None:
-        """Open a new channel after a call without a reply, unless another got one since it began.
-
-        Args:
-            began: When the call began, by the event loop's clock.
-        """
-        if began < max(self._renewed_at, self._last_reply_at):
-            return
-        self._renewed_at = asyncio.get_running_loop().time()
-        old = self._channel
-        self._open()
-        task = asyncio.create_task(old.close(self._policy.deadline + _MORE))
-        self._old_channels[task] = old
-        task.add_done_callback(self._old_channels.pop)
 
 
 async def read_team(call: Any) -> str:

@@ -55,6 +55,7 @@ class RetryPolicy:
         first_wait: Seconds before the second attempt; doubled before each further one, plus a
             random part of up to this time.
         longest_wait: Seconds that a wait takes at most, without its random part.
+        connection_age: Seconds, about, after which later calls go on a new connection.
         observe: Is called with each failed attempt: the error, and the time when the call began by
             the event loop's clock. It is called too where a later attempt succeeds.
         pause: Waits the given seconds before the next attempt, and then for a place at the server.
@@ -65,6 +66,7 @@ class RetryPolicy:
     deadline: float = 60.0
     first_wait: float = 0.1
     longest_wait: float = 5.0
+    connection_age: float = 300.0
     observe: Callable[[ServiceError, float], None] | None = field(default=None, compare=False)
     pause: Callable[[float], Awaitable[float]] | None = field(default=None, compare=False)
 
@@ -93,7 +95,6 @@ async def call_with_retries(
     clock: Clock = LOOP_CLOCK,
     *,
     terms: AnyTerms = DEFAULT_TERMS,
-    late: Callable[[float], None] | None = None,
 ) -> T:
     """Make a call, and make it again after a retryable error.
 
@@ -105,8 +106,6 @@ async def call_with_retries(
         call: Makes one attempt. It gets the seconds that are left until the policy's deadline or
             the callers' deadline, whichever is earlier.
         terms: Terms of the callers.
-        late: Is called after an attempt that got no reply within the time of the policy, with the
-            time when this attempt began.
 
     Raises:
         OutOfTime: the callers' deadline has passed.
@@ -126,8 +125,6 @@ async def call_with_retries(
                 if terms.deadline > until:
                     continue
                 raise OutOfTime.of(error) from error
-            if late is not None and isinstance(error, DeadlineExceeded):
-                late(attempt)
             policy.report_failure(error, began)
             now = clock.now()
             since = now if since is None else since

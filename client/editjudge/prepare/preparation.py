@@ -40,7 +40,7 @@ from ..benchmarks.items import ItemsFile
 from ..engine.events import ProgressEvent
 from ..engine.progress import DimensionProgress, Progress, summarise_usage
 from ..engine.session import service_settings
-from ..panel import Panel, PoolPolicy
+from ..panel import Panel
 from ..panel.budget import Budget
 from ..panel.context import CallContext
 from ..report.display import make_display
@@ -91,8 +91,7 @@ async def open_panel(
         NoModel: a service with one of the roles is not available.
         ConfigError: a judge cannot be used as it is configured.
     """
-    policy = PoolPolicy(patience=settings.patience)
-    panel = Panel(settings, ledger=ledger, policy=policy).with_context(CallContext(budget))
+    panel = Panel(settings, ledger=ledger).with_context(CallContext(budget))
     async with panel:
         for role in roles:
             if role not in panel.service_names:

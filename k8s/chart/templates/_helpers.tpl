@@ -146,7 +146,8 @@ progressDeadlineSeconds: {{ add 600 (int64 (index . 1)) (ternary $root.Values.we
 {{/* Ready, then wait until nobody sends any more calls, then end. */}}
 {{- define "editjudge.pause" -}}
 lifecycle:
-  preStop: {sleep: {seconds: 10}}
+  # Until no name server has it any more: an answer is good for 30 s in many clusters.
+  preStop: {sleep: {seconds: 35}}
 {{- end -}}
 
 {{- define "editjudge.probe" -}}
@@ -345,6 +346,7 @@ automountServiceAccountToken: false
 {{- define "editjudge.settings" -}}
 {{- $root := . -}}
 deadline = {{ .Values.judge.deadlineSeconds }}
+connection_age = {{ .Values.connectionSeconds }}
 {{- range $name, $server := .Values.triton.servers }}
 
 [endpoints.{{ $name }}]

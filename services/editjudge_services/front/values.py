@@ -189,6 +189,8 @@ class Limits(Strict):
             They do not count as calls in flight.
         idle_seconds: The idle timeout of a call: no byte in either direction.
         connection_idle_seconds: The idle timeout of a connection: no call.
+        connection_seconds: The age at which a connection, of a caller or to a server, takes no
+            more calls, so that what came since gets some. Its calls end as they would.
         connections: The maximum number of connections of all callers together.
         streams: The maximum number of concurrent HTTP/2 streams on one connection.
         teams: The maximum number of teams with token buckets of their own at a time.
@@ -206,6 +208,7 @@ class Limits(Strict):
     open_streams: Positive = 1024
     idle_seconds: Positive = 300
     connection_idle_seconds: Positive = 60
+    connection_seconds: Positive = 300
     connections: Positive = 4096
     streams: Positive = 256
     teams: Positive = 1000

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 from aiohttp import web
 from pydantic import BaseModel
@@ -66,6 +68,7 @@ class JsonService:
 
     def __init__(self, service: JudgeService) -> None:
         self._service = service
+        self._opened_at: WeakKeyDictionary[asyncio.BaseTransport, float] = WeakKeyDictionary()
 
     def app(self) -> web.Application:
         """Make the application with all routes."""
@@ -82,7 +85,19 @@ class JsonService:
         ):
             add = app.router.add_get if method == "GET" else app.router.add_post
             add(path, handler)
+        app.on_response_prepare.append(self._bound_connection_age)
         return app
+
+    async def _bound_connection_age(
+        self, request: web.Request, response: web.StreamResponse
+    ) -> None:
+        now, transport = asyncio.get_running_loop().time(), request.transport
+        if transport is not None:
+            opened_at = self._opened_at.setdefault(transport, now)
+            age = self._service.connection_age * random.uniform(0.9, 1.1)
+            if self._service.is_terminating or now > opened_at + age:
+                response.force_close()
+                response.headers["connection"] = "close"  # aiohttp has set it already
 
     async def _score(self, request: web.Request) -> web.Response:
         async def read() -> ScoreRequest:

@@ -51,7 +51,9 @@ async def serve_grpc(
     Raises:
         OSError: the address is taken.
     """
-    server = grpc.aio.server(options=_OPTIONS, interceptors=[RequestInterceptor(service)])
+    # Calls that are in flight at that age end as they would: nothing limits the time they have.
+    age = ("grpc.max_connection_age_ms", round(1000 * service.connection_age))
+    server = grpc.aio.server(options=(*_OPTIONS, age), interceptors=[RequestInterceptor(service)])
     checks = health.aio.HealthServicer()
     judge_pb2_grpc.add_JudgeServiceServicer_to_server(JudgeServicer(service), server)
     health_pb2_grpc.add_HealthServicer_to_server(checks, server)

@@ -65,6 +65,8 @@ class JudgeService:
         edits: The limit on edits in flight.
         requests: The limit on bytes of requests in memory.
         streams: The limit on open streams.
+        connection_age: Seconds, about, after which a caller's connection is closed when its calls
+            have ended, so that callers find the replicas that came since.
         metrics: The Prometheus metrics.
         is_terminating: Whether the service is draining. Requests are still accepted, but health
             checks fail, so that load balancers use other replicas.
@@ -94,6 +96,7 @@ class JudgeService:
         self._debts: defaultdict[str, Debt] = defaultdict(Debt)
         self._audit = AuditLog(options.audit, self.metrics.audit_lost.inc)
         self._discovery_seconds = discovery_seconds
+        self.connection_age = settings.connection_age
         self.is_terminating = False
         self.shutdown = asyncio.Event()
         self._resources = contextlib.AsyncExitStack()

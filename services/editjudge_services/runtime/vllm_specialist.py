@@ -115,7 +115,7 @@ class VllmModel:
         self._url = backend.url.rstrip("/")
         self._policy = RetryPolicy(deadline=backend.timeout, first_wait=_FIRST_WAIT)
         endpoint = JudgeEndpoint(url=self._url, model=backend.model)
-        self._server = HttpServer(endpoint, "vllm", backend.concurrency)
+        self._server = HttpServer(endpoint, "vllm", backend.concurrency, self._policy)
         self._loop = asyncio.new_event_loop()
         Thread(target=_run, args=(self._loop,), name="vllm", daemon=True).start()
         weakref.finalize(self, _close, self._loop, self._server)  # Triton may drop a model
@@ -200,7 +200,7 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _close(loop: asyncio.AbstractEventLoop, server: HttpServer) -> None:
-    closing = asyncio.run_coroutine_threadsafe(server.close(), loop)
+    closing = asyncio.run_coroutine_threadsafe(server.connections.close(), loop)
     closing.add_done_callback(lambda _: loop.call_soon_threadsafe(loop.stop))
 
 

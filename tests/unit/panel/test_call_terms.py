@@ -115,18 +115,6 @@ async def test_an_attempt_cut_for_one_caller_is_made_again_for_another() -> None
     assert made == [5.0, 15.0]
 
 
-async def test_a_server_that_is_late_is_told_from_a_caller_in_a_hurry() -> None:
-    began: list[float] = []
-    policy = RetryPolicy(attempts=1, deadline=0.05)
-    with pytest.raises(OutOfTime):
-        await call_with_retries(late, policy, terms=CallTerms(now() + 0.003), late=began.append)
-    assert not began
-    start = now()
-    with pytest.raises(DeadlineExceeded):
-        await call_with_retries(late, policy, terms=CallTerms(now() + 60.0), late=began.append)
-    assert began == [start]
-
-
 async def test_urgent_calls_get_the_next_place() -> None:
     replica: Replica[Any] = Replica("here", lambda _: None, 1)
     place = replica.take()

@@ -39,7 +39,8 @@ async def test_an_old_channel_outlives_the_deadline_of_its_calls(
     waiting = iter(channels)
     monkeypatch.setattr(grpc.aio, "insecure_channel", lambda *_, **__: next(waiting))
     triton = TritonEndpoint(Endpoint(url="grpc://triton:1"), RetryPolicy(deadline=60.0))
-    triton._renew_if_dead(now())
+    assert triton.stub is triton.stub
+    triton.connections.renew_after_failure(now())
     await asyncio.sleep(0)
     assert not [*waiting]
     assert channels[0].graces[0] > 60.0

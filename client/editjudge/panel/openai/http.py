@@ -6,6 +6,7 @@ Redirects are not followed, because a key must not travel to another host.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import os
@@ -36,6 +37,8 @@ from ...base.parse import parse_json
 from ...base.proxy import find_proxy
 from ..prompt import Picture
 from ..redaction import Secrets, shorten
+from ..renewal import Renewed
+from ..retry import RetryPolicy
 from ..server_words import explain_failure
 
 if TYPE_CHECKING:
@@ -185,12 +188,19 @@ class HttpServer:
         endpoint: Its address and credentials.
         service: `role.variant`, for errors.
         concurrency: Connections at most.
+        policy: How long connections last.
 
     Raises:
         ConfigError: the address, a header's secret or a certificate cannot be used.
+
+    Attributes:
+        connections: Those to the server, or servers, behind the address. Once they are closed,
+            calls fail.
     """
 
-    def __init__(self, endpoint: JudgeEndpoint, service: str, concurrency: int) -> None:
+    def __init__(
+        self, endpoint: JudgeEndpoint, service: str, concurrency: int, policy: RetryPolicy
+    ) -> None:
         parts = urlsplit(endpoint.url)
         if parts.username is not None or parts.query or parts.fragment:
             # Not shown whole: what is in there may be the key.
@@ -209,14 +219,7 @@ class HttpServer:
         self._tls = _make_tls_context(endpoint)
         self._proxy = find_proxy(endpoint.url)
         self._secrets = Secrets(endpoint.headers, self._headers, self._proxy)
-        self._session: aiohttp.ClientSession | None = None
-        self._is_closed = False
-
-    async def close(self) -> None:
-        """Close the connections; calls in flight fail, and later ones too."""
-        self._is_closed = True
-        if self._session is not None:
-            await self._session.close()
+        self.connections = Renewed(self._open_session, _close_session, policy)
 
     async def ask(self, url: str, body: Body | None = None, *, model: str = "") -> HttpReply:
         """Send a GET, or a POST of a JSON body in pieces (`make_chat_body`), without a time limit.
@@ -273,13 +276,14 @@ class HttpServer:
     async def _request(self, url: str, body: Body | None, model: str) -> HttpReply:
         import aiohttp
 
-        if self._is_closed:
+        if self.connections.is_closed:
             raise self.make_error(Unreachable, "the connection is closed", model, again=False)
         # Errors are made outside of `except`: aiohttp's own hold the request's headers, and
         # must not be printed as the context of ours.
         problem: tuple[type[ServiceError], str, bool | None]
+        began = asyncio.get_running_loop().time()
         try:
-            async with self._open_session().request(
+            async with self.connections.get().request(
                 "GET" if body is None else "POST",
                 url,
                 data=None if body is None else _make_payload_type()(body),
@@ -298,6 +302,7 @@ class HttpServer:
             problem = Unreachable, str(error) or type(error).__name__, None
         else:
             return self._read_reply(status, headers, payload, model)
+        self.connections.renew_after_failure(began)
         kind, detail, again = problem
         text = explain_failure(shorten(self._secrets.redact(detail)))
         raise self.make_error(kind, text, model, again=again)
@@ -348,19 +353,23 @@ class HttpServer:
         return self.make_error(Unreachable, f"cut short, or no JSON: {text[:80]}", model)
 
     def _open_session(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            import aiohttp
+        import aiohttp
 
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(
-                    limit=self._concurrency,
-                    keepalive_timeout=_KEEP_ALIVE,
-                    ssl=True if self._tls is None else self._tls,
-                ),
-                headers=self._headers,
-                cookie_jar=aiohttp.DummyCookieJar(),
-            )
-        return self._session
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                limit=self._concurrency,
+                keepalive_timeout=_KEEP_ALIVE,
+                ssl=True if self._tls is None else self._tls,
+            ),
+            headers=self._headers,
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
+
+
+async def _close_session(session: aiohttp.ClientSession, seconds: float) -> None:
+    """Close a session after some seconds."""
+    await asyncio.sleep(seconds)
+    await session.close()
 
 
 @cache

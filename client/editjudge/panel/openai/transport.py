@@ -180,16 +180,13 @@ class OpenAiTransport(Transport):
         self._endpoint = endpoint
         self._model_name = endpoint.model
         self._base = endpoint.url.removesuffix("/v1")
-        self._server = HttpServer(endpoint, service, concurrency)
+        self._server = HttpServer(endpoint, service, concurrency, policy)
+        self.connections = self._server.connections
         self._vocabulary = Vocabulary(self._server, self._base)
         self._capabilities = Capabilities()
         self._model: JudgeModel | None = None
         self._listed_names: tuple[str, ...] = ()
         self._identifying = asyncio.Lock()
-
-    async def close(self) -> None:
-        """Close connections; calls in flight fail."""
-        await self._server.close()
 
     @property
     def takes_all(self) -> bool:

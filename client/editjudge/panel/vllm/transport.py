@@ -86,6 +86,7 @@ class VllmTransport(Transport):
         self._accepted_names = (endpoint.model, *endpoint.accept) if endpoint.model else ("*",)
         self._policy = policy
         self._engine = Engine(endpoint, service, policy)
+        self.connections = self._engine.connections
         self._served_model: _Model | None = None
         self._lock = asyncio.Lock()
         self._may_have_changed = False
@@ -93,10 +94,6 @@ class VllmTransport(Transport):
         self._probing = asyncio.Lock()
         self._max_logprobs = sys.maxsize
         self._label_sets: dict[tuple[str, ...], dict[int, str]] = {}
-
-    async def close(self) -> None:
-        """Close the connection; calls in flight are cancelled."""
-        await self._engine.close()
 
     @property
     def takes_all(self) -> bool:
