@@ -31,6 +31,7 @@ from ..doc_samples import ROOT
 PAGE = (ROOT / "docs" / "sharing.md").read_text(encoding="utf-8")
 TESTS = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
 DOOR, RATE, SERVICE, SETTINGS = Limits(), Rate(), ServiceOptions(), Settings()
+VLLM = "k8s/chart/templates/vllm.yaml"
 KIB, MIB, GIB = 1024, 1024**2, 1024**3
 
 
@@ -41,17 +42,15 @@ def read_table(heading: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 
+def find(file: str, pattern: str) -> int:
+    """The one number of a file that follows a pattern."""
+    (found,) = set(re.findall(rf"\b{pattern}(\d+)", (ROOT / file).read_text(encoding="utf-8")))
+    return int(found)
+
+
 def envoy(name: str) -> int:
     """A number of the door's configuration that no value sets."""
-    (found,) = set(re.findall(rf"\b{name}: (\d+)", (ROOT / "front" / "envoy.yaml").read_text()))
-    return int(found)
-
-
-def chart(name: str) -> int:
-    (found,) = re.findall(
-        rf"{name} \| default (\d+)", (ROOT / "k8s/chart/templates/vllm.yaml").read_text()
-    )
-    return int(found)
+    return find("front/envoy.yaml", f"{name}: ")
 
 
 def default(model: type, name: str) -> float:
@@ -84,6 +83,9 @@ DUE = {
     "open streams of a class": f"{DOOR.open_streams:,}",
     "streams that a team opens in a minute": f"{DOOR.streams_per_minute}",
     "a stream; one without a byte": f"{DOOR.stream_seconds} s; {DOOR.stream_idle_seconds} s",
+    "quotes or backslashes in a question to a judge's own path": (
+        f"{find('front/envoy.yaml', 'most_marks = '):,}"
+    ),
     "tokens of a team by day": "as many as it likes",
     "days that a token is valid; seconds after its end": (
         f"{identity._MOST_DAYS}; {envoy('clock_skew_seconds')}"
@@ -144,7 +146,10 @@ DUE = {
     "an edit through the Judge service": f"{default(GatewayEndpoint, 'edit_deadline'):.0f} s",
     "a server that is lost": f"{SETTINGS.patience:.0f} s",
     "calls that wait for a model": f"{Specialist.max_queue}",
-    "pictures of a prompt": f"{chart('imagesPerPrompt')}",
+    "replies to one question; hosts that pictures are fetched from": (
+        f"{find(VLLM, 'VLLM_MAX_N_SEQUENCES, value: .')}; none"
+    ),
+    "pictures of a prompt": f"{find(VLLM, 'imagesPerPrompt [|] default ')}",
 }
 
 
