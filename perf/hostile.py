@@ -269,6 +269,17 @@ class Hostile:
         calls = [self.score(make_request(protocol=protocol)) for _ in range(30)]
         await asyncio.gather(*(self.count("121 calls an edit", call) for call in calls))
 
+    async def crowd(self) -> None:
+        """Far more calls at a time than there are places."""
+        calls = [self.score(make_request()) for _ in range(400)]
+        await asyncio.gather(*(self.count("400 at a time", call) for call in calls))
+
+    async def hurry(self) -> None:
+        """Deadlines so short that none is met."""
+        stub, metadata = self.caller.stub, self.caller.metadata
+        calls = [stub.Score(make_request(), metadata=metadata, timeout=0.03) for _ in range(10)]
+        await asyncio.gather(*(self.count("a deadline of 30 ms", call) for call in calls))
+
     async def departure(self) -> None:
         """Calls whose caller does not wait for the answer."""
         calls = [self.score(make_request()) for _ in range(8)]
@@ -322,6 +333,8 @@ class Hostile:
             self.heads,
             self.streams,
             self.greed,
+            self.crowd,
+            self.hurry,
             self.departure,
             self.pictures,
             self.flood,

@@ -13,13 +13,14 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from editjudge.base.config import Settings
 from editjudge.v1 import judge_pb2 as pb
 from editjudge_services.gateway import accounting, interceptor
+from editjudge_services.gateway import service as gateway_service
 from editjudge_services.gateway.admission import MAX_REQUEST_BYTES
 from editjudge_services.gateway.interceptor import AdmittedMessages
 from editjudge_services.gateway.options import ServiceOptions
 from editjudge_services.gateway.service import JudgeService
 from editjudge_services.gateway.servicer import JudgeServicer
 
-from ..judge_service import Context, make_request, refusal, serve, teams_of
+from ..judge_service import JSON, Context, make_body, make_request, refusal, serve, teams_of
 from ..patience import until
 
 MESSAGE = pb.ScoreStreamRequest(request=make_request()).SerializeToString()
@@ -93,6 +94,29 @@ async def test_no_request_is_read_before_there_is_room(
         assert await waiting
         assert not served.service.requests.in_use
         assert f'method="{method}",status="RESOURCE_EXHAUSTED"' in await served.metrics()
+
+
+async def test_callers_have_so_many_calls_open_and_leave_room_for_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also of those that wait; what is too much is refused at once."""
+    monkeypatch.setattr(gateway_service, "MAX_CALLS", 4)
+    async with serve(drain=0.1, held_bytes=4 * MAX_REQUEST_BYTES) as served:
+
+        def ask(team: str) -> Any:
+            return served.stub.Score(make_request(), metadata=[("x-team", team)], timeout=60)
+
+        async with served.service.requests.acquire("busy", 2 * MAX_REQUEST_BYTES):
+            waiting = [asyncio.ensure_future(ask("busy")) for _ in range(2)]
+            await until(lambda: served.service.calls.in_use.get("busy") == 2)
+            told = await refusal(ask("busy"))
+            assert (told.code, told.may_retry) == (grpc.StatusCode.RESOURCE_EXHAUSTED, True)
+            assert "2 of 4 calls are in use, 2 of them yours" in told.words
+            status, _ = await served.post(make_body(), headers={**JSON, "x-team": "busy"})
+            assert status == 429
+            assert await ask("other")
+        assert all(await asyncio.gather(*waiting))
+        assert not served.service.calls.in_use
 
 
 async def test_callers_have_so_many_streams_and_leave_room_for_others(

@@ -73,7 +73,8 @@ class Hoarder:
         await asyncio.gather(*(self._connection() for _ in range(4)))
 
     async def _connection(self) -> None:
-        path = "/editjudge.v1.JudgeService/Score"
+        # The Judge service reads a request when it has room. For others the door holds it.
+        path = "/inference.GRPCInferenceService/ModelInfer"
         metadata = self._door.metadata("hostile")
         async with self._door.channel() as channel:
 
@@ -103,7 +104,8 @@ async def test_a_team_that_fills_the_door_is_cut_and_the_others_go_on(tmp_path: 
 
 async def _fill(folder: Path) -> None:
     limits = {"request_bytes": 64 * MB, "heap_bytes": HEAP}
-    async with open_judged_door(folder, teams=TEAMS, limits=limits) as (door, _):
+    triton = {"none": {"addresses": ["127.0.0.1:1"]}}
+    async with open_judged_door(folder, teams=TEAMS, limits=limits, triton=triton) as (door, _):
         before = resident(door.server.pid)
         hoarder = Hoarder(door)
         attack = asyncio.create_task(hoarder.act())

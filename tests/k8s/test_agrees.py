@@ -139,7 +139,7 @@ def test_the_front_door_takes_certificates_token_limits_and_limits(tmp_path: Pat
     further = {
         "front.clientCa": "clients",
         "front.tokenLimits": {"service": "limits.platform:8081", "uncounted": ["nightly"]},
-        "front.limits": {"connections": 100, "requestMiB": 8, "openStreams": 7},
+        "front.limits": {"connections": 100, "requestMiB": 8, "openCalls": 7},
         "vllm.servers.own": {**PARTS["server"], "protocol": "grpc"},
         "vllm.servers.judge": PARTS["server"],
     }
@@ -150,7 +150,7 @@ def test_the_front_door_takes_certificates_token_limits_and_limits(tmp_path: Pat
     assert str(tokens.service) == "limits.platform:8081"
     assert (tokens.uncounted, tokens.open_when_down) == (("nightly",), False)
     limits = values.limits
-    assert (limits.connections, limits.open_streams, limits.request_bytes) == (100, 7, 8 * 2**20)
+    assert (limits.connections, limits.open_calls, limits.request_bytes) == (100, 7, 8 * 2**20)
     assert values.judges.keys() == {"judge"}
     front = pod(things, "front")
     (envoy,) = front["containers"]

@@ -71,16 +71,18 @@ DUE = {
     ),
     "calls on one connection at a time": f"{DOOR.streams}",
     "memory of all requests": f"{DOOR.heap_bytes // GIB} GiB",
-    "a request": f"{DOOR.request_bytes // MIB} MiB",
+    "a request to Triton or vLLM": f"{DOOR.request_bytes // MIB} MiB",
     "a call with its attempts at servers": f"{DOOR.call_seconds} s",
     "a call without a byte": f"{DOOR.idle_seconds} s",
-    "attempts at further servers": f"{envoy('num_retries')}",
+    "attempts at further servers; for a request to the Judge service up to": (
+        f"{envoy('num_retries')}; {int(envoy('request_body_buffer_limit')) // MIB} MiB"
+    ),
     "calls of a team in a second; at once": f"{RATE.calls_per_second}; {RATE.burst}",
     "teams whose calls are counted apart": f"{DOOR.teams:,}",
-    "calls at a time at each group of servers, interactive; batch": (
+    "calls at a time at each group of Triton or vLLM servers, interactive; batch": (
         f"{DOOR.interactive}; {DOOR.batch}"
     ),
-    "open streams of a class": f"{DOOR.open_streams:,}",
+    "calls and streams of a class that are open to the Judge service": f"{DOOR.open_calls:,}",
     "streams that a team opens in a minute": f"{DOOR.streams_per_minute}",
     "a stream; one without a byte": f"{DOOR.stream_seconds} s; {DOOR.stream_idle_seconds} s",
     "quotes or backslashes in a question to a judge's own path": (
@@ -95,6 +97,7 @@ DUE = {
     ),
     "name of a team, model or server": f"{contracts.LONGEST_NAME} characters",
     "a request that waits for room and has no deadline": f"{accounting.WAIT_SECONDS:.0f} s",
+    "calls that are open; of one team alone": f"{admission.MAX_CALLS:,}; half",
     "edits at a time; of one team alone": f"{SERVICE.edits}; half",
     "megapixels decoded at a time; of one team alone": f"{SERVICE.megapixels}; half",
     "bytes of requests at a time; of one team alone": f"{SERVICE.held_bytes // GIB} GiB; half",

@@ -185,8 +185,8 @@ class Limits(Strict):
         stream_seconds: The maximum duration of one stream; its token is checked only at the start.
         stream_idle_seconds: The idle timeout of a stream: no byte in either direction.
         streams_per_minute: The maximum number of streams that a team opens per minute.
-        open_streams: The maximum number of open streams to each group of servers, for each class.
-            They do not count as calls in flight.
+        open_calls: The maximum number of calls and streams that are open to the Judge service, for
+            each class. It divides its own places among teams.
         idle_seconds: The idle timeout of a call: no byte in either direction.
         connection_idle_seconds: The idle timeout of a connection: no call.
         connection_seconds: The age at which a connection, of a caller or to a server, takes no
@@ -194,9 +194,9 @@ class Limits(Strict):
         connections: The maximum number of connections of all callers together.
         streams: The maximum number of concurrent HTTP/2 streams on one connection.
         teams: The maximum number of teams with token buckets of their own at a time.
-        interactive: The maximum number of interactive calls in flight to each group of servers.
-        batch: The maximum number of batch calls in flight to each group of servers. It leaves
-            capacity to interactive calls.
+        interactive: The maximum number of interactive calls in flight to each group of Triton or
+            vLLM servers.
+        batch: The same of batch calls. It leaves capacity to interactive calls.
     """
 
     request_bytes: Positive = 64 * 1024 * 1024
@@ -205,7 +205,7 @@ class Limits(Strict):
     stream_seconds: Positive = 600
     stream_idle_seconds: Positive = 120
     streams_per_minute: Positive = 60
-    open_streams: Positive = 1024
+    open_calls: Positive = 8192
     idle_seconds: Positive = 300
     connection_idle_seconds: Positive = 60
     connection_seconds: Positive = 300

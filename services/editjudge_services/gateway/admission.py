@@ -18,6 +18,10 @@ MAX_REQUEST_BYTES = 2 * (MAX_BYTES + MAX_TEXT_BYTES)
 """The largest request, over gRPC and as JSON: room for two pictures of the largest size."""
 
 
+MAX_CALLS = 1024
+"""How many calls are open at most, of all callers. One that waits for room is not read yet."""
+
+
 class Hold:
     """An amount that a caller holds, or waits for."""
 
@@ -73,7 +77,7 @@ class SharedLimit:
         """Hold an amount of the resource until the block is left.
 
         Args:
-            until: When to stop waiting, by the event loop's clock.
+            until: When to stop waiting, by the event loop's clock; 0 for not waiting at all.
 
         Raises:
             InvalidRequest: one caller never gets so much, so waiting would not help.

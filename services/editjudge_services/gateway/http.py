@@ -22,7 +22,7 @@ from editjudge.base.threads import in_thread
 from editjudge.service import ScoreReport
 
 from .accounting import Caller, RequestAccount
-from .admission import MAX_REQUEST_BYTES, Hold
+from .admission import MAX_REQUEST_BYTES
 from .bounds import check_json
 from .errors import describe_error, wrap_defect
 from .metrics import CONTENT_TYPE
@@ -134,11 +134,15 @@ class JsonService:
         except Exception as error:  # noqa: BLE001 - of this request alone
             return BatchResult(error=describe_error(wrap_defect(error)))
 
-    def _acquire_room(
-        self, request: web.Request, caller: Caller
-    ) -> contextlib.AbstractAsyncContextManager[Hold]:
-        """Room for the body, which is not read yet."""
-        return self._service.requests.acquire(caller.team, _read_size(request), caller.waits_until)
+    @contextlib.asynccontextmanager
+    async def _acquire_room(self, request: web.Request, caller: Caller) -> AsyncIterator[None]:
+        """Hold room for a call and for its body, which is not read yet."""
+        size, until = _read_size(request), caller.waits_until
+        async with (
+            self._service.calls.acquire(caller.team, 1, 0.0),
+            self._service.requests.acquire(caller.team, size, until),
+        ):
+            yield
 
     @contextlib.contextmanager
     def _open_account(
@@ -195,9 +199,10 @@ async def _send(request: web.Request, handler: Handler) -> web.StreamResponse:
         response = await handler(request)
         if _REPORT in request:
             response.headers[TOKENS_HEADER] = str(request[_REPORT].take())
-        await response.prepare(request)
-        await response.write_eof()
-        arrived = True
+        with contextlib.suppress(ConnectionResetError):  # its caller has gone
+            await response.prepare(request)
+            await response.write_eof()
+            arrived = True
         return response
     finally:
         if _REPORT in request:

@@ -129,8 +129,9 @@ class RequestInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]
             # Without a front door health checks do not share with edits.
             owner = caller.team or name
             messages = AdmittedMessages(limit, owner, until, context.read, deserialize)
-            async with messages.room:
+            async with messages.room, AsyncExitStack() as stack:
                 try:
+                    await stack.enter_async_context(self._service.calls.acquire(owner, 1, 0.0))
                     request = messages if handler.request_streaming else await anext(messages, None)
                     if request is None:
                         raise InvalidRequest("request", "there is none", "send one message")

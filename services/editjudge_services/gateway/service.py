@@ -21,7 +21,7 @@ from editjudge.base.verdict import NotServed
 from editjudge.service import DimensionSet
 
 from .accounting import Caller, RequestAccount
-from .admission import SharedLimit
+from .admission import MAX_CALLS, SharedLimit
 from .audit import AuditLog
 from .calls import DAY_SECONDS, CallCache
 from .metrics import Metrics
@@ -62,6 +62,7 @@ class JudgeService:
 
     Attributes:
         client: The client that judges.
+        calls: The limit on calls of any kind that are open, those that wait for room included.
         edits: The limit on edits in flight.
         requests: The limit on bytes of requests in memory.
         streams: The limit on open streams.
@@ -84,6 +85,7 @@ class JudgeService:
         changes = {"gateway": None, "ledger": None, "max_cost": None}
         self.client = Client(settings.model_copy(update=changes))
         self.edits = SharedLimit(options.edits, "edits")
+        self.calls = SharedLimit(MAX_CALLS, "calls")
         self.requests = SharedLimit(options.held_bytes, "bytes", "body")
         self.streams = SharedLimit(options.streams, "streams")
         self._pixels = SharedLimit(options.pixels, "pixels")

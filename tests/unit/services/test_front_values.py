@@ -106,13 +106,14 @@ def test_a_file_of_values_is_yaml(tmp_path: Path, text: str, told: str) -> None:
 
 
 def test_every_group_of_servers_has_a_cluster_for_each_class(tmp_path: Path) -> None:
-    config = filled(tmp_path, limits={"interactive": 100, "batch": 7})
-    clusters = {c["name"]: c for c in config["static_resources"]["clusters"]}
     most = {"interactive": 100, "batch": 7}
-    for group in ("triton.small", "triton.segmentation", "judge.judge", "judge.second", "gateway"):
+    config = filled(tmp_path, limits={**most, "open_calls": 9})
+    clusters = {c["name"]: c for c in config["static_resources"]["clusters"]}
+    own = "triton.small", "triton.segmentation", "judge.judge", "judge.second"
+    for group in (*own, "gateway", "gateway-json"):
         for of in CALL_CLASSES:
             (threshold,) = clusters[f"{group}.{of}"]["circuit_breakers"]["thresholds"]
-            assert threshold["max_requests"] == most[of]
+            assert threshold["max_requests"] == (most[of] if group in own else 9)
     two = clusters["triton.segmentation.batch"]["load_assignment"]["endpoints"][0]["lb_endpoints"]
     assert len(two) == 2
 
@@ -131,29 +132,17 @@ def test_a_model_with_servers_of_its_own_is_looked_for_before_the_rest(tmp_path:
     ]
 
 
-def test_only_a_stream_of_requests_is_not_held_until_whole(tmp_path: Path) -> None:
-    unheld = [
-        route["match"]
-        for route in routes(filled(tmp_path))
-        if BUFFER in route.get("typed_per_filter_config", ()) and "route" in route
-    ]
-    assert {match["safe_regex"]["regex"] for match in unheld} == {
-        "/editjudge[.]v1[.]JudgeService/(ScoreStream)",
-        "/grpc[.]health[.]v1[.]Health/(Watch)",
-        "/grpc[.]reflection[.]v1alpha[.]ServerReflection/(ServerReflectionInfo)",
-    }
-
-
-def test_streams_meet_servers_as_a_group_of_their_own(tmp_path: Path) -> None:
-    config = filled(tmp_path, limits={"open_streams": 9, "interactive": 100, "batch": 7})
-    clusters = {c["name"]: c for c in config["static_resources"]["clusters"]}
-    for route in (r for r in routes(config) if "route" in r):
+def test_the_judge_service_reads_what_has_room_there_and_other_servers_what_is_whole(
+    tmp_path: Path,
+) -> None:
+    for route in (r for r in routes(filled(tmp_path)) if "route" in r):
         way = route["route"]
         endless = "max_stream_duration" in way["max_stream_duration"]
-        assert ("-streams." in way["cluster"]) == endless == ("rate_limits" in way)
-    for of in CALL_CLASSES:
-        (threshold,) = clusters[f"gateway-streams.{of}"]["circuit_breakers"]["thresholds"]
-        assert threshold["max_requests"] == 9
+        assert endless == ("rate_limits" in way)
+        shared = way["cluster"].startswith("gateway")
+        filters = route.get("typed_per_filter_config", ())
+        unheld = (BUFFER in filters, "request_body_buffer_limit" in route)
+        assert unheld == (shared, shared)
 
 
 @pytest.mark.parametrize("limits", [None, {"service": "a:1"}])
