@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import re
+import threading
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -19,10 +20,13 @@ from PIL import Image
 
 from editjudge.app.client import Client
 from editjudge.base.config import Settings
+from editjudge.base.images import Image as EditImage
 from editjudge.base.images import Mask
 from editjudge.base.item import Edit
 from editjudge.base.verdict import Failure
 from editjudge.engine.score_report import ScoreReport
+from editjudge.panel import prompt
+from editjudge.panel.prompt import Picture
 from editjudge.v1 import judge_pb2 as pb
 from editjudge_services.gateway import accounting
 from editjudge_services.gateway.http import make_openapi, serve_http
@@ -46,6 +50,7 @@ from ..judge_service import (
     png,
     refusal,
     serve,
+    serve_with_judge,
 )
 from ..patience import patience, until
 
@@ -366,6 +371,21 @@ async def test_services_are_looked_for_again_whatever_went_wrong(
         await until(lambda: len(asked) > 2)
     told = "services could not be discovered: OSError: too many open files"
     assert told in capsys.readouterr().err
+
+
+async def test_pictures_are_made_smaller_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads, make = set(), prompt._prepare
+
+    def note(image: EditImage, max_pixels: int) -> Picture:
+        threads.add(threading.get_ident())
+        return make(image, max_pixels)
+
+    monkeypatch.setattr(prompt, "_prepare", note)
+    async with serve_with_judge() as (_, served):
+        answer = await served.stub.Score(make_request(ASKED))
+    assert answer.outcomes[0].status == pb.STATUS_SCORED
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 async def test_the_size_of_a_mask_is_checked_without_making_another(

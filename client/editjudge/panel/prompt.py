@@ -29,6 +29,8 @@ MAX_KEPT = 16 * 1024 * 1024
 PIXELS_PER_TOKEN = 32 * 32
 """About as many pixels of a picture are one token."""
 _SHORT_CHARACTERS = 8192
+_SLACK_BYTES = 64 * 1024
+"""Of a file beside eight bytes a pixel; one that is larger still is not sent as it is."""
 T = TypeVar("T")
 RULE = "lanczos-down"
 """How images are resized: Lanczos, never enlarged, with the same aspect ratio."""
@@ -154,7 +156,8 @@ def fit_size(size: tuple[int, int], max_pixels: int) -> tuple[int, int]:
 
 def _prepare(image: Image, max_pixels: int) -> Picture:
     size = fit_size(image.size, max_pixels)
-    if size == image.size and image.media_type:
+    is_padded = len(image.encoded_bytes) > _SLACK_BYTES + 8 * size[0] * size[1]
+    if size == image.size and image.media_type and not is_padded:
         return Picture(image.encoded_bytes, image.media_type, size, image.name, image.digest)
     picture = Pil.fromarray(image.rgb)
     if size != image.size:

@@ -9,6 +9,7 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 
 from editjudge import Client, Dimension, Judgement
 from editjudge.base.config import Settings
@@ -18,6 +19,7 @@ from editjudge.base.signature import Signature
 from editjudge.base.terminal import print_notice
 from editjudge.base.threads import FairThreads, in_thread
 from editjudge.base.verdict import NotServed
+from editjudge.engine.judge import roles_of
 from editjudge.service import DimensionSet
 
 from .accounting import Caller, RequestAccount
@@ -182,11 +184,17 @@ class JudgeService:
             account.dimensions = len(dimensions)
             async with self._pixels.acquire(caller, pixels, until):
                 identities = self.client.panel.identities()
+                judges = dict(self.client.panel.judges)
 
                 def prepare() -> Edit:
-                    # Computed in a thread, so that the event loop finds them in the cache.
+                    # Computed in a thread, so that the event loop finds all of it in caches.
                     dimension_set.signatures.of(dimensions, identities)
-                    return request.edit.decode(request.protocol.benchmark == "core")
+                    edit = request.edit.decode(request.protocol.benchmark == "core")
+                    roles = set().union(*(roles_of(d, dimension_set.by_id) for d in dimensions))
+                    images = filter(None, (*edit.item.sources, edit.item.target, edit.image))
+                    for role, image in product(roles & judges.keys(), images):
+                        judges[role].prepare_picture(image)
+                    return edit
 
                 edit = await in_thread(prepare)
                 context = replace(

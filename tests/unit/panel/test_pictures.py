@@ -13,7 +13,7 @@ from PIL.PngImagePlugin import PngInfo
 from editjudge.base.images import Image, load_image
 from editjudge.panel.prompt import Picture, PictureCache, Prompt, Text, fit_size
 
-from ...encoded import encode
+from ...encoded import chunk, encode
 
 NOISE = np.random.default_rng(1).integers(0, 256, (96, 128, 3), dtype=np.uint8)
 
@@ -58,6 +58,7 @@ REWRITTEN = {
     **{f"{kind} exif": encoded(kind, exif=tags()) for kind in ("JPEG", "PNG", "WEBP")},
     "JPEG comment": encoded("JPEG", comment=b"somewhere"),
     "PNG text": encoded("PNG", pnginfo=commented()),
+    "PNG with a long end": encoded("PNG")[:-12] + chunk(b"IDAT", bytes(200_000)) + chunk(b"IEND"),
     "BMP": encoded("BMP"),
 }
 
