@@ -260,6 +260,7 @@ def test_what_a_step_of_the_users_copies_is_compared_before_anybody_reads_it(
     judge.mkdir(parents=True)
     weights.mkdir()
     (judge / "model.safetensors").write_bytes(b"weights")
+    (judge / ".compared").touch()  # it comes from a claim that was filled elsewhere
     digest = hashlib.sha256(b"weights").hexdigest()
     (judge / "SHA256SUMS").write_text(f"{digest}  model.safetensors\n")
     if damage:

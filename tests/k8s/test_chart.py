@@ -238,6 +238,21 @@ def test_nodes_with_parts_of_gpus_may_have_the_taint_of_whole_ones(
     assert {one["effect"] for one in tolerated} == {"NoSchedule"}
 
 
+@pytest.mark.parametrize(
+    ("further", "told"),
+    [
+        ({}, False),
+        ({"priorityClasses.create": False}, True),
+        ({"priorityClasses.create": False, "weights.job.enabled": False}, False),
+        ({"priorityClasses.create": False, "weights.job.pod.priorityClass": "first"}, False),
+    ],
+)
+def test_a_job_that_may_wait_for_ever_is_told(further: Mapping[str, Any], told: bool) -> None:
+    values = PARTS["base"] | {"triton.servers.small.models.features_dinov2": {}} | further
+    said = helm("install", "judges", CHART, "--dry-run=client", *chart.chosen(values=values))
+    assert ("Nothing has a priority" in said) == told
+
+
 def test_two_releases_share_no_class_of_priority() -> None:
     """Classes are the whole cluster's, and cannot be changed."""
     longest = 62 * "n"

@@ -207,6 +207,13 @@ automountServiceAccountToken: false
 {{- $size -}}
 {{- end -}}
 
+{{/* What says that a judge is whole. What a step of the user's copies may have one of its own, before it is. */}}
+{{- define "editjudge.wholeMark" -}}
+{{- with .Values.weights.job.copy -}}
+{{- ternary (printf ".compared-%s" (toJson . | sha256sum | trunc 8)) ".compared" (and (not (empty .image.repository)) (not (empty (include "editjudge.weightsJob" $)))) -}}
+{{- end -}}
+{{- end -}}
+
 {{/* "yes" where a Job brings the weights. */}}
 {{- define "editjudge.weightsJob" -}}
 {{- ternary "yes" "" (and .Values.weights.job.enabled (empty .Values.weights.image.repository) (not (empty (include "editjudge.weighty" .)))) -}}
