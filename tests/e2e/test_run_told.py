@@ -96,6 +96,7 @@ async def test_why_there_is_no_number_is_told_at_the_end(data: Data) -> None:
         done = await data.run(PIXELS, LEVELS, by=url, code=3)
         assert f"2 verdicts have no number, abstained (first: {LEVELS}: " in done.err
         assert f"no reply of generalist.judge could be used: {LEVELS}: no choice is" in done.err
+        assert "no number rests on a reply of generalist.judge" in here("summary", data.out).out
         again = data.folder / "again"
         as_json = await data.run(PIXELS, LEVELS, by=url, out=again, flags=("--json",), code=3)
     why = events(as_json)[-1]["unscored"]["abstained"]

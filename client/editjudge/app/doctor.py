@@ -24,7 +24,7 @@ from pydantic import TypeAdapter, ValidationError
 from ..answers.texts import Option
 from ..base.config import Endpoint, GatewayEndpoint, JudgeEndpoint, Settings
 from ..base.errors import Abstention, InputError, MissingExtra, NoAccess, ServiceError
-from ..base.identity import JUDGE_ROLE, ModelIdentity, ServiceName
+from ..base.identity import ModelIdentity, ServiceName
 from ..base.parse import describe_failure, first_problem
 from ..base.probes import has_known_answer, probe_inputs, wrong_answer
 from ..base.signature import package_version
@@ -132,7 +132,7 @@ def _find_unusable(settings: Settings, panel: Panel) -> Iterator[Finding]:
     """Find the endpoints that cannot be used; one that is a judge's has its name."""
     names = {url: name for name, e in settings.judges.items() for url in (e.url, *e.replicas)}
     for url, problem in panel.problems.items():
-        service = str(ServiceName(JUDGE_ROLE, names[url])) if url in names else "all"
+        service = str(ServiceName.judge(names[url])) if url in names else "all"
         fix = "check the address, the certificate and headers, and that the server runs"
         if refusal := panel.refused_urls.get(url):
             problem, fix = refusal.message, refusal.fix

@@ -18,6 +18,7 @@ from ..app.judge_spread import Agreement, Cells, JudgeSpread
 from ..app.results import Comparability, PublishedNumbers, Results
 from ..base.console import WIDTH
 from ..base.errors import ConfigError
+from ..base.identity import ServiceName
 from ..base.text import format_count, shorten_list
 from ..benchmarks.cell import Cell
 from ..benchmarks.column import Column
@@ -208,7 +209,7 @@ def _notes(results: Results, columns: Sequence[Column], models: Sequence[str]) -
 
 
 def describe_counting(results: Results) -> Iterator[str]:
-    """Yield notes on edits that are pending or counted by a special rule."""
+    """Yield notes on edits that are pending or counted by a special rule, and on silent judges."""
     rows = results.models.values()
     counts = (max((c.counts.get("pending", 0) for c in r.values()), default=0) for r in rows)
     if pending := sum(counts):
@@ -217,6 +218,12 @@ def describe_counting(results: Results) -> Iterator[str]:
         yield "missing outputs count as the worst value of each metric"
     if results.common:
         yield "each dimension counts only the items on which all models have a number"
+    for judge in results.judge_rounds.judges:
+        own = (results.judges.get(name, {}).get(judge, row) for name, row in results.models.items())
+        role = ServiceName.judge(judge)
+        cells = [c for row in own for i, c in row.items() if role in results.roles.get(i, ())]
+        if any(c.counts.get("unscored") for c in cells) and not any(c.scored for c in cells):
+            yield f"no number rests on a reply of {role}"
 
 
 def build_numbers_table(results: Results) -> Table:
