@@ -24,6 +24,8 @@ from .rubrics import FOLDER as RUBRICS
 from .rubrics import make_rubric
 
 ORIGIN = "custom"
+_MAX_SIZE = 128
+"""How many choices, scores or entries of a list a reply may have."""
 _MAX_REPEATS = 2
 """How often a text may use each of its fields."""
 _ALWAYS = frozenset({"sources", "instruction"})
@@ -190,6 +192,10 @@ def _form(
     if not answer:
         return own.choices, own.contract
     kind = own.contract.name if own.contract else "choices"
+    sizes = {key: len(value) if isinstance(value, list) else value for key, value in answer.items()}
+    if large := [key for key, size in sizes.items() if isinstance(size, int) and size > _MAX_SIZE]:
+        what = f"{place}: [answer] has {sizes[large[0]]:,} as {large[0]}"
+        raise ConfigError(what, f"{_MAX_SIZE} are the most")
     try:
         choices, contract = parse_form(answer)
     except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -122,6 +122,21 @@ def test_what_cannot_be_used_is_one_error(name: str, case: dict[str, str]) -> No
     assert case["said"] in refused(name, case["text"])
 
 
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("core/question", f"choices = {[f'{i:03}' for i in range(129)]}"),
+        ("kris/quality", f"reasoning = {[f'r{i}' for i in range(129)]}"),
+        ("core/physical_plausibility_questions", "high = 1_000_000_000"),
+        ("omni_iie/facts", "count_high = 129"),
+    ],
+)
+def test_a_reply_has_a_size(name: str, form: str) -> None:
+    told = refused(name, f"user = {json.dumps(get_template(name).user)}\n[answer]\n{form}")
+    assert "[answer] has " in told
+    assert told.endswith("128 are the most")
+
+
 def test_a_long_file_is_no_prompt() -> None:
     assert "has 70,0" in refused("kris/quality", QUALITY + "#" * 70_000)
     (told,) = check_templates({"kris/system.txt": "x" * 70_000}, "mine")
