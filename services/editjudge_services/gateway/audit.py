@@ -16,7 +16,7 @@ from editjudge.base.terminal import print_notice
 
 _TEAM = re.compile(rb'"team": "([^"]*)"')
 """The team in a line. Quotes within a value are escaped, so no other value can look like it."""
-_TIME = '{"time": "'
+_TIME = b'{"time": "'
 """How a line begins; the time follows, in UTC, so that lines sort by it."""
 
 
@@ -82,7 +82,7 @@ def find_logs(files: Iterable[Path]) -> tuple[list[Path], list[Path]]:
             raise ConfigError(f"{file}: there is no such file", "give the --audit of the service")
         for path in filter(Path.is_file, paths):
             with path.open("rb") as opened:
-                logs[opened.read(1) not in (b"{", b"")].append(path)
+                logs[opened.read(len(_TIME)) not in (_TIME, b"")].append(path)
     return logs
 
 
@@ -108,7 +108,7 @@ def delete_lines(path: Path, team: str | None, before_day: str | None) -> int:
     Raises:
         StoreError: the file cannot be written, or was moved away meanwhile.
     """
-    end = None if before_day is None else f"{_TIME}{before_day}".encode()
+    end = None if before_day is None else _TIME + before_day.encode()
     name = None if team is None else team.encode()
 
     def is_deleted(line: bytes) -> bool:

@@ -108,16 +108,17 @@ def test_a_purge_that_is_killed_leaves_the_file_whole(
     assert [(each, each.read_text()) for each in tmp_path.glob("*audit*")] == [(path, B)]
 
 
-def test_rotated_logs_are_found_and_compressed_ones_are_told(tmp_path: Path) -> None:
+def test_rotated_logs_are_found_and_what_is_none_is_told(tmp_path: Path) -> None:
     names = ("audit.jsonl", "audit.jsonl-20261122", "audit.jsonl.1")
     for name in names:
         (tmp_path / name).write_text(A)
     (tmp_path / "audit.jsonl.2.gz").write_bytes(b"\x1f\x8b")
+    (tmp_path / "audit.jsonl.json").write_text('{\n  "name": "of something else"\n}\n')
     (tmp_path / "other.jsonl").write_text(A)
     (tmp_path / "audit.jsonl.d").mkdir()
     readable, others = find_logs([tmp_path / "audit.jsonl"])
     assert [path.name for path in readable] == [*names]
-    assert [path.name for path in others] == ["audit.jsonl.2.gz"]
+    assert [path.name for path in others] == ["audit.jsonl.2.gz", "audit.jsonl.json"]
     assert sum(map(count_lines, readable), count_lines(readable[0])) == {"a": 4}
     with pytest.raises(ConfigError, match="there is no such file"):
         find_logs([tmp_path / "none.jsonl"])
