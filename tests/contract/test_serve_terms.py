@@ -88,6 +88,39 @@ async def test_callers_in_a_hurry_lose_no_server_for_others() -> None:
     assert not replica.measure_load().is_lost
 
 
+@pytest.mark.parametrize("dimension", BOTH)
+@pytest.mark.parametrize("as_json", [False, True])
+async def test_a_team_with_one_edit_has_the_next_turn_at_judges_and_specialists(
+    dimension: str, as_json: bool
+) -> None:
+    """Those of a busy team that came earlier wait, whatever their number."""
+    triton, llm = ScriptedTriton(), ScriptedOpenAi(owner="vllm")
+    async with triton.serving() as at, llm.serving() as url:
+        endpoints = {"local": {"url": at}}
+        settings = judge_settings(url, endpoints=endpoints, concurrency=1, attempts=1)
+        async with serve(settings, drain=0.1) as served:
+            await served.service.client.panel.probe_judges()
+            for server in (triton, llm):
+                server.script = [0.1, server.script[-1]] * 9
+            done: list[str] = []
+
+            async def score(team: str, number: int) -> None:
+                if as_json:
+                    headers = JSON | {"x-team": team}
+                    body = make_body(dimension, edited=png(number))
+                    assert (await served.post(body, headers=headers))[0] == 200
+                else:
+                    request = make_request(dimension, edited=png(number))
+                    await served.stub.Score(request, metadata=[("x-team", team)])
+                done.append(team)
+
+            busy = [asyncio.create_task(score("busy", number)) for number in range(1, 9)]
+            await until(lambda: done)
+            await score("small", 9)
+            assert len(done) <= 5
+            await asyncio.gather(*busy)
+
+
 @pytest.mark.parametrize("headers", [URGENT, [("x-class", "batch")], [("x-class", "root")], []])
 async def test_the_class_goes_on_as_a_priority(headers: list[tuple[str, str]]) -> None:
     """From every way to ask."""

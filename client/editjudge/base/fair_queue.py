@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -16,32 +17,35 @@ _WEIGHT = 0.25
 """The part that the last turn has in the mean of a team's turns."""
 
 
-class _Account:
-    """What one team has used.
+@dataclass(frozen=True, eq=False, slots=True)
+class Turn:
+    """One place in use, from `FairQueue.begin` to `FairQueue.end`."""
+
+    team: str
+    began: float
+    charge: float
+
+
+class _Account(Generic[T]):
+    """What one team has used, and what of it waits.
 
     Attributes:
-        seconds: For how long it has had places, all of them added up; turns that have ended alone.
         mean: Seconds that its turns take. A turn is charged with it from its beginning, so that
             turns that begin together are not all free.
+        seconds: For how long it has had places, all of them added up; turns that have ended alone.
+        turns: Those that have not.
+        row: Its items that wait.
     """
 
     def __init__(self, mean: float) -> None:
-        self.seconds = 0.0
         self.mean = mean
+        self.seconds = 0.0
         self.turns: set[Turn] = set()
+        self.row: OrderedDict[T, None] = OrderedDict()
 
     def sum(self, now: float) -> float:
         """Its seconds, with turns that have not ended."""
         return self.seconds + sum(max(now - turn.began, turn.charge) for turn in self.turns)
-
-
-class Turn:
-    """One place in use, from `FairQueue.begin` to `FairQueue.end`."""
-
-    def __init__(self, team: str, began: float, charge: float) -> None:
-        self.team = team
-        self.began = began
-        self.charge = charge
 
 
 class FairQueue(Generic[T]):
@@ -64,26 +68,21 @@ class FairQueue(Generic[T]):
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._accounts: dict[str, _Account] = {}
-        self._rows: dict[str, OrderedDict[T, None]] = {}
+        self._accounts: dict[str, _Account[T]] = {}
         self._level = 0.0
         self._mean = 0.0
 
     def __len__(self) -> int:
-        return sum(map(len, self._rows.values()))
+        return sum(len(account.row) for account in self._accounts.values())
 
     def push(self, team: str, item: T) -> None:
         """Add an item at the end of its team's row."""
-        if team not in self._rows:
-            self._raise(team)
-        self._rows.setdefault(team, OrderedDict())[item] = None
+        self._raise(team).row[item] = None
 
     def remove(self, team: str, item: T) -> None:
         """Remove an item, if it still waits."""
-        if (row := self._rows.get(team)) is not None:
-            row.pop(item, None)
-            if not row:
-                del self._rows[team]
+        if team in self._accounts:
+            self._accounts[team].row.pop(item, None)
 
     def pop(self, *, may_share: bool = True) -> tuple[str, T] | None:
         """Remove the item whose turn is next; gives its team too, or None where none waits.
@@ -95,51 +94,37 @@ class FairQueue(Generic[T]):
         sums = {
             team: account.sum(now)
             for team, account in self._accounts.items()
-            if team in self._rows and (may_share or not account.turns)
+            if account.row and (may_share or not account.turns)
         }
         if not sums:
             return None
         team = min(sums, key=sums.__getitem__)
         self._level = sums[team]
-        item = next(iter(self._rows[team]))
-        self.remove(team, item)
-        return team, item
-
-    def clear(self) -> list[T]:
-        """Remove all items."""
-        items = [item for row in self._rows.values() for item in row]
-        self._rows.clear()
-        return items
+        return team, self._accounts[team].row.popitem(last=False)[0]
 
     def begin(self, team: str) -> Turn:
         """Begin a turn, of what `pop` gave or of what did not have to wait."""
-        account = self._raise(team)
-        self._level = max(self._level, account.sum(self._now()))
-        turn = Turn(team, self._now(), account.mean)
+        account, now = self._raise(team), self._now()
+        self._level = max(self._level, account.sum(now))
+        turn = Turn(team, now, account.mean)
         account.turns.add(turn)
         return turn
 
     def end(self, turn: Turn) -> None:
-        """End a turn."""
+        """End a turn, and drop accounts that `_raise` makes anew; all once nobody has a place."""
         account, length = self._accounts[turn.team], self._now() - turn.began
         account.turns.remove(turn)
         account.seconds += length
         account.mean += _WEIGHT * (length - account.mean)
         self._mean += _WEIGHT * (length - self._mean)
-        self._forget()
+        busy = {team for team, each in self._accounts.items() if each.turns or each.row}
+        for team in [*self._accounts.keys() - busy]:
+            if not busy or self._accounts[team].seconds <= self._level:
+                del self._accounts[team]
 
-    def _raise(self, team: str) -> _Account:
+    def _raise(self, team: str) -> _Account[T]:
         """The account of a team that begins to wait: at least at the level."""
         account = self._accounts.setdefault(team, _Account(self._mean))
-        if team not in self._rows:
+        if not account.row:
             account.seconds += max(0.0, self._level - account.sum(self._now()))
         return account
-
-    def _forget(self) -> None:
-        """Drop accounts that `_raise` makes anew, and all once nobody has or wants a place."""
-        busy = {team for team, account in self._accounts.items() if account.turns} | {*self._rows}
-        self._accounts = {
-            team: account
-            for team, account in self._accounts.items()
-            if team in busy or (busy and account.seconds > self._level)
-        }

@@ -56,13 +56,11 @@ class FairThreads(ThreadPoolExecutor):
             super().submit(self._take_turn, self._order.begin(team), run)
 
     def _take_turn(self, turn: Turn, run: Callable[[], None]) -> None:
-        try:
-            run()
-        finally:
-            with self._lock:
-                self._busy -= 1
-                self._order.end(turn)
-                self._begin_turns()
+        run()
+        with self._lock:
+            self._busy -= 1
+            self._order.end(turn)
+            self._begin_turns()
 
 
 async def in_thread(work: Callable[[*Ts], T], *args: *Ts, executor: Executor | None = None) -> T:

@@ -184,8 +184,9 @@ class Replica(Generic[E]):
         self._failures = FailureRate()
         self._calls: dict[asyncio.Task[Any], Place[E]] = {}
         self._returning_calls: OrderedDict[asyncio.Future[None], Place[E]] = OrderedDict()
-        self._urgent_queue: FairQueue[asyncio.Future[Place[E] | None]] = FairQueue(clock.now)
-        self._queue: FairQueue[asyncio.Future[Place[E] | None]] = FairQueue(clock.now)
+        self._queues: dict[bool, FairQueue[asyncio.Future[Place[E] | None]]] = {
+            urgent: FairQueue(clock.now) for urgent in (True, False)
+        }
         self._answered_until = float("-inf")
         self._lost_in_a_row = 0
         self._pause = policy.first_pause
@@ -195,7 +196,7 @@ class Replica(Generic[E]):
     @property
     def queue_length(self) -> int:
         """Calls that wait for a place, those that return from a pause included."""
-        return len(self._urgent_queue) + len(self._queue) + len(self._returning_calls)
+        return sum(map(len, self._queues.values())) + len(self._returning_calls)
 
     @property
     def utilisation(self) -> float:
@@ -227,7 +228,7 @@ class Replica(Generic[E]):
 
     def take(self, team: str = "", *, urgent: bool = False) -> Place[E]:
         """Take a place for a team's call; only where `has_room` is true."""
-        now, queue = self._clock.now(), self._select_queue(urgent)
+        now, queue = self._clock.now(), self._queues[urgent]
         probe = self.state is State.DUE
         if probe:
             self._enter(State.PROBING)
@@ -346,21 +347,14 @@ class Replica(Generic[E]):
             self._returning_calls.pop(future, None)
         return self._clock.now() - ready
 
-    def enqueue(
-        self, future: asyncio.Future[Place[E] | None], team: str, *, urgent: bool = False
-    ) -> None:
+    def enqueue(self, future: asyncio.Future[Place[E] | None], team: str, urgent: bool) -> None:
         """Queue a future for the team's next place. It gets None if the queue is sent away."""
-        self._select_queue(urgent).push(team, future)
+        self._queues[urgent].push(team, future)
         self._hand_out()
 
-    def leave(
-        self, future: asyncio.Future[Place[E] | None], team: str, *, urgent: bool = False
-    ) -> None:
+    def leave(self, future: asyncio.Future[Place[E] | None], team: str, urgent: bool) -> None:
         """Remove a future from the queue."""
-        self._select_queue(urgent).remove(team, future)
-
-    def _select_queue(self, urgent: bool) -> FairQueue[asyncio.Future[Place[E] | None]]:
-        return self._urgent_queue if urgent else self._queue
+        self._queues[urgent].remove(team, future)
 
     def close(self) -> None:
         """Let no further call begin."""
@@ -401,18 +395,16 @@ class Replica(Generic[E]):
                 place.turn = place.queue.begin(place.turn.team)
                 self._limit.begin(self._clock.now())
                 back.set_result(None)
-        while self.has_room:
-            queue = self._urgent_queue or self._queue
-            if (item := queue.pop()) is None:
-                break
-            team, future = item
-            if not future.done():
-                future.set_result(self.take(team, urgent=queue is self._urgent_queue))
+        for urgent, queue in self._queues.items():
+            while self.has_room and (item := queue.pop()) is not None:
+                team, future = item
+                if not future.done():
+                    future.set_result(self.take(team, urgent=urgent))
 
     def _send_away(self) -> None:
-        for queue in (self._urgent_queue, self._queue):
-            for future in queue.clear():
-                _release(future)
+        for queue in self._queues.values():
+            while (item := queue.pop()) is not None:
+                _release(item[1])
 
 
 async def take_first_free(
@@ -440,7 +432,7 @@ async def take_first_free(
             return replica.take(team, urgent=urgent)
     future: asyncio.Future[Place[E] | None] = asyncio.get_running_loop().create_future()
     for replica in replicas:
-        replica.enqueue(future, team, urgent=urgent)
+        replica.enqueue(future, team, urgent)
         if future.done():
             break
     cancel = None if seconds is None else clock.call_later(seconds, lambda: _release(future))
@@ -455,7 +447,7 @@ async def take_first_free(
         if cancel is not None:
             cancel()
         for replica in replicas:
-            replica.leave(future, team, urgent=urgent)
+            replica.leave(future, team, urgent)
         future.cancel()
 
 
