@@ -18,6 +18,7 @@ from .text import suggest_name
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
+_LONG_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')\s*+\.\s*+){64}""")
 _TOO_DEEP = "too many brackets within one another"
 _TYPES = {
     "bool": "true or false",
@@ -62,6 +63,8 @@ def parse_toml(text: str) -> dict[str, Any]:
     Raises:
         ValueError: the text is not TOML, or is nested too deeply.
     """
+    if _LONG_KEY.search(text):  # which takes time that grows with the square of its length
+        raise ValueError("a key of more than 64 parts")
     try:
         return tomllib.loads(text)
     except RecursionError:

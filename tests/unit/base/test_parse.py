@@ -76,6 +76,15 @@ def test_so_is(what: str) -> None:
         OTHERS[what]()
 
 
+@pytest.mark.parametrize("part", ["a", '"a b"', "'.'", "a "])
+@pytest.mark.parametrize("form", ["%s=1", "[%s]", "b = {%s=1}"])
+def test_a_long_key_is_refused_before_it_is_read(part: str, form: str) -> None:
+    assert parse_toml(form % ".".join([part] * 64))
+    with pytest.raises(ValueError, match="more than 64 parts"):
+        parse_toml(form % ".".join([part] * 20_000))
+    assert parse_toml(f'text = "{"word. " * 60}{"wait … " * 500}{"x" * 60_000}"')
+
+
 def test_so_are_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "editjudge.toml"
     file.write_text(f"a = {DEEP}")
