@@ -13,11 +13,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from editjudge_services.runtime.process import fetch as fetch_url
 from editjudge_services.runtime.process import reserve_ports
 
 from ..patience import patience, wait_until
 from .layers import Layer
+
+pytestmark = pytest.mark.timeout(1500)  # the environments are made first
 
 
 @contextmanager

@@ -26,6 +26,7 @@ from .layers import Layer
 
 pytestmark = [
     pytest.mark.triton,
+    pytest.mark.timeout(1500),  # the environments are made first
     pytest.mark.skipif(not (chart.TOOLS / "bin" / "helm").is_file(), reason="no helm: make k8s"),
 ]
 VALUES: dict[str, Any] = {

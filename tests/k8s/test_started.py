@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import py_compile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,12 +42,10 @@ def started(things: list[Object], tmp_path_factory: pytest.TempPathFactory) -> I
     pod = made(things, "triton-small", folder)
     polls = pod.spec["containers"][0]["args"]
     polls[:] = [word.replace("poll-secs=60", "poll-secs=5") for word in polls]
-    code = folder / "run" / "models" / "ocr_ppocr" / "1"
-    text = (code / "model.py").read_text()
-    code.unlink()
-    code.mkdir()
+    code = folder / "run" / "models" / "ocr_ppocr" / "1" / "model.py"
     broken = BROKEN.format(mended=str(folder / "mended"))
-    (code / "model.py").write_text(broken + text)
+    code.write_text(broken + code.read_text())
+    py_compile.compile(str(code))
     with serving(pod):
         yield pod
 
@@ -80,6 +79,8 @@ async def test_a_model_that_does_not_load_costs_itself_until_it_does(
     wait_until(lambda: started.ready == started.measured == SERVED.keys(), 60)
     assert started.health().returncode == 0
     assert await found(started, things) == {"ocr.ppocr": "", "quality.piqe": ""}
+    # What was right all the time was loaded once.
+    assert started.log.count("successfully loaded 'quality_piqe'") == 1
 
 
 async def test_doctor_finds_the_panel_that_the_chart_expects(

@@ -9,8 +9,8 @@ it again. A model that could not be loaded costs itself: Triton tries it again w
 from __future__ import annotations
 
 import json
+import re
 import sys
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -21,7 +21,7 @@ from .process import fetch
 
 _STUB = "triton_python_backend_stub"
 _RECORD_FILE = "processes.json"
-"""The file in the repository that records how many processes each model had when first ready."""
+"""The file in the repository that records which instances each model had when first ready."""
 
 
 def find_fault(repository: Path, address: str, processes: Path = Path("/proc")) -> str:
@@ -39,14 +39,26 @@ def find_fault(repository: Path, address: str, processes: Path = Path("/proc")) 
     ready_models = {name for name, each in states.items() if each.get("state") == "READY"}
     if not ready_models:
         return "; ".join(["no model is ready", *map(_describe, states.values())])
-    now = Counter(map(parse_model, find_stubs(processes).values()))
+    # By name: while a model is loaded again it has two processes of each instance.
+    now: dict[str, set[str]] = {}
+    for command in find_stubs(processes).values():
+        model = parse_model(command)
+        if f"{repository / model}/1/model.py" in command:
+            now.setdefault(model, set()).add(_parse_instance(model, command))
     record = repository / _RECORD_FILE
     before = json.loads(record.read_text()) if record.is_file() else {}
-    new_models = {name: now[name] for name in ready_models - before.keys() if now[name]}
+    new_models = {name: sorted(now[name]) for name in ready_models - before.keys() if name in now}
     if new_models:
         write_file(record, json.dumps({**before, **new_models}).encode())
-    lost_models = sorted(name for name in ready_models if now[name] < before.get(name, 1))
+    lost_models = sorted(
+        name for name in ready_models if name not in now or {*before.get(name, ())} - now[name]
+    )
     return f"no process any more: {', '.join(lost_models)}" if lost_models else ""
+
+
+def _parse_instance(model: str, command: Sequence[str]) -> str:
+    """The instance that a stub's command line names; the model where it names none."""
+    return next((word for word in command if re.fullmatch(rf"{model}_\d+_\d+", word)), model)
 
 
 def _describe(state: Mapping[str, str]) -> str:

@@ -181,9 +181,13 @@ def test_the_chart_knows_every_model_and_where_its_weights_lie() -> None:
     assert known["weights"]["q-insight"]["variable"] == "QINSIGHT"
 
 
-def process(folder: Path, pid: int, model: str, name: str = "triton_python_backend_stub") -> None:
+def process(
+    folder: Path, pid: int, instance: str, name: str = "triton_python_backend_stub"
+) -> None:
+    model = instance.rsplit("_", 2)[0]
     (folder / str(pid)).mkdir(parents=True)
-    (folder / str(pid) / "cmdline").write_text(f"/b/{name}\0/run/models/{model}/1/model.py\0x\0")
+    line = f"/b/{name}\0{folder.parent}/{model}/1/model.py\0x\0{instance}\0DEFAULT\0"
+    (folder / str(pid) / "cmdline").write_text(line)
 
 
 def test_a_server_is_started_again_where_it_serves_nothing_or_has_lost_a_process(
@@ -205,18 +209,24 @@ def test_a_server_is_started_again_where_it_serves_nothing_or_has_lost_a_process
     assert fault() == "no model is ready; ocr_got: Internal: no torch; quality_piqe: LOADING"
     states[1]["state"] = "READY"
     assert fault() == "no process any more: quality_piqe"
-    process(processes, 1, "quality_piqe")
-    process(processes, 2, "quality_piqe")
+    process(processes, 1, "quality_piqe_0_0")
+    process(processes, 2, "quality_piqe_0_1")
     # One that cannot be loaded costs the others nothing, though its process may still be ending.
-    process(processes, 3, "ocr_got")
+    process(processes, 3, "ocr_got_0_0")
     assert not fault()
     shutil.rmtree(processes / "3")
     assert not fault()
     # It is there at the second attempt.
-    process(processes, 4, "ocr_got", name="another")
+    process(processes, 4, "ocr_got_0_0", name="another")
     states[0]["state"] = "READY"
     assert fault() == "no process any more: ocr_got"
-    process(processes, 5, "ocr_got")
+    # First seen while one attempt ends and the next is ready: one instance, not two.
+    process(processes, 5, "ocr_got_0_0")
+    process(processes, 6, "ocr_got_0_0")
+    assert not fault()
+    shutil.rmtree(processes / "5")
     assert not fault()
     shutil.rmtree(processes / "2")
+    process(tmp_path / "another" / "proc", 7, "quality_piqe_0_1")
+    (tmp_path / "another" / "proc" / "7").rename(processes / "7")  # of another server
     assert fault() == "no process any more: quality_piqe"
