@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from itertools import count
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 import grpc
 import pytest
 
+from editjudge.app.run import run_async
 from editjudge.base.config import Endpoint, GatewayEndpoint, JudgeEndpoint, Settings
 from editjudge.base.contracts import CONTRACTS
 from editjudge.gateway.panel import Gateway
@@ -24,30 +25,28 @@ from editjudge.v1 import judge_pb2_grpc
 
 from ..fakes.grpc_server import Failure
 from ..fakes.openai import ScriptedOpenAi
-from ..fakes.pods import REFUSAL, Pods
+from ..fakes.pods import REFUSAL, SHARE, UNLOADED, Ask, Pods, calling, check_shares, come_and_go
 from ..fakes.triton import ScriptedTriton
 from ..fakes.vllm_grpc import ScriptedVllmGrpc
 from ..judge_service import make_body, make_request, png, serve
 from ..patience import until
+from ..small_data import make_spec, save_picture, write_items
 from .panels import YES_NO, ask, panel_of
 
 AGE = 0.5
 """Seconds that connections last here."""
-SHARE = 0.2
-"""By how much a pod's share of the calls may differ from an equal one."""
-CALLERS = 24
 WAITS = PoolPolicy(60.0, first_pause=0.1, longest_pause=0.5)
-Ask = Callable[[int], Awaitable[Any]]
 
 
 class TritonPod(ScriptedTriton):
     grace = 5.0
 
-    def __init__(self) -> None:
-        super().__init__(0.002)
+    def __init__(self, seconds: float = 0.002) -> None:
+        super().__init__(seconds)
 
     async def refuse(self) -> None:
-        self.script[:] = [Failure(grpc.StatusCode.UNAVAILABLE, REFUSAL)]
+        refusal = Failure(grpc.StatusCode.UNAVAILABLE, REFUSAL)
+        self.script[:] = [*[refusal] * 9, Failure(grpc.StatusCode.NOT_FOUND, UNLOADED)]
 
 
 class VllmGrpcPod(ScriptedVllmGrpc):
@@ -94,52 +93,6 @@ class ServicePod:
         """It ends what it has, and closes connections."""
 
 
-@asynccontextmanager
-async def calling(ask: Ask) -> AsyncIterator[list[Exception]]:
-    """Callers that ask one after the other while the block runs; gives what was lost."""
-    lost: list[Exception] = []
-    numbers, ended = count(), asyncio.Event()
-
-    async def call() -> None:
-        while not ended.is_set():
-            try:
-                await ask(next(numbers))
-            except Exception as error:  # noqa: BLE001 - counted, whatever it is
-                lost.append(error)
-                return
-
-    callers = [asyncio.create_task(call()) for _ in range(CALLERS)]
-    try:
-        yield lost
-    finally:
-        ended.set()
-        await asyncio.gather(*callers)
-
-
-async def check_shares(pods: Pods, lost: list[Exception]) -> None:
-    """After one age each pod has its share, and no call was lost."""
-    await asyncio.sleep(1.2 * AGE)
-    pods.counts()
-    enough = 100 * len(pods.running)
-    await until(lambda: lost or sum(len(pod.requests) for pod in pods.running) >= enough)
-    assert not lost, lost[0]
-    counts = pods.counts()
-    equal = sum(counts) / len(counts)
-    assert all(abs(each - equal) <= SHARE * equal for each in counts), counts
-
-
-async def come_and_go(pods: Pods, ask: Ask) -> None:
-    """1, 3 and 1 pods, and a rollout of two."""
-    async with calling(ask) as lost:
-        await until(lambda: len(pods.all[0].requests) > CALLERS)
-        for number in (3, 1, 2):
-            await pods.scale(number)
-            await check_shares(pods, lost)
-        await pods.replace()
-        await check_shares(pods, lost)
-    assert not lost, lost[0]
-
-
 @pytest.mark.parametrize("make", [TritonPod, VllmPod, VllmGrpcPod])
 async def test_pods_of_a_name_that_come_get_their_share_and_those_that_go_cost_nothing(
     make: Any,
@@ -154,7 +107,7 @@ async def test_pods_of_a_name_that_come_get_their_share_and_those_that_go_cost_n
             prompt = Prompt("judge", (Text(f"Is it {number}?"),))
             return await panel.judge("generalist.judge").choose(prompt, YES_NO)
 
-        await come_and_go(pods, choose if servers else lambda number: ask(panel, number))
+        await come_and_go(pods, choose if servers else lambda number: ask(panel, number), AGE)
 
 
 CallService = Callable[[str], AbstractAsyncContextManager[Ask]]
@@ -199,41 +152,94 @@ async def test_replicas_of_the_judge_service_come_and_go(call: CallService) -> N
     settings = Settings(connection_age=lasting)
     pods = Pods(lambda: ServicePod(settings, json=call is by_json))
     async with pods.serving() as url, call(url) as ask:
-        await come_and_go(pods, ask)
+        await come_and_go(pods, ask, AGE)
 
 
-async def test_a_judge_service_follows_the_pods_that_it_asks() -> None:
-    """Every edit has its verdicts, also those that came while no pod was there."""
+DIMENSIONS = ("core.quality.piqe", "core.instruction_following")
 
-    def make_judge() -> VllmPod:
-        return VllmPod(probabilities={"good": 0.9, "poor": 0.1})
 
-    tritons, judges = Pods(TritonPod, "triton.svc"), Pods(make_judge, "vllm.svc")
-    asked = ("core.quality.piqe", "core.instruction_following")
+class JudgePod(VllmPod):
+    """One whose model has the words of our templates."""
+
+    def __init__(self) -> None:
+        super().__init__(probabilities={"good": 0.9, "poor": 0.1})
+
+
+@asynccontextmanager
+async def panel_pods(
+    seconds: float = 0.002, **more: Any
+) -> AsyncIterator[tuple[Pods, Pods, Settings]]:
+    """Pods of specialists and of a judge, and settings by which both are asked.
+
+    Args:
+        seconds: That a specialist takes.
+    """
+    tritons = Pods(lambda: TritonPod(seconds), "triton.svc")
+    judges = Pods(JudgePod, "vllm.svc")
     async with tritons.serving() as triton, judges.serving() as judge:
         settings = Settings(
             endpoints={"a": Endpoint(url=triton)},
             judges={"judge": JudgeEndpoint(url=judge, model="judge", send_images=True)},
             connection_age=AGE,
+            retry_wait=0.05,
+            **more,
         )
+        yield tritons, judges, settings
+
+
+async def test_a_judge_service_follows_the_pods_that_it_asks() -> None:
+    """Every edit has its verdicts, also those that came while no pod was there."""
+    async with panel_pods() as (tritons, judges, settings):
         async with serve(settings, discovery_seconds=0.2, edits=64) as served:
 
             async def score(number: int) -> None:
-                request = make_request(*asked, edited=png(number, 16))
+                request = make_request(*DIMENSIONS, edited=png(number, 16))
                 outcomes = (await served.stub.Score(request)).outcomes
                 assert {outcome.status for outcome in outcomes} == {pb.STATUS_SCORED}, outcomes
 
             async with calling(score) as lost:
                 for pods in (tritons, judges):
                     await pods.scale(3)
-                    await check_shares(pods, lost)
+                    await check_shares(pods, lost, AGE)
                     await pods.replace()
-                    await check_shares(pods, lost)
+                    await check_shares(pods, lost, AGE)
                     await pods.scale(0)
                     await asyncio.sleep(1)
                     await pods.scale(1)
-                    await check_shares(pods, lost)
+                    await check_shares(pods, lost, AGE)
             assert not lost, lost[0]
+
+
+async def test_a_run_loses_no_verdict_while_pods_come_and_go(tmp_path: Path) -> None:
+    edits = 400
+    for number in range(edits):
+        save_picture(tmp_path / "ours" / f"{number}.png", png(number, 16))
+    save_picture(tmp_path / "s.png", png(0, 16))
+    write_items(tmp_path, [{}] * edits)
+    spec = make_spec(tmp_path, dimensions=DIMENSIONS)
+    async with panel_pods(0.05, concurrency=4) as (tritons, judges, settings):
+        going = asyncio.create_task(run_async(spec, out=tmp_path / "run", settings=settings))
+
+        async def wait_for_calls(more: int) -> None:
+            for pods in (tritons, judges):
+                so_far = sum(len(pod.requests) for pod in pods.all)
+                await until(
+                    lambda pods=pods, so_far=so_far: (
+                        going.done() or sum(len(pod.requests) for pod in pods.all) >= so_far + more
+                    )
+                )
+
+        await wait_for_calls(10)
+        for number in (3, 1):
+            await asyncio.gather(tritons.scale(number), judges.scale(number))
+            await wait_for_calls(60)
+        await asyncio.gather(tritons.replace(), judges.replace())
+        assert not going.done(), "all of it happened while it judged"
+        result = await going
+    assert result.status == "done"
+    counts = result.last_event.verdicts
+    assert [counts[name].scored for name in DIMENSIONS] == [edits, edits]
+    assert all(pod.requests for pods in (tritons, judges) for pod in pods.all)
 
 
 async def test_callers_spread_over_the_pods_of_one_address() -> None:

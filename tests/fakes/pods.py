@@ -6,27 +6,39 @@ import asyncio
 import random
 import socket
 import struct
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from itertools import count
 from typing import Any
 from unittest.mock import patch
 
 import grpc.aio
 
+from ..patience import until
 from .fault_proxy import FaultProxy
 
+Ask = Callable[[int], Awaitable[Any]]
+CALLERS = 24
+SHARE = 0.2
+"""By how much a pod's share of the calls may differ from an equal one."""
 REFUSAL = "Server is stopping, scheduler for model has stopped accepting new inference requests"
-"""What Triton answers from SIGTERM on, until what was in flight has ended."""
+UNLOADED = "Request for unknown model: 'quality_piqe' has no available versions"
+"""What Triton answers from SIGTERM on, by UNAVAILABLE and by NOT_FOUND, until it is gone."""
 
 
 class NameServer(asyncio.DatagramProtocol):
-    """Knows the addresses of one name, which may change; clients of this process ask it."""
+    """Knows the addresses of one name, which may change; clients of this process ask it.
+
+    Attributes:
+        seconds: For which an answer is good.
+    """
 
     _look_up: Any
     _open_channel: Any
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.seconds = 0
         self.addresses: list[str] = []
         self.port = 0
         self._transport: Any = None
@@ -52,7 +64,8 @@ class NameServer(asyncio.DatagramProtocol):
         end = data.index(b"\0", 12) + 5
         question, is_v4 = data[12:end], data[end - 4 : end - 2] == b"\0\1"
         found = self._take_turns() if is_v4 else []
-        answers = [b"\xc0\x0c\0\1\0\1\0\0\0\0\0\4" + socket.inet_aton(each) for each in found]
+        record = struct.pack(">HHHIH", 0xC00C, 1, 1, self.seconds, 4)
+        answers = [record + socket.inet_aton(each) for each in found]
         head = data[:2] + struct.pack(">HHHHH", 0x8180, 1, len(answers), 0, 0)
         self._transport.sendto(head + question + b"".join(answers), addr)
 
@@ -102,7 +115,10 @@ class Pods:
     Attributes:
         names: Says where the pods are.
         all: Every server, also those that ended.
+        pause: Seconds between the steps in which a pod ends.
     """
+
+    pause = 0.2
 
     def __init__(
         self, make: Callable[[], Any], name: str = "pods.svc", *, balanced: bool = False
@@ -167,14 +183,60 @@ class Pods:
         self._running[server] = host, stack
         self.names.addresses.append(host)
 
-    async def end(self, server: Any, pause: float = 0.2) -> None:
+    async def end(self, server: Any) -> None:
         """End a pod as a cluster does: it is taken from the name, and told to end after a pause.
 
         From then on it refuses what comes on the connections that it has, and ends what it has.
         """
         host, stack = self._running.pop(server)
         self.names.addresses.remove(host)
-        await asyncio.sleep(pause)
+        await asyncio.sleep(self.pause)
         await server.refuse()
-        await asyncio.sleep(pause)
+        await asyncio.sleep(self.pause)
         await stack.aclose()
+
+
+@asynccontextmanager
+async def calling(ask: Ask) -> AsyncIterator[list[Exception]]:
+    """Callers that ask one after the other while the block runs; gives what was lost."""
+    lost: list[Exception] = []
+    numbers, ended = count(), asyncio.Event()
+
+    async def call() -> None:
+        while not ended.is_set():
+            try:
+                await ask(next(numbers))
+            except Exception as error:  # noqa: BLE001 - counted, whatever it is
+                lost.append(error)
+                return
+
+    callers = [asyncio.create_task(call()) for _ in range(CALLERS)]
+    try:
+        yield lost
+    finally:
+        ended.set()
+        await asyncio.gather(*callers)
+
+
+async def check_shares(pods: Pods, lost: list[Exception], age: float) -> None:
+    """After one age each pod has its share, and no call was lost."""
+    await asyncio.sleep(1.2 * age)
+    pods.counts()
+    enough = 100 * len(pods.running)
+    await until(lambda: lost or sum(len(pod.requests) for pod in pods.running) >= enough)
+    assert not lost, lost[0]
+    counts = pods.counts()
+    equal = sum(counts) / len(counts)
+    assert all(abs(each - equal) <= SHARE * equal for each in counts), counts
+
+
+async def come_and_go(pods: Pods, ask: Ask, age: float) -> None:
+    """1, 3 and 1 pods, and a rollout of two."""
+    async with calling(ask) as lost:
+        await until(lambda: lost or len(pods.all[0].requests) > CALLERS)
+        for number in (3, 1, 2):
+            await pods.scale(number)
+            await check_shares(pods, lost, age)
+        await pods.replace()
+        await check_shares(pods, lost, age)
+    assert not lost, lost[0]

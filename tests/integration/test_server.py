@@ -34,6 +34,7 @@ from editjudge_services.runtime import triton_server
 from editjudge_services.runtime.repository import render_config
 from editjudge_services.runtime.triton_server import TritonServer, find_libpython, temporary_stack
 
+from ..fakes.fault_proxy import FaultProxy
 from ..fakes.openai import ScriptedOpenAi, problem, reply
 from ..patience import patience, wait_until
 
@@ -192,6 +193,31 @@ async def test_tls_with_a_client_certificate_and_headers(tmp_path: Path) -> None
                     await ask(panel)
         async with changed(url=server.url) as panel:
             assert list(panel.problems) == [server.url]
+
+
+async def test_old_connections_are_left_and_a_server_that_ends_says_so(tmp_path: Path) -> None:
+    """Calls go on while connections are made anew; one that is refused at the end went nowhere."""
+    with serving(tmp_path, seconds=1.0, extra=("--grpc-max-connection-age=200",)) as server:
+        proxy = FaultProxy(server.url)
+        async with proxy.serving() as url:
+            endpoint = Endpoint(url=url)
+            async with TritonEndpoint(endpoint, RetryPolicy(attempts=1)) as triton:
+
+                async def infer() -> Any:
+                    asked = SPECIALISTS["quality.piqe"], "quality_piqe", probe_inputs("quality")
+                    return await triton.infer(*asked, service="quality.piqe")
+
+                for _ in range(4):
+                    assert "SCORE" in await infer(), "a call is longer than its connection is old"
+                assert proxy.accepted >= 4
+                last = asyncio.create_task(infer())
+                await asyncio.sleep(0.3)
+                os.kill(server.pid, signal.SIGTERM)
+                await asyncio.sleep(0.2)
+                words = "stopping|not at ready state|no available versions"
+                with pytest.raises(errors.NoConnection, match=words):
+                    await infer()
+                assert "SCORE" in await last
 
 
 def test_without_any_model_there_is_no_server(tmp_path: Path) -> None:

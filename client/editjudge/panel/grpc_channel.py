@@ -65,8 +65,8 @@ _FULL = ("queue", "saturated")
 _PASSING = ("RST_STREAM", "is not healthy")
 # Words of the gRPC library when there was no connection to send a request on.
 _NO_CONNECTION = ("failed to connect to", "Failed to connect to", "resolution failed", "resolve")
-# Words of a Triton that ends, and begins no call any more.
-_ENDING = ("Server is stopping", "is not at ready state")
+# Words of a Triton that ends and begins no call any more; some come with the status NOT_FOUND.
+_ENDING = ("Server is stopping", "is not at ready state", "has no available versions")
 # Either side's limit on the size of a message has the status of a full queue.
 _TOO_LARGE = "message larger than max"
 
@@ -202,7 +202,9 @@ class GrpcConnection(Connection):
             kind = Rejection if "SERVER:" in detail else BadReply
         elif kind is Unreachable and any(word in detail for word in _FULL):
             kind = Overload
-        elif kind is Unreachable and any(word in detail for word in _NO_CONNECTION + _ENDING):
+        elif (kind is Unreachable and any(word in detail for word in _NO_CONNECTION)) or any(
+            words in detail for words in _ENDING
+        ):
             kind = NoConnection
         elif kind is ServiceError and any(words in detail for words in _PASSING):
             kind = Unreachable
