@@ -65,7 +65,7 @@ def purge_command(
             print_text(f"{'all teams' if name is None else _label(name)}: {row}{end}")
     if unread := find_logs(audit)[1]:
         names = ", ".join(map(str, unread))
-        raise StoreError(f"{names}: no audit log that can be read", "unpack or delete it")
+        raise StoreError(f"{names}: no audit log that can be read", "if it is one, unpack it")
 
 
 def usage_command(folder: Path, team: tuple[str, ...], *, csv: bool, json: bool) -> None:
