@@ -213,9 +213,9 @@ def check_structure(data: bytes) -> None:
         _check_gif(data)
     elif data.startswith(_SIGNATURE):
         _check_png(data)
-    elif data.startswith(b"P"):
+    elif data.startswith(b"P") and data[1:2] in b"0123456fy":
         _check_ppm(data)
-    elif data.startswith((b"II", b"MM")):
+    elif data[:2] in {b"II", b"MM"} and data[2:4] in {b"*\0", b"\0*", b"+\0", b"\0+"}:
         _check_tags(data)
     elif data.startswith(b"BM") and data[30:31] in {b"\x01", b"\x02"}:
         _limit(len(data), MAX_SLOW, "bytes of run lengths")

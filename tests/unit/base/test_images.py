@@ -92,6 +92,8 @@ RED = Pil.new("RGB", (20, 10), OF_RED)
 REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
     "0 bytes": (lambda: b"", "0 bytes"),
     "text": (lambda: b"hello, I am no image", "not an image"),
+    "text that begins as a TIFF does": (lambda: b"MM: I am no image either", "not an image"),
+    "an archive": (lambda: b"PK\3\4" + bytes(2000), "not an image"),
     "truncated": (lambda: encode(RED.resize((300, 300)), "JPEG")[:700], "truncated"),
     "truncated PNG": (lambda: encode(Pil.effect_noise((99, 99), 50))[:5000], "truncated"),
     "no pixels": (lambda: png_header(400, 400), "truncated"),
