@@ -455,6 +455,31 @@ async def test_what_others_wait_for_goes_on_where_the_first_hangs_up(
     assert used.edits == 3
 
 
+async def test_who_waits_for_its_usage_does_not_wait_for_that_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, write, permits = UsageLog(tmp_path, str), usage._write, threading.Semaphore(0)
+    async with log.open():
+
+        def slow(*rows: Any) -> None:
+            assert permits.acquire(timeout=60)
+            write(*rows)
+
+        monkeypatch.setattr(usage, "_write", slow)
+        log.add("quick", TeamUsage(edits=1))
+        first = asyncio.create_task(log.flush())
+        await until(lambda: not log._unwritten)
+        log.add("busy", TeamUsage(edits=1))
+        second = asyncio.create_task(log.flush())
+        permits.release()
+        await first
+        await until(lambda: not log._unwritten)
+        assert not second.done()
+        permits.release()
+        await second
+    assert {team for _, team in read_usage(tmp_path)} == {"quick", "busy"}
+
+
 async def test_what_cannot_be_written_now_is_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 
+from editjudge.base.fair_queue import TEAM, FairQueue, Turn
 from editjudge.base.images import MAX_BYTES
 
 from .bounds import MAX_TEXT_BYTES
@@ -20,6 +22,42 @@ MAX_REQUEST_BYTES = 2 * (MAX_BYTES + MAX_TEXT_BYTES)
 
 MAX_CALLS = 1024
 """How many calls are open at most, of all callers. One that waits for room is not read yet."""
+
+
+class FairLock:
+    """A lock at which teams take turns, by the time for which they have held it (`FairQueue`)."""
+
+    def __init__(self) -> None:
+        self._queue: FairQueue[asyncio.Future[None]] = FairQueue(time.monotonic)
+        self._turn: Turn | None = None
+
+    async def __aenter__(self) -> None:
+        future, team = asyncio.get_running_loop().create_future(), TEAM.get()
+        self._queue.push(team, future)
+        self._begin_turn()
+        try:
+            await future
+        except asyncio.CancelledError:
+            self._queue.remove(team, future)
+            if not future.cancelled():  # it had the lock already
+                self._end_turn()
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        self._end_turn()
+
+    def _begin_turn(self) -> None:
+        while self._turn is None and (item := self._queue.pop()) is not None:
+            team, future = item
+            if not future.cancelled():
+                self._turn = self._queue.begin(team)
+                future.set_result(None)
+
+    def _end_turn(self) -> None:
+        if self._turn is not None:
+            self._queue.end(self._turn)
+        self._turn = None
+        self._begin_turn()
 
 
 class Hold:

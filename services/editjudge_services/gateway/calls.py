@@ -25,6 +25,7 @@ from editjudge.service import (
 )
 
 from ..runtime.cache import BoundedCache
+from .admission import FairLock
 from .usage import make_private
 
 T = TypeVar("T")
@@ -61,7 +62,7 @@ class CallCache:
         self._is_shared = is_shared
         self._say = say
         self._opening: asyncio.Task[Ledger] | None = None
-        self._lock = asyncio.Lock()
+        self._lock = FairLock()
         self._retry_time = 0.0
         self._teams: BoundedCache[TeamCalls] = BoundedCache(_MAX_TEAMS)
         self._began = time.monotonic()

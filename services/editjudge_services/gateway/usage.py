@@ -173,6 +173,7 @@ class UsageLog:
         self._say = say
         self._unwritten: dict[DayAndTeam, TeamUsage] = {}
         self._writing: asyncio.Task[None] | None = None
+        self._batch: asyncio.Future[None] | None = None  # of what is added last
         self._failing = False
 
     @contextlib.asynccontextmanager
@@ -195,6 +196,8 @@ class UsageLog:
         """Add to today's usage of a team; the file is written in the background."""
         if self._path is None:
             return
+        if not self._unwritten or self._batch is None or self._batch.done():
+            self._batch = asyncio.get_running_loop().create_future()
         day = (datetime.now(UTC).date().isoformat(), team)
         self._unwritten[day] = self._unwritten.get(day, TeamUsage()) + more
         if self._writing is None or self._writing.done():
@@ -203,23 +206,33 @@ class UsageLog:
             self._writing = asyncio.create_task(work, context=Context())
 
     async def flush(self) -> None:
-        """Wait until all additions are written or writing has failed."""
-        if self._writing is not None:
-            await asyncio.shield(self._writing)
+        """Wait until all additions so far are written, or writing has failed."""
+        if self._batch is not None:
+            await asyncio.shield(self._batch)
 
     async def _write(self, path: Path) -> None:
-        while self._unwritten:
-            rows, self._unwritten = self._unwritten, {}
-            try:
-                await asyncio.to_thread(_write, path, rows)
-            except StoreError as error:
-                for day, usage in rows.items():
-                    self._unwritten[day] = self._unwritten.get(day, TeamUsage()) + usage
-                if not self._failing:
-                    self._say(f"usage is held in memory until it can be written: {error}")
-                self._failing = True
-                return
-            self._failing = False
+        try:
+            while self._unwritten:
+                rows, batch, self._unwritten = self._unwritten, self._batch, {}
+                try:
+                    await asyncio.to_thread(_write, path, rows)
+                except StoreError as error:
+                    for day, usage in rows.items():
+                        self._unwritten[day] = self._unwritten.get(day, TeamUsage()) + usage
+                    if not self._failing:
+                        self._say(f"usage is held in memory until it can be written: {error}")
+                    self._failing = True
+                    return
+                finally:
+                    _end(batch)
+                self._failing = False
+        finally:
+            _end(self._batch)
+
+
+def _end(batch: asyncio.Future[None] | None) -> None:
+    if batch is not None and not batch.done():
+        batch.set_result(None)
 
 
 def read_usage(folder: Path) -> Mapping[DayAndTeam, TeamUsage]:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editjudge_services.gateway.admission import SharedLimit
+from editjudge.base.fair_queue import TEAM
+from editjudge_services.gateway.admission import FairLock, SharedLimit
 from editjudge_services.gateway.errors import NoCapacity
 from editjudge_services.gateway.schemas import InvalidRequest
 
@@ -147,3 +148,24 @@ async def test_what_there_is_never_room_for_is_refused_at_once(amount: int) -> N
         async with limit.acquire("a", amount):
             pass
     assert not limit.in_use
+
+
+async def test_a_lock_that_a_team_waits_for_a_hundred_times_is_anothers_next() -> None:
+    """One of those that wait is cancelled, and loses nobody the lock."""
+    lock, order = FairLock(), list[str]()
+
+    async def use(team: str) -> None:
+        TEAM.set(team)
+        async with lock:
+            order.append(team)
+            await asyncio.sleep(0.001)
+
+    busy = [asyncio.create_task(use("busy")) for _ in range(100)]
+    await asyncio.sleep(0)
+    quick = asyncio.create_task(use("quick"))
+    await asyncio.sleep(0)
+    busy[50].cancel()
+    await quick
+    assert len(order) <= 3
+    await asyncio.gather(*busy, return_exceptions=True)
+    assert order.count("busy") == 99
