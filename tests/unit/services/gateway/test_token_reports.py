@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
 
 from editjudge_services.gateway.errors import NoCapacity
+from editjudge_services.gateway.http import _REPORT, _send
 from editjudge_services.gateway.token_reports import Debt, TokenReport
 
 
@@ -61,3 +64,24 @@ def test_what_is_used_after_the_end_is_a_debt(arrived: bool) -> None:
     report.close(arrived=arrived)
     report.add(4)
     assert ended(debt, 0, arrived=True) == (6 if arrived else 7)
+
+
+class Unread(web.Response):
+    """A response whose caller has gone."""
+
+    async def prepare(self, _: web.BaseRequest) -> None:
+        raise ConnectionResetError
+
+
+async def test_who_has_gone_before_he_reads_costs_no_error() -> None:
+    debt, request = Debt(), make_mocked_request("POST", "/v1/score")
+    request[_REPORT] = TokenReport(debt)
+    request[_REPORT].add(5)
+    response = Unread()
+
+    async def answer(_: web.Request) -> web.Response:
+        return response
+
+    assert await _send(request, answer) is response
+    assert response.headers["x-tokens-used"] == "5"
+    assert debt.waiting == 5
