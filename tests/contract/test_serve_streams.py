@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import math
 from typing import Any
 
@@ -17,6 +18,7 @@ from editjudge_services.gateway import service as gateway_service
 from editjudge_services.gateway.admission import MAX_REQUEST_BYTES
 from editjudge_services.gateway.interceptor import AdmittedMessages
 from editjudge_services.gateway.options import ServiceOptions
+from editjudge_services.gateway.schemas import EncodedEdit
 from editjudge_services.gateway.service import JudgeService
 from editjudge_services.gateway.servicer import JudgeServicer
 
@@ -117,6 +119,23 @@ async def test_callers_have_so_many_calls_open_and_leave_room_for_others(
             assert await ask("other")
         assert all(await asyncio.gather(*waiting))
         assert not served.service.calls.in_use
+
+
+@pytest.mark.parametrize("method", ["Score", "ScoreStream"])
+async def test_a_refused_request_is_out_of_memory_at_once(method: str) -> None:
+    """Though its error has passed through threads, and though no garbage is collected."""
+    async with serve(drain=0.1) as served:
+        gc.collect()
+        gc.disable()
+        try:
+            if method == "Score":
+                assert (await refusal(served.stub.Score(make_request("no-such")))).field
+            else:
+                (answer,) = await served.stream(make_request("no-such"))
+                assert answer.refusal.field
+            await until(lambda: not any(isinstance(each, EncodedEdit) for each in gc.get_objects()))
+        finally:
+            gc.enable()
 
 
 async def test_callers_have_so_many_streams_and_leave_room_for_others(

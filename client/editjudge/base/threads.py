@@ -41,7 +41,7 @@ class FairThreads(ThreadPoolExecutor):
     def submit(self, work: Callable[P, T], /, *args: P.args, **more: P.kwargs) -> Future[T]:
         """See `concurrent.futures.Executor.submit`."""
         job: Future[T] = Future()
-        run = partial(_run, job, partial(work, *args, **more))
+        run = partial(_run, [job], partial(work, *args, **more))
         with self._lock:
             self._order.push(TEAM.get(), run)
             self._begin_turns()
@@ -73,7 +73,7 @@ async def in_thread(work: Callable[[*Ts], T], *args: *Ts, executor: Executor | N
         executor: The pool of threads; None for the event loop's own.
     """
     job: Future[T] = Future()
-    run = partial(_run, job, partial(copy_context().run, work, *args))
+    run = partial(_run, [job], partial(copy_context().run, work, *args))
     asyncio.get_running_loop().run_in_executor(executor, run)
     awaitable_job = asyncio.wrap_future(job)
     # A failure after its caller has gone is nobody's: asyncio would complain of it.
@@ -87,10 +87,17 @@ async def in_thread(work: Callable[[*Ts], T], *args: *Ts, executor: Executor | N
             except asyncio.CancelledError:  # it lasts no longer than a picture takes
                 continue
         raise
+    finally:
+        del job, awaitable_job  # see `_run`
 
 
-def _run(job: Future[T], work: Callable[[], T]) -> None:
-    """Do the work of a job, unless it was cancelled."""
+def _run(box: list[Future[T]], work: Callable[[], T]) -> None:
+    """Do the work of a job, unless it was cancelled.
+
+    The job is taken out of its box: an error keeps the frames that it passed through, and one of
+    these that held the job would keep both, and what was worked on, until garbage is collected.
+    """
+    job = box.pop()
     if not job.set_running_or_notify_cancel():
         return
     try:
@@ -99,3 +106,5 @@ def _run(job: Future[T], work: Callable[[], T]) -> None:
         job.set_exception(error)
     else:
         job.set_result(result)
+    finally:
+        del job

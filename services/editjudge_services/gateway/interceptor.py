@@ -139,9 +139,17 @@ class RequestInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]
                 except EditjudgeError as error:
                     await self._refuse(error, caller, context)
 
-        async def answer(_: object, context: Any) -> Any:
+        async def respond(context: Any) -> Any:
             async with read(context) as request:
                 return await method(request, context)
+
+        async def answer(_: object, context: Any) -> Any:
+            try:
+                return await respond(context)
+            except grpc.aio.AbortError as error:
+                # Its context keeps it, and with its frames the message, until garbage is collected.
+                error.__context__ = None
+                raise error.with_traceback(None)  # noqa: B904
 
         async def answer_stream(_: object, context: Any) -> AsyncIterator[Any]:
             async with AsyncExitStack() as stack:
