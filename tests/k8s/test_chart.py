@@ -14,6 +14,7 @@ import yaml
 
 from editjudge.base.config import Price, Settings
 from editjudge.base.parse import parse_toml
+from editjudge.base.proxy import find_proxy
 from editjudge.cli import root
 
 from . import chart, released
@@ -72,7 +73,8 @@ def test_all_options_together_are_right() -> None:
         *("gateway", "gateway of others", "no front door", "no policies", "no Judge service"),
         *("no job", "monitoring without rules", "HPA of servers", "HPA of the Judge service"),
         *("hosted judge and a run", "GPUs of one node"),
-        *("hosted judge", "hosted judge by address", "claim for one node"),
+        *("hosted judge", "hosted judge by address", "hosted judge behind a proxy"),
+        "claim for one node",
         *("weights in an image", "weights copied"),
     }
     together = [OPTIONS[option] for option in OPTIONS if option not in apart]
@@ -103,6 +105,33 @@ def test_the_key_of_a_hosted_judge_is_in_the_pods_of_the_judge_service_alone() -
         n for n in of(things, "NetworkPolicy") if n["metadata"]["name"].endswith("judge-to-outside")
     )
     assert edge["spec"]["egress"] == [{"ports": [{"port": 8443, "protocol": "TCP"}]}]
+
+
+def test_a_proxy_is_reached_by_who_goes_out_and_calls_inside_do_without() -> None:
+    values = OPTIONS["hosted judge behind a proxy"]
+    things = based(values)
+    out = {
+        name.removeprefix("judges-"): [
+            port["port"] for port in policy["spec"]["egress"][0]["ports"]
+        ]
+        for name, policy in names(things, "NetworkPolicy").items()
+        if name.endswith("-to-outside")
+    }
+    assert out == {
+        "judge-to-outside": [443, 3128],
+        "run-to-outside": [443, 3128],
+        "weights-to-outside": [443, 80],
+    }
+    settings = parse_toml(setting(things, "judge", "editjudge.toml"))
+    at = settings["endpoints"]["small"]["url"]
+    with pytest.MonkeyPatch.context() as environment:
+        environment.delenv("no_proxy", raising=False)
+        environment.delenv("NO_PROXY", raising=False)
+        environment.setenv("HTTPS_PROXY", proxy := values["pod.env"]["HTTPS_PROXY"])
+        assert find_proxy(at) == proxy
+        environment.setenv("no_proxy", values["pod.env"]["no_proxy"])
+        assert find_proxy(at) is None
+        assert find_proxy("https://api.openai.com/v1") == proxy
 
 
 def test_what_a_platform_sets_is_in_every_pod() -> None:

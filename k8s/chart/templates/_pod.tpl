@@ -41,6 +41,33 @@
 {{- $placed | toJson -}}
 {{- end -}}
 
+{{/* The port of an address; of none that of HTTPS. */}}
+{{- define "editjudge.port" -}}
+{{- $host := (urlParse .).host -}}
+{{- contains ":" $host | ternary (splitList ":" $host | last) (hasPrefix "http:" . | ternary 80 443) -}}
+{{- end -}}
+
+{{/* JSON: the ports of the proxies through which pods go out; refuse those that calls from pod to pod would go through: placed */}}
+{{- define "editjudge.proxyPorts" -}}
+{{- $env := .env | default dict -}}
+{{- $ports := list -}}
+{{- range $name, $proxy := $env -}}
+{{- if and $proxy (kindIs "string" $proxy) (regexMatch "(?i)^(all|grpc|https?)_proxy$" $name) -}}
+{{- $ports = append $ports (contains "://" $proxy | ternary $proxy (printf "http://%s" $proxy) | include "editjudge.port" | int) -}}
+{{- end -}}
+{{- end -}}
+{{- $beside := false -}}
+{{- range $name, $hosts := $env -}}
+{{- if regexMatch "(?i)^no_proxy$" $name -}}
+{{- $beside = or (kindIs "map" $hosts) (regexMatch "(^|[, ])([.]?svc|[*])([, ]|$)" $hosts) -}}
+{{- end -}}
+{{- end -}}
+{{- if and $ports (not $beside) -}}
+{{- fail "pod.env: it names a proxy, and calls from pod to pod would go through it: say NO_PROXY with .svc" -}}
+{{- end -}}
+{{- $ports | toJson -}}
+{{- end -}}
+
 {{/* The metadata of pods: ((root, component, tier), placed, annotations of ours) */}}
 {{- define "editjudge.podMetadata" -}}
 {{- $placed := index . 1 -}}
@@ -97,6 +124,7 @@ annotations:
 {{- $root := index $args 0 -}}
 {{- $tier := index . 1 -}}
 {{- $placed := index . 2 -}}
+{{- $_ := include "editjudge.proxyPorts" $placed -}}
 {{- $server := index . 3 -}}
 {{- if and (gt (int $server.gpus) 1) (contains "/mig-" ($server.gpuResource | default "")) -}}
 {{- fail (printf "%s.gpus: %d of %s, and a process sees one part of a GPU: give 1, and more replicas" (regexReplaceAll "^(triton|vllm)-" (index $args 1) "${1}.servers.") (int $server.gpus) $server.gpuResource) -}}
