@@ -157,7 +157,9 @@ class SharedLimit:
     def _admit(self) -> None:
         """Let in all that has room."""
         while (hold := next(self._find_admissible(), None)) is not None:
-            self._rows[hold.caller].remove(hold)
+            row = self._rows.pop(hold.caller)
+            row.remove(hold)
+            self._rows[hold.caller] = row  # behind those that hold as little
             self.add(hold.caller, hold.amount)
             hold.admission.set_result(None)
         self._rows = {caller: row for caller, row in self._rows.items() if row}

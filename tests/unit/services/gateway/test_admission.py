@@ -91,6 +91,17 @@ async def test_small_requests_do_not_keep_out_a_large_one() -> None:
     await room.close()
 
 
+@pytest.mark.parametrize(("limit", "amount"), [(1, 1), (20, 10)])
+async def test_callers_whose_requests_take_all_have_turns(limit: int, amount: int) -> None:
+    room = Room(limit)
+    await room.ask(*"aaaaabbccc", amount=amount)
+    for _ in range(9):
+        await room.end(room.begun[len(room.begun) - limit // amount])
+    assert set(room.begun[:5]) == {*"abc"}, "nobody is passed for ever"
+    assert sorted(room.begun) == [*"aaaaabbccc"]
+    await room.close()
+
+
 async def test_a_callers_own_small_requests_do_not_pass_its_large_one() -> None:
     room = Room(20)
     await room.ask(*"aaaa")
