@@ -282,6 +282,21 @@ def test_a_job_that_may_wait_for_ever_is_told(further: Mapping[str, Any], told: 
     assert ("Nothing has a priority" in said) == told
 
 
+@pytest.mark.parametrize("release", ["judges", "2026"])
+def test_the_notes_lead_to_what_is_there(release: str) -> None:
+    values = chart.chosen(values=PARTS["base"])
+    things = chart.parsed(helm("template", release, CHART, *values))
+    said = helm("install", release, CHART, "--dry-run=client", *values).split("NOTES:")[1]
+    (service,), (panel,) = (
+        re.findall(rf"{kind}([a-z0-9-]+)", said) for kind in ("service/", "configmap ")
+    )
+    assert service in names(things, "Service")
+    assert names(things, "ConfigMap")[panel]["data"].keys() == {"panel.json"}
+    # A door is trusted by a file and wants a token, which no option names.
+    assert "editjudge doctor --expect panel.json\n" in said
+    assert "--endpoint" not in said
+
+
 def test_two_releases_share_no_class_of_priority() -> None:
     """Classes are the whole cluster's, and cannot be changed."""
     longest = 62 * "n"
