@@ -134,6 +134,13 @@ def test_a_proxy_is_reached_by_who_goes_out_and_calls_inside_do_without() -> Non
         assert find_proxy("https://api.openai.com/v1") == proxy
 
 
+def test_names_are_looked_up_where_name_servers_listen() -> None:
+    """Policies ask for the port of the pod: on OpenShift it is another than its Service's."""
+    (egress,) = names(based(), "NetworkPolicy")["judges-nothing"]["spec"]["egress"]
+    open_ports = {(port["protocol"], port["port"]) for port in egress["ports"]}
+    assert open_ports == {(way, port) for way in ("UDP", "TCP") for port in (53, 5353)}
+
+
 def test_what_a_platform_sets_is_in_every_pod() -> None:
     values = OPTIONS["placed"]
     things = based(values)

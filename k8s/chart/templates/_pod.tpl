@@ -125,6 +125,18 @@ annotations:
 {{- $tier := index . 1 -}}
 {{- $placed := index . 2 -}}
 {{- $_ := include "editjudge.proxyPorts" $placed -}}
+{{- $volumes := list -}}
+{{- range $placed.volumes }}{{ $volumes = append $volumes .name }}{{ end -}}
+{{- $folders := list -}}
+{{- range $placed.volumeMounts -}}
+{{- $folders = append $folders (trimSuffix "/" .mountPath) -}}
+{{- if not (has .name $volumes) -}}
+{{- fail (printf "pod.volumeMounts: there is no volume %s for %s in pod.volumes" .name .mountPath) -}}
+{{- end -}}
+{{- end -}}
+{{- if or (ne (len $volumes) (len (uniq $volumes))) (ne (len $folders) (len (uniq $folders))) -}}
+{{- fail (printf "pod.volumes, pod.volumeMounts: a name or folder is there twice (%s); those of a component come beside those of the release" (concat $volumes $folders | join ", ")) -}}
+{{- end -}}
 {{- $server := index . 3 -}}
 {{- if and (gt (int $server.gpus) 1) (contains "/mig-" ($server.gpuResource | default "")) -}}
 {{- fail (printf "%s.gpus: %d of %s, and a process sees one part of a GPU: give 1, and more replicas" (regexReplaceAll "^(triton|vllm)-" (index $args 1) "${1}.servers.") (int $server.gpus) $server.gpuResource) -}}
