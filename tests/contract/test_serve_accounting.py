@@ -28,7 +28,7 @@ from editjudge_services.gateway import retention, usage
 from editjudge_services.gateway.audit import AuditLog
 from editjudge_services.gateway.calls import FILE, CallCache
 from editjudge_services.gateway.options import ServiceOptions
-from editjudge_services.gateway.retention import Kept, measure, purge
+from editjudge_services.gateway.retention import Holdings, measure, purge
 from editjudge_services.gateway.service import JudgeService
 from editjudge_services.gateway.servicer import JudgeServicer
 from editjudge_services.gateway.usage import TeamUsage, UsageLog, read_usage
@@ -238,13 +238,13 @@ async def test_a_purge_leaves_nothing_of_a_team_and_all_of_another(
                         await purge(folder, [log], "a", None)
                 replies = 0
             gone = await purge(folder, [log], "a", None)
-            assert gone == Kept(replies, int(broken_off != "delete_lines"), 3)
+            assert gone == Holdings(replies, int(broken_off != "delete_lines"), 3)
             assert await measure(folder, [log]) == {"b": others}
             assert [await zeppelin(service, team) for team in ("a", "b")] == [101, 0]
-            assert await purge(folder, [log], None, 1.0) == Kept(0, 0, 0), "none is so old"
+            assert await purge(folder, [log], None, 1.0) == Holdings(0, 0, 0), "none is so old"
             assert await zeppelin(service) == 0
-        assert await purge(folder, [log], "a", None) == Kept(1, 1, 2)
-        assert await purge(folder, [log], None, 1e11) == Kept(1, 1, 4)
+        assert await purge(folder, [log], "a", None) == Holdings(1, 1, 2)
+        assert await purge(folder, [log], None, 1e11) == Holdings(1, 1, 4)
         assert await measure(folder, [log]) == {}
         assert b"zeppelin" not in (folder / FILE).read_bytes()
         async with serve_priced(url, folder) as service:
@@ -257,7 +257,7 @@ async def test_a_purge_reaches_what_a_service_has_in_memory(tmp_path: Path) -> N
         for team, context in before.items():
             await context.calls.put(CALL, Reply({"SCORE": b"secret"}))
             await context.calls.put_fact("fact", team)
-        assert await purge(tmp_path, [], "a", None) == Kept(1, 0, 0)
+        assert await purge(tmp_path, [], "a", None) == Holdings(1, 0, 0)
         cache.forget(keep_days=1)
         ours, theirs = cache.for_team("a"), cache.for_team("b")
         assert await ours.calls.get_fact("fact") is None
@@ -282,7 +282,7 @@ async def test_nobody_waits_for_the_purge_of_another_team(
         await until(lambda: purged.done() or count_of(tmp_path / FILE, "large") < 3000)
         await service.score("small", 2)
         assert not purged.done()
-        assert await purged == Kept(3000, 0, 0)
+        assert await purged == Holdings(3000, 0, 0)
         assert (await service.score("small", 2))[1] == 0
 
 

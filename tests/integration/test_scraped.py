@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
+import grpc
 import pytest
 
 from editjudge.base.probes import probe_inputs
 from editjudge.panel import Panel
+from editjudge_services.gateway import accounting
 from editjudge_services.runtime.process import fetch
 from editjudge_services.runtime.triton_server import TritonServer
 
@@ -35,11 +36,15 @@ async def test_triton_has_what_it_is_asked(panel: Panel, triton: TritonServer) -
     assert not absent("triton", scraped.decode())
 
 
-async def test_the_judge_service_has_what_it_is_asked(tmp_path: Path) -> None:
+async def test_the_judge_service_has_what_it_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(accounting, "WAIT_SECONDS", 0.1)
     async with serve_with_judge(tmp_path, edits=1) as (_, service):
-        # There is room for one.
-        asked = (service.score("vision", edited) for edited in range(4))
-        await asyncio.gather(*asked, return_exceptions=True)
+        await service.score("vision")
+        async with service.service.edits.acquire("audio", 1):
+            with pytest.raises(grpc.aio.AioRpcError):
+                await service.score("vision", 2)
         scraped = await service.metrics()
     assert not absent("judge", scraped)
 

@@ -426,7 +426,7 @@ class Panel:
             ready = await asyncio.gather(*(find_identity(triton.target, n, timeout) for n in names))
         except ServiceError as error:
             add_problem(problems, triton.url, error.detail)
-            bound = self.specialists.items() if self._is_waited_for(triton.url, error) else ()
-            return {name: one.identity for name, one in bound if triton in one.replicas}
+            former = self.specialists.items() if self._is_waited_for(triton.url, error) else ()
+            return {name: one.identity for name, one in former if triton in one.replicas}
         self._answered_at[triton.url] = asyncio.get_running_loop().time()
         return {name: one for name, one in zip(names, ready, strict=True) if one is not None}

@@ -24,7 +24,7 @@ from ..base.errors import (
 from ..base.proxy import find_proxy
 from .context import DEFAULT_TERMS, AnyTerms
 from .redaction import Secrets, shorten
-from .renewal import Renewed
+from .renewal import RenewableConnection
 from .retry import RetryPolicy, call_with_retries
 from .server_words import explain_failure
 
@@ -40,7 +40,7 @@ _OPTIONS = (
     ("grpc.max_receive_message_length", MAX_REPLY_BYTES),
     ("grpc.keepalive_time_ms", 300_000),
     ("grpc.lb_policy_name", "round_robin"),
-    # So that a new channel is a new connection; see `Renewed`.
+    # So that a new channel is a new connection; see `RenewableConnection`.
     ("grpc.use_local_subchannel_pool", 1),
     # By default gRPC waits 1 s to 120 s before it connects again, and retries would fail.
     ("grpc.initial_reconnect_backoff_ms", 100),
@@ -87,7 +87,7 @@ class Connection(ABC):
     """
 
     url: str
-    connections: Renewed[Any]
+    connections: RenewableConnection[Any]
 
     async def close(self) -> None:
         """Close connections; calls in flight fail or are cancelled."""
@@ -139,7 +139,7 @@ class GrpcConnection(Connection):
         certificates = endpoint.certificates() if secure else {}
         self._credentials = grpc.ssl_channel_credentials(**certificates) if secure else None
         self._stub_of = stub
-        self.connections = Renewed(self._open, lambda opened, s: opened[0].close(s), policy)
+        self.connections = RenewableConnection(self._open, lambda pair, s: pair[0].close(s), policy)
 
     @property
     def stub(self) -> Any:

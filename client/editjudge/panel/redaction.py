@@ -40,8 +40,10 @@ class Secrets:
         # A server echoes the key alone as often as the whole header.
         secrets |= {value.split(" ", 1)[1] for value in secrets if " " in value}
         secrets.add((urlsplit(proxy).password if proxy else None) or "")
-        encoded = {text for secret in secrets if len(secret) >= _LEAST for text in _encode(secret)}
-        texts = filter(None, secrets | encoded)
+        encodings = {
+            text for secret in secrets if len(secret) >= _LEAST for text in _encode(secret)
+        }
+        texts = filter(None, secrets | encodings)
         self._all = tuple(sorted(texts, key=len, reverse=True))  # longest first
         self._long = tuple(text for text in self._all if len(text) >= _LEAST)
 

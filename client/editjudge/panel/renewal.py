@@ -23,7 +23,7 @@ _PAUSE = 1.0
 
 
 @dataclass(slots=True)
-class Renewed(Generic[C]):
+class RenewableConnection(Generic[C]):
     """The connection of a client, renewed when it is as old as the policy says, or has failed.
 
     Calls in flight keep the connection on which they began until they end.

@@ -20,7 +20,7 @@ from editjudge.report.table import Head, Row, Table
 from ..gateway.audit import AuditLog, find_logs
 from ..gateway.calls import DAY_SECONDS, lock_folder
 from ..gateway.options import ServiceOptions, split_address
-from ..gateway.retention import Kept, measure, purge
+from ..gateway.retention import Holdings, measure, purge
 from ..gateway.usage import COUNTS, read_usage
 
 
@@ -47,10 +47,10 @@ def purge_command(
     json: bool,
 ) -> None:
     """Delete what is kept of teams; without a team or an age, show what is kept of each."""
-    kept = asyncio.run(measure(folder, audit))
-    if unknown := [name for name in team if name not in kept]:
+    holdings = asyncio.run(measure(folder, audit))
+    if unknown := [name for name in team if name not in holdings]:
         raise ConfigError(f"{folder}: nothing is kept of team {unknown[0]!r}", "look at its name")
-    rows: dict[str | None, Kept] = dict(kept.items())
+    rows: dict[str | None, Holdings] = dict(holdings.items())
     end = ""
     if team or older_than is not None:
         end = " deleted"

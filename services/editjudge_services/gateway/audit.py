@@ -81,8 +81,8 @@ def find_logs(files: Iterable[Path]) -> tuple[list[Path], list[Path]]:
         if not paths:
             raise ConfigError(f"{file}: there is no such file", "give the --audit of the service")
         for path in filter(Path.is_file, paths):
-            with path.open("rb") as opened:
-                logs[opened.read(len(_TIME)) not in (_TIME, b"")].append(path)
+            with path.open("rb") as log:
+                logs[log.read(len(_TIME)) not in (_TIME, b"")].append(path)
     return logs
 
 
@@ -115,8 +115,8 @@ def delete_lines(path: Path, team: str | None, before_day: str | None) -> int:
         return (end is None or line < end) and (name is None or name in _TEAM.findall(line))
 
     count = 0
-    for unfinished in path.parent.glob(f".{path.name}.*.purge"):
-        unfinished.unlink(missing_ok=True)  # the other purge then fails, if it still runs
+    for stale_copy in path.parent.glob(f".{path.name}.*.purge"):
+        stale_copy.unlink(missing_ok=True)  # the other purge then fails, if it still runs
     copy = path.with_name(f".{path.name}.{os.getpid()}.purge")
     try:
         with path.open("rb") as old, open(copy, "wb", opener=private) as new:

@@ -37,7 +37,7 @@ _MAX_TEAMS = 1024
 _MAX_REPLIES_IN_MEMORY = 256
 """The number of replies of a team that are held in memory while the ledger cannot be used."""
 _LEDGER_RETRY_SECONDS = 300.0
-_PURGED = "purged-"
+_PURGE_MARK = "purged-"
 """How the names of files begin that tell a service which teams were purged."""
 
 
@@ -102,8 +102,8 @@ class CallCache:
         if keep_days and time.monotonic() - self._began > keep_days * DAY_SECONDS:
             self._began = time.monotonic()
             self._teams = BoundedCache(_MAX_TEAMS)
-        for marker in () if self.folder is None else self.folder.glob(f"{_PURGED}*"):
-            name = marker.name.removeprefix(_PURGED)
+        for marker in () if self.folder is None else self.folder.glob(f"{_PURGE_MARK}*"):
+            name = marker.name.removeprefix(_PURGE_MARK)
             self._teams.put(name, TeamCalls(self, name), 1)
             marker.unlink(missing_ok=True)
 
@@ -243,7 +243,7 @@ async def delete_calls(folder: Path, team: str | None, before: float | None) -> 
         except ConfigError:
             alone = False
             if team is not None:
-                (folder / f"{_PURGED}{team}").touch(mode=0o600)
+                (folder / f"{_PURGE_MARK}{team}").touch(mode=0o600)
         ledger = resources.enter_context(Ledger(folder / FILE))
         return await ledger.purge(before, team=team, shrink=alone)
 

@@ -194,7 +194,7 @@ class JsonService:
 @web.middleware
 async def _send(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Send the response, with the report of its tokens, and note whether it has arrived."""
-    arrived = False
+    has_arrived = False
     try:
         response = await handler(request)
         if _REPORT in request:
@@ -202,11 +202,11 @@ async def _send(request: web.Request, handler: Handler) -> web.StreamResponse:
         with contextlib.suppress(ConnectionResetError):  # its caller has gone
             await response.prepare(request)
             await response.write_eof()
-            arrived = True
+            has_arrived = True
         return response
     finally:
         if _REPORT in request:
-            request[_REPORT].close(arrived=arrived)
+            request[_REPORT].close(has_arrived=has_arrived)
 
 
 @web.middleware

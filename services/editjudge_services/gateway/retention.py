@@ -16,7 +16,7 @@ from .audit import count_lines, delete_lines, find_logs
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class Holdings:
     """How much is kept of a team, or was deleted.
 
     Attributes:
@@ -35,7 +35,7 @@ class Kept:
         return f"{replies}, {format_count(*days)} of usage, {format_count(*lines)}"
 
 
-async def measure(folder: Path, audit: Iterable[Path] = ()) -> Mapping[str, Kept]:
+async def measure(folder: Path, audit: Iterable[Path] = ()) -> Mapping[str, Holdings]:
     """Count what is kept of each team; a Judge service may write meanwhile.
 
     Args:
@@ -50,12 +50,12 @@ async def measure(folder: Path, audit: Iterable[Path] = ()) -> Mapping[str, Kept
     replies = await calls.count_calls(folder)
     lines = sum(map(count_lines, find_logs(audit)[0]), Counter[str]())
     teams = sorted({*replies, *days, *lines})
-    return {team: Kept(replies[team], days[team], lines[team]) for team in teams}
+    return {team: Holdings(replies[team], days[team], lines[team]) for team in teams}
 
 
 async def purge(
     folder: Path | None, audit: Iterable[Path], team: str | None, before: float | None
-) -> Kept:
+) -> Holdings:
     """Delete what is kept of a team, or of all teams; a Judge service may use it meanwhile.
 
     A purge that was broken off is finished by the next one.
@@ -81,4 +81,4 @@ async def purge(
         days = await asyncio.to_thread(usage.delete_usage, folder, team, day)
     for path in find_logs(audit)[0]:
         lines += await asyncio.to_thread(delete_lines, path, team, day)
-    return Kept(replies, days, lines)
+    return Holdings(replies, days, lines)

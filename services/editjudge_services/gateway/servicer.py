@@ -46,7 +46,7 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
         """
         caller = Caller.of_call(context, "Score")
         report = self._service.open_report(caller)
-        context.add_done_callback(lambda ended: report.close(arrived=ended.done()))
+        context.add_done_callback(lambda call: report.close(has_arrived=call.done()))
         try:
             with self._service.open_account(caller, report) as account:
                 response = await self._score(request, account, context.time_remaining())

@@ -12,11 +12,11 @@ class Debt:
     """Tokens that a team used for requests whose answers did not arrive.
 
     Attributes:
-        waiting: Tokens that no answer reports yet.
+        tokens: Tokens that no answer reports yet.
         under_way: Tokens in answers that have not arrived yet.
     """
 
-    waiting: int = 0
+    tokens: int = 0
     under_way: int = 0
 
 
@@ -34,8 +34,8 @@ class TokenReport:
     def __init__(self, debt: Debt) -> None:
         self._debt = debt
         self._own = 0
-        self._carried = 0
-        self._reported = 0
+        self._debt_share = 0
+        self._total = 0
         self._is_open = True
 
     def add(self, tokens: int) -> None:
@@ -43,7 +43,7 @@ class TokenReport:
         if self._is_open:
             self._own += tokens
         else:
-            self._debt.waiting += tokens
+            self._debt.tokens += tokens
 
     def check(self) -> None:
         """Check that the team has no debt.
@@ -51,20 +51,20 @@ class TokenReport:
         Raises:
             NoCapacity: it has one, which the answer to this request reports.
         """
-        if self._debt.waiting or self._debt.under_way:
+        if self._debt.tokens or self._debt.under_way:
             reason = "tokens of calls that were broken off are deducted from your limit first"
             raise NoCapacity(reason, "ask again")
 
     def take(self) -> int:
         """Return the number that the answer reports; it may be taken again."""
-        self._carried += self._debt.waiting
-        self._debt.under_way += self._debt.waiting
-        self._debt.waiting = 0
-        self._reported = self._own + self._carried
-        return self._reported
+        self._debt_share += self._debt.tokens
+        self._debt.under_way += self._debt.tokens
+        self._debt.tokens = 0
+        self._total = self._own + self._debt_share
+        return self._total
 
-    def close(self, *, arrived: bool) -> None:
+    def close(self, *, has_arrived: bool) -> None:
         """End the report; what did not arrive becomes a debt."""
         self._is_open = False
-        self._debt.under_way -= self._carried
-        self.add(self._own + self._carried - (self._reported if arrived else 0))
+        self._debt.under_way -= self._debt_share
+        self.add(self._own + self._debt_share - (self._total if has_arrived else 0))

@@ -105,10 +105,14 @@ def _check_source(entry: Entry, checkpoint: Checkpoint) -> None:
     """Compare a checkpoint with the manifest: a copied one comes with a record of its own."""
     parts = {folder: find_entry(name) for folder, name in entry.parts.items()}
     digests = {f"{f}/{name}": one for f, part in parts.items() for name, one in part.sha256.items()}
-    wanted = {folder: part for folder, part in parts.items() if part.revision_pinned}
+    pinned_parts = {folder: part for folder, part in parts.items() if part.revision_pinned}
     others = [
         *(n for n, one in (entry.sha256 | digests).items() if checkpoint.files.get(n) != one),
-        *(f for f, one in wanted.items() if checkpoint.parts.get(f) != f"{one.hub}@{one.revision}"),
+        *(
+            f
+            for f, one in pinned_parts.items()
+            if checkpoint.parts.get(f) != f"{one.hub}@{one.revision}"
+        ),
     ]
     if entry.revision_pinned and checkpoint.commit != entry.revision:
         others.append(f"commit {checkpoint.commit}")

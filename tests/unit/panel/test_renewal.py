@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from editjudge.panel.renewal import Renewed
+from editjudge.panel.renewal import RenewableConnection
 from editjudge.panel.retry import RetryPolicy
 
 from ...fakes.virtual_time import VirtualLoop, now
@@ -14,7 +14,7 @@ DEADLINE = 60.0
 Ends = list[tuple[int, float, float]]
 
 
-def numbered(ends: Ends, age: float = 300.0) -> Renewed[int]:
+def numbered(ends: Ends, age: float = 300.0) -> RenewableConnection[int]:
     """Connections are numbers; notes which were closed when, and the seconds that calls had."""
     made = iter(range(99))
 
@@ -23,7 +23,7 @@ def numbered(ends: Ends, age: float = 300.0) -> Renewed[int]:
         ends.append((connection, now(), seconds))
 
     policy = RetryPolicy(deadline=DEADLINE, connection_age=age)
-    return Renewed(lambda: next(made), disconnect, policy)
+    return RenewableConnection(lambda: next(made), disconnect, policy)
 
 
 async def test_a_connection_lasts_for_its_age_and_its_calls_for_their_deadline() -> None:

@@ -37,7 +37,7 @@ from ...base.parse import parse_json
 from ...base.proxy import find_proxy
 from ..prompt import Picture
 from ..redaction import Secrets, shorten
-from ..renewal import Renewed
+from ..renewal import RenewableConnection
 from ..retry import RetryPolicy
 from ..server_words import explain_failure
 
@@ -219,7 +219,7 @@ class HttpServer:
         self._tls = _make_tls_context(endpoint)
         self._proxy = find_proxy(endpoint.url)
         self._secrets = Secrets(endpoint.headers, self._headers, self._proxy)
-        self.connections = Renewed(self._open_session, _close_session, policy)
+        self.connections = RenewableConnection(self._open_session, _close_session, policy)
 
     async def ask(self, url: str, body: Body | None = None, *, model: str = "") -> HttpReply:
         """Send a GET, or a POST of a JSON body in pieces (`make_chat_body`), without a time limit.

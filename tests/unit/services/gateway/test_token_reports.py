@@ -25,7 +25,7 @@ def ended(debt: Debt, tokens: int, *, arrived: bool) -> int:
     report = TokenReport(debt)
     report.add(tokens)
     reported = report.take()
-    report.close(arrived=arrived)
+    report.close(has_arrived=arrived)
     return reported
 
 
@@ -50,7 +50,7 @@ def test_nothing_new_begins_until_the_debt_has_arrived() -> None:
     assert refusal.take() == refusal.take() == 5
     assert refuses(debt)
     assert ended(debt, 0, arrived=True) == 0
-    refusal.close(arrived=True)
+    refusal.close(has_arrived=True)
     assert not refuses(debt)
 
 
@@ -61,7 +61,7 @@ def test_what_is_used_after_the_end_is_a_debt(arrived: bool) -> None:
     report.add(1)
     report.take()
     report.add(2)
-    report.close(arrived=arrived)
+    report.close(has_arrived=arrived)
     report.add(4)
     assert ended(debt, 0, arrived=True) == (6 if arrived else 7)
 
@@ -84,4 +84,4 @@ async def test_who_has_gone_before_he_reads_costs_no_error() -> None:
 
     assert await _send(request, answer) is response
     assert response.headers["x-tokens-used"] == "5"
-    assert debt.waiting == 5
+    assert debt.tokens == 5
