@@ -23,6 +23,7 @@ from .chart import CHART, OPTIONS, PARTS, Object, based, checked, helm, label, r
 from .rules import (
     broken,
     containers,
+    each_container,
     matches,
     names,
     of,
@@ -198,6 +199,17 @@ def test_what_the_chart_names_itself_no_platform_can_name() -> None:
             assert [one for one in those if not re.search(closed[what]["pattern"], one)] == []
 
 
+def test_pods_that_request_no_gpu_are_given_none() -> None:
+    """Images with CUDA ask for all of a node, and its runtime may give them."""
+    things = [*chart.filled("production"), *based(OPTIONS["generalist on a CPU"])]
+    for one, template, each in each_container(of(things, "Deployment")):
+        if one["metadata"]["labels"]["editjudge/tier"] in ("triton", "vllm") and "env" in each:
+            (*_, server) = template["spec"]["containers"]
+            gpus = {*server["resources"]["limits"]} - {"cpu", "memory"}
+            seen = {v["name"]: v.get("value") for v in each["env"]}.get("NVIDIA_VISIBLE_DEVICES")
+            assert seen == (None if gpus else "void"), label(one)
+
+
 def test_outside_the_cluster_nobody_reaches_metrics() -> None:
     services = of(based(OPTIONS["load balancer"]), "Service")
     of_metrics = [
@@ -281,12 +293,14 @@ def test_nodes_with_parts_of_gpus_may_have_the_taint_of_whole_ones(
         ({"priorityClasses.create": False}, True),
         ({"priorityClasses.create": False, "weights.job.enabled": False}, False),
         ({"priorityClasses.create": False, "weights.job.pod.priorityClass": "first"}, False),
+        ({"pod.priorityClass": "high"}, True),
+        ({"pod.priorityClass": "high", "weights.job.pod.priorityClass": "first"}, False),
     ],
 )
 def test_a_job_that_may_wait_for_ever_is_told(further: Mapping[str, Any], told: bool) -> None:
     values = PARTS["base"] | {"triton.servers.small.models.features_dinov2": {}} | further
     said = helm("install", "judges", CHART, "--dry-run=client", *chart.chosen(values=values))
-    assert ("Nothing has a priority" in said) == told
+    assert ("each waits for the\nother" in said) == told
 
 
 @pytest.mark.parametrize("release", ["judges", "2026"])
