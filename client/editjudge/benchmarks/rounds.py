@@ -74,7 +74,8 @@ def make_rounds(dimensions: Mapping[str, Dimension], rounds: JudgeRounds) -> dic
 
 def count_in_rounds(dimensions: Mapping[str, Dimension], rounds: JudgeRounds) -> int:
     """Return how many dimensions `make_rounds` would return."""
-    return len(dimensions) + len(_find_judged_ids(dimensions, rounds)) * len(rounds.each_round)
+    each = len(rounds.judges) * rounds.rounds  # counted, as there may be thousands
+    return len(dimensions) + len(_find_judged_ids(dimensions, rounds)) * each
 
 
 def with_rounds(
@@ -90,7 +91,9 @@ def with_rounds(
 
 
 def _find_judged_ids(dimensions: Mapping[str, Dimension], rounds: JudgeRounds) -> set[str]:
-    return {name for name in dimensions if rounds.each_round and _asks_a_judge(name, dimensions)}
+    if rounds == JudgeRounds():
+        return set()
+    return {name for name in dimensions if _asks_a_judge(name, dimensions)}
 
 
 def _asks_a_judge(name: str, dimensions: Mapping[str, Dimension]) -> bool:

@@ -69,15 +69,17 @@ class KeypointCache:
 class MemoryBudget:
     """Lets threads work while their memory fits a budget, first come, first served.
 
-    A thread that needs more than the whole budget works alone.
+    A thread that needs more than the whole budget works beside those that fit it, one such at a
+    time: it may take minutes, and others are not to wait for it.
 
     Args:
-        budget: How much all threads may hold at once, for example in bytes.
+        budget: How much all threads that fit it may hold at once, for example in bytes.
     """
 
     def __init__(self, budget: int) -> None:
         self._budget = self._free = budget
         self._first = Lock()
+        self._large = Lock()
         self._room = Condition()
 
     @contextmanager
@@ -87,7 +89,10 @@ class MemoryBudget:
         Args:
             size: How much the block needs.
         """
-        size = min(size, self._budget)
+        if size > self._budget:
+            with self._large:
+                yield
+            return
         with self._first, self._room:  # who waits for room holds up those behind
             self._room.wait_for(lambda: self._free >= size)
             self._free -= size

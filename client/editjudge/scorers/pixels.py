@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 ALIGNING_MEMORY = max(2 * 1024**3, _CORES * 256 * 1024**2)
 """Bytes that alignments at work in one process may take, enough for a picture of 1024x1024 on each
-core; a larger one works alone."""
+core; of larger ones, one at a time works beside these."""
 ALIGNING_BYTES_A_PIXEL = 250
 """Of the larger image: SIFT doubles it and keeps 11 float32 copies of each octave. Measured: 230
 for photographs, 246 for noise."""
@@ -109,8 +109,9 @@ class PixelComparison(PixelScorer):
     async def score(self, edit: Edit, panel: Panel, fields: frozenset[str]) -> Verdicts:
         """Compare in a worker thread, or align in a thread of a pool of its own.
 
-        At most one alignment per core works at a time, and all of them hold at most
-        `ALIGNING_MEMORY`. Edits with the same reference share its keypoints.
+        At most one alignment per core works at a time. Those that fit into `ALIGNING_MEMORY` hold
+        no more in all, and one larger one works beside them (`MemoryBudget`). Edits with the same
+        reference share its keypoints.
         """
         if not self.aligned:
             return await super().score(edit, panel, fields)

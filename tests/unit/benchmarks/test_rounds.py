@@ -18,6 +18,7 @@ from editjudge.benchmarks.registry import load_benchmark, load_benchmarks, load_
 from editjudge.benchmarks.rounds import (
     JudgeRound,
     JudgeRounds,
+    count_in_rounds,
     make_rounds,
     mean,
     with_rounds,
@@ -77,6 +78,14 @@ def test_another_judge_alone_is_asked_in_the_usual_ones_place() -> None:
     chosen, known = asked(LEVELS, JudgeRounds(("second",)))
     assert [d.id for d in chosen] == [f"{LEVELS}@second.1", LEVELS]
     assert roles_of(chosen[-1], known) == {SECOND}
+
+
+def test_rounds_are_counted_without_making_them() -> None:
+    count = count_in_rounds(load_dimensions(), TWO)
+    assert count == len(make_rounds(load_dimensions(), TWO))
+    judged = (count - len(load_dimensions())) // 4
+    many = JudgeRounds(("judge", "second"), 10**12)  # made, they would fill any memory
+    assert count_in_rounds(load_dimensions(), many) == len(load_dimensions()) + judged * 2 * 10**12
 
 
 def test_signatures_tell_judges_and_repeats_apart() -> None:

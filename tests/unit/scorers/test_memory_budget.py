@@ -45,30 +45,40 @@ class Work:
 
 def test_what_fits_is_let_in_and_the_rest_in_its_order() -> None:
     work = Work(10)
-    ends = [threading.Event() for _ in range(5)]
-    with ThreadPoolExecutor(5) as pool:
-        for size, end in zip((6, 4, 9, 1, 99), ends, strict=True):
+    ends = [threading.Event() for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        for size, end in zip((6, 4, 9, 1), ends, strict=True):
             pool.submit(work.do, size, end)
             time.sleep(0.02)
         work.until(2)
         assert work.begun == [6, 4], "the small one behind does not overtake"
-        ends[0].set()
-        ends[1].set()
+        for end in ends:
+            end.set()
         work.until(4)
-        assert work.begun == [6, 4, 9, 1], "more than there is waits until it is alone"
-        ends[2].set()
-        ends[3].set()
-        work.until(5)
-        ends[4].set()
-    assert work.begun[-1] == 99
+    assert work.begun == [6, 4, 9, 1]
+
+
+def test_nobody_waits_for_what_does_not_fit_but_another_such() -> None:
+    work = Work(10)
+    ends = [threading.Event() for _ in range(3)]
+    with ThreadPoolExecutor(3) as pool:
+        for size, end in zip((98, 99, 10), ends, strict=True):
+            pool.submit(work.do, size, end)
+            time.sleep(0.02)
+        work.until(2)
+        assert work.begun == [98, 10], "the largest waits for the one that is like it"
+        for end in ends:
+            end.set()
+    assert work.begun == [98, 10, 99]
 
 
 def test_one_that_fails_gives_its_turn_back() -> None:
     turns = MemoryBudget(10)
-    with pytest.raises(RuntimeError, match="no"), turns.of(10):
-        raise RuntimeError("no")
-    with turns.of(10):
-        pass
+    for size in (10, 11):
+        with pytest.raises(RuntimeError, match="no"), turns.of(size):
+            raise RuntimeError("no")
+        with turns.of(size):
+            pass
 
 
 def test_never_more_at_once_than_there_is() -> None:
