@@ -15,8 +15,9 @@ import yaml
 from click import Command, Context
 from click.testing import CliRunner
 
-from editjudge.base.config import Price, Settings, StackSettings, load_settings
+from editjudge.base.config import JudgeEndpoint, Price, Settings, StackSettings, load_settings
 from editjudge.base.contracts import TEAM_HEADER
+from editjudge.base.providers import load_providers
 from editjudge.cli import plugin_commands, root
 from editjudge_services.front.identity import Authority
 from editjudge_services.front.local import validate_values
@@ -173,6 +174,21 @@ def test_a_run_takes_its_settings_and_its_arguments(tmp_path: Path) -> None:
         assert command is not None
         flags = {word.partition("=")[0] for word in words if word.startswith("--")}
         assert flags <= options(command, root)
+
+
+def test_hosted_judges_have_the_providers_and_settings_of_judges() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    field = schema["properties"]["judge"]["properties"]["hosted"]["properties"]
+    hosted = {
+        n for n, p in load_providers().items() if p.url.startswith("https:") and "{" not in p.url
+    }
+    assert set(field["provider"]["enum"]) == {"", *hosted}
+    # What has a value of its own, and what is for servers of one's own.
+    own = {*("provider", "url", "model", "api_key", "price", "send_images"), "headers", "replicas"}
+    own |= {"ca_file", "cert_file", "key_file"}
+    assert (
+        set(field["settings"]["propertyNames"]["enum"]) == JudgeEndpoint.model_fields.keys() - own
+    )
 
 
 def test_runs_and_the_panel_know_a_hosted_judge(tmp_path: Path) -> None:

@@ -96,6 +96,8 @@ def test_the_key_of_a_hosted_judge_is_in_the_pods_of_the_judge_service_alone() -
     assert judge.url == "https://llm.example.org:8443/v1"
     assert str(judge.api_key) == "env=None file=PosixPath('/secrets/judge/api')"
     assert (judge.send_images, judge.price) == (True, Price(input=2.5, output=10))
+    assert (judge.max_tokens, judge.accept) == (8192, ("m-*",))
+    assert judge.extra == {"reasoning": {"effort": "<low>", "on": True}}
     mounting = [
         one["metadata"]["name"]
         for one, template in workloads(things)

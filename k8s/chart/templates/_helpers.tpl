@@ -383,9 +383,27 @@ send_images = true
 model = {{ .model | quote }}
 api_key = {file = {{ printf "/secrets/judge/%s" .key | quote }}}
 send_images = true
+{{- range $name, $value := .settings }}
+{{ $name }} = {{ include "editjudge.toml" $value }}
+{{- end }}
 {{- include "editjudge.price" $root }}
 {{- end }}
 {{- end }}
+{{- end -}}
+
+{{/* A value as TOML. */}}
+{{- define "editjudge.toml" -}}
+{{- if kindIs "map" . -}}
+{{- $pairs := list -}}
+{{- range $key, $value := . -}}{{- $pairs = append $pairs (printf "%s = %s" (toJson $key) (include "editjudge.toml" $value)) -}}{{- end -}}
+{{- printf "{%s}" (join ", " $pairs) -}}
+{{- else if kindIs "slice" . -}}
+{{- $all := list -}}
+{{- range . -}}{{- $all = append $all (include "editjudge.toml" .) -}}{{- end -}}
+{{- printf "[%s]" (join ", " $all) -}}
+{{- else -}}
+{{- toJson . -}}
+{{- end -}}
 {{- end -}}
 
 {{/* The settings of a run: a hosted judge is asked by the Judge service, which alone has its key: (root, run) */}}
@@ -411,8 +429,7 @@ headers = { x-team = {{ printf "run-%s" (index . 1) | quote }} }
 {{- end -}}
 
 {{- define "editjudge.price" -}}
-{{- $price := .Values.judge.price }}
-{{- with $price }}
-price = { {{- range $index, $name := keys . | sortAlpha }}{{ if $index }}, {{ end }}{{ $name }} = {{ index $price $name }}{{ end -}} }
+{{- with .Values.judge.price }}
+price = {{ include "editjudge.toml" . }}
 {{- end }}
 {{- end -}}
