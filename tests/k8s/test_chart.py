@@ -137,6 +137,11 @@ def test_a_proxy_is_reached_by_who_goes_out_and_calls_inside_do_without() -> Non
         assert find_proxy("https://api.openai.com/v1") == proxy
 
 
+def test_triton_reaches_no_vllm_that_it_does_not_ask() -> None:
+    assert "judges-triton-to-vllm" not in names(based(OPTIONS["vllm"]), "NetworkPolicy")
+    assert "judges-triton-to-vllm" in names(based(OPTIONS["language model"]), "NetworkPolicy")
+
+
 def test_names_are_looked_up_where_name_servers_listen() -> None:
     """Policies ask for the port of the pod: on OpenShift it is another than its Service's."""
     (egress,) = names(based(), "NetworkPolicy")["judges-nothing"]["spec"]["egress"]
