@@ -33,7 +33,9 @@ class ScriptedJudge(ScriptedGrpc, judge_pb2_grpc.JudgeServiceServicer):
         self, requests: AsyncIterator[pb.ScoreStreamRequest], context: Any
     ) -> AsyncIterator[pb.ScoreStreamResponse]:
         async for each in requests:
-            yield pb.ScoreStreamResponse(response=await self.Score(each.request, context))
+            await self.play(each.request, context)
+            response = pb.ScoreResponse(request_id=each.request.request_id)
+            yield pb.ScoreStreamResponse(response=response)
 
     def add_to(self, server: Any) -> None:
         judge_pb2_grpc.add_JudgeServiceServicer_to_server(self, server)

@@ -109,10 +109,10 @@ class Door:
         """Headers of a team's calls."""
         return [("authorization", f"Bearer {self.token(team, kind)}")]
 
-    def channel(self) -> grpc.aio.Channel:
+    def channel(self, *options: tuple[str, int]) -> grpc.aio.Channel:
         """A connection of its own; to be entered."""
         credentials = grpc.ssl_channel_credentials(self.authority.certificate.read_bytes())
-        return grpc.aio.secure_channel(self.target, credentials, [_OWN, _ANY_SIZE])
+        return grpc.aio.secure_channel(self.target, credentials, [_OWN, _ANY_SIZE, *options])
 
     async def ask(
         self, method: str, request: Any, token: str | None, **headers: str

@@ -12,12 +12,14 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from editjudge.v1 import judge_pb2 as pb
 from editjudge.v1 import judge_pb2_grpc
 
-from ..patience import patience
+from ..patience import patience, until
 from .door import OK, OVER, open_judged_door, score
 
 BATCH = 8
+UNREAD, LARGE = 50, 2 * 1024 * 1024
 
 
 def limited(folder: Path, **limits: int) -> Any:
@@ -42,6 +44,22 @@ async def test_idle_streams_of_one_team_take_no_place_of_another(tmp_path: Path)
         assert not any(each.done() for each in held)
         asked = (score(ours, door.metadata("vision", "batch")) for _ in range(4))
         assert {*await asyncio.gather(*asked)} == {OK}
+
+
+async def test_answers_that_a_team_does_not_read_hold_up_no_others(tmp_path: Path) -> None:
+    large = pb.ScoreStreamRequest(request=pb.ScoreRequest(request_id="x" * LARGE))
+    no_larger_windows = "grpc.http2.bdp_probe", 0
+    async with limited(tmp_path) as (door, judge), door.channel(no_larger_windows) as theirs:
+        stub = judge_pb2_grpc.JudgeServiceStub(theirs)
+        streams = [
+            stub.ScoreStream(metadata=door.metadata("audio", "batch")) for _ in range(UNREAD)
+        ]
+        await asyncio.gather(*(each.write(large) for each in streams))
+        await until(lambda: len(judge.metadata) == UNREAD)
+        for _ in range(8):  # each of the door's threads has connections of its own
+            async with door.channel() as ours:
+                asked = score(ours, door.metadata("vision", "batch"))
+                assert await asyncio.wait_for(asked, patience(10)) == OK
 
 
 async def test_a_team_opens_so_many_streams_and_others_open_theirs(tmp_path: Path) -> None:
