@@ -22,7 +22,7 @@ PROTO_IMAGE := protos/released.binpb
 SEED ?= 15
 WORKERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 4 ? n + 1 : 4)))
 
-.PHONY: demo test networks test-vllm test-front k8s images locks attack mutants parity lint types unit contract integration e2e golden released browser wheel format config perf clean
+.PHONY: demo test networks test-vllm test-front test-postgres k8s images locks attack mutants parity lint types unit contract integration e2e golden released browser wheel format config perf clean
 
 demo: $(VENV)/.serve
 	$(BIN)/editjudge demo --out out/demo
@@ -32,7 +32,7 @@ test: lint
 	$(MAKE) --output-sync=target -j2 types contract
 	$(MAKE) --output-sync=target -j2 integration k8s
 	$(MAKE) unit e2e
-	@echo "left out: the networks (make networks), the images (make images), browser tests (make browser; needs chromium), the real vLLM (make test-vllm), callers in Node (make test-front)"
+	@echo "left out: the networks (make networks), the images (make images), browser tests (make browser; needs chromium), the real vLLM (make test-vllm), callers in Node (make test-front), PostgreSQL (make test-postgres)"
 
 test-vllm: $(VENV)/.dev $(VLLM_VENV)/.vllm
 	EDITJUDGE_VLLM_PYTHON=$(abspath $(VLLM_VENV))/bin/python $(BIN)/python -m pytest tests/vllm -q
@@ -47,6 +47,10 @@ mutants: $(VENV)/.dev
 # The front door and the Judge service with callers of other languages; needs npm.
 test-front: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/front -q
+
+# A ledger in PostgreSQL, on a server of its own.
+test-postgres: $(VENV)/.postgres
+	$(BIN)/python -m pytest tests/postgres -q
 
 # The chart: rendered by helm, shown to the schemas of Kubernetes and to rules of ours; and to a real
 # API server where KUBEBUILDER_ASSETS names a folder with etcd and kube-apiserver.
@@ -148,6 +152,10 @@ $(VENV)/.dev: pyproject.toml constraints.txt $(PROTOS) | $(VENV)/bin/python
 	$(PIP) install -c constraints.txt -e '.[serve,dev]'
 	$(PIP) install -c constraints.txt --no-deps pypiqe lpips
 	@touch $@ $(VENV)/.serve
+
+$(VENV)/.postgres: tests/postgres/requirements.txt $(VENV)/.dev
+	$(PIP) install --no-deps -r $<
+	@touch $@
 
 # Everything is pinned and nothing is resolved: see the head of the list.
 $(VLLM_VENV)/.vllm: tests/vllm/requirements.txt tests/vllm/torchvision_shim.py | $(VENV)/bin/python

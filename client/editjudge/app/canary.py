@@ -121,8 +121,8 @@ class CanaryResult(Strict):
 
 
 def checks_file(settings: Settings) -> Path:
-    """The file that stores checks: beside the ledger, or in the user's state folder without one."""
-    if settings.ledger is not None:
+    """The file that stores checks: beside the file of the ledger, or in the user's state folder."""
+    if isinstance(settings.ledger, Path):
         return settings.ledger.with_name(f"{settings.ledger.name}.canaries.json")
     return state_dir() / "canaries.json"
 

@@ -111,9 +111,11 @@ class Client:
         async with AsyncExitStack() as resources:
             ledger = None
             if self.settings.ledger is not None:
-                from ..storage.ledger import Ledger
+                from ..storage.shared_ledger import open_ledger
 
-                ledger = resources.enter_context(Ledger(self.settings.ledger))
+                ledger = resources.enter_context(
+                    open_ledger(self.settings.ledger, self.settings.patience)
+                )
             if self.settings.gateway is not None:
                 from ..gateway.panel import Gateway
 

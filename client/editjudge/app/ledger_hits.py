@@ -18,9 +18,9 @@ from ..engine.run_header import RunHeader
 from ..engine.run_plan import RunPlan
 from ..engine.session import IDENTITIES, service_settings, services_fact_name
 from ..panel import Panel
-from ..panel.calls import AnyCall, Call, Reply
-from ..storage.database import Database
+from ..panel.calls import AnyCall, Call, MemoryReplies, Reply
 from ..storage.ledger import Ledger
+from ..storage.shared_ledger import AnyLedger, open_ledger
 
 T = TypeVar("T")
 SAMPLE_SIZE = 200
@@ -45,10 +45,14 @@ def count_ledger_hits(
         ConfigError: the file is not a ledger, or belongs to a newer editjudge.
         StoreError: the ledger is damaged.
     """
-    if settings.gateway is not None or settings.ledger is None or not settings.ledger.is_file():
+    place = settings.ledger
+    if settings.gateway is not None or place is None:
         return Counter()
-    with _CountingLedger.open_read_only(settings.ledger) as ledger:
-        return asyncio.run(_count_hits(plan, ledger, before, settings))
+    if isinstance(place, Path) and not place.is_file():
+        return Counter()
+    source = Ledger.open_read_only(place) if isinstance(place, Path) else open_ledger(place, 0.0)
+    with source as ledger:
+        return asyncio.run(_count_hits(plan, _CountingLedger(ledger), before, settings))
 
 
 async def _count_hits(
@@ -96,7 +100,7 @@ def sample_edits(edits: Iterable[T], count: int, at_most: int = SAMPLE_SIZE) -> 
 
 
 async def _find_identities(
-    ledger: Ledger, before: RunHeader | None, settings: Settings
+    ledger: _CountingLedger, before: RunHeader | None, settings: Settings
 ) -> Identities | None:
     """The identities of the services of these settings, as the run or the ledger stored them."""
     if before is not None and before.settings == service_settings(settings):
@@ -105,21 +109,26 @@ async def _find_identities(
     return None if fact is None else IDENTITIES.validate_json(fact)
 
 
-class _CountingLedger(Ledger):
-    """A ledger that records which calls it answered.
+class _CountingLedger(MemoryReplies):
+    """A ledger that is read only, and records which calls it answered.
 
     Attributes:
         hits: The service of each call that was answered, by the key of the call; a judge by its
             identity.
     """
 
-    def __init__(self, path: Path | None = None, *, team: str = "", database: Database) -> None:
-        super().__init__(path, team=team, database=database)
+    def __init__(self, ledger: AnyLedger) -> None:
+        super().__init__()
+        self._ledger = ledger
         self.hits: dict[str, str] = {}
 
     async def get(self, call: AnyCall) -> Reply | None:
         """The reply to a call that was made before, or None."""
-        reply = await super().get(call)
+        reply = await self._ledger.get(call)
         if reply is not None:
             self.hits[call.key] = call.judge if isinstance(call, Call) else call.service
         return reply
+
+    async def get_fact(self, name: str) -> str | None:
+        """A stored fact about a service, or None."""
+        return await self._ledger.get_fact(name)

@@ -264,11 +264,13 @@ class RunSession:
                 self.say(self._drop_verdicts(retry))
             # Through a Judge service nothing is asked that a ledger could answer.
             ledger = None if self._settings.gateway else self._settings.ledger
-            calls = open_call_store(self._store.ledger, ledger, self.say, stack)
+            self._calls = open_call_store(
+                self._store.ledger, ledger, self._settings.patience, self.say, stack
+            )
             self._session = Session(
                 self.plan,
                 self._store,
-                calls,
+                self._calls,
                 self._settings,
                 self._tell,
                 self._options.get("every", 2.0),
@@ -318,6 +320,11 @@ class RunSession:
             )
         for line in describe_sampled_judges(plan.inputs, self._store.header.identities):
             self.say(line)
+        if count := self._calls.repeated_count:
+            self.say(
+                f"{format_count(count, 'call was', 'calls were')} made twice: another process had"
+                " stored its reply to the ledger first"
+            )
         for line in (unread := [*self._describe_unread()]):
             self.say(line)
         event = FinishEvent.of(

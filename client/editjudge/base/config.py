@@ -7,12 +7,14 @@ A nested setting's variable joins its names with two underscores:
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
+from urllib.parse import parse_qs, urlsplit
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     JsonValue,
@@ -346,6 +348,46 @@ class JudgeEndpoint(Address):
         raise ValueError("write it as http(s)://host:port/v1, or grpc://host:port for vLLM's own")
 
 
+@dataclass(frozen=True)
+class PostgresAddress:
+    """The address of a PostgreSQL database, without a password.
+
+    Attributes:
+        url: `postgresql://user@host:port/database?sslmode=…`, as `libpq` reads it.
+    """
+
+    url: str
+
+
+LedgerPlace: TypeAlias = Path | PostgresAddress
+
+
+def parse_ledger(value: object) -> LedgerPlace | None:
+    """Parse where a ledger is: a file, or a database by its address.
+
+    Raises:
+        ConfigError: the address holds a password, or is of another kind; the message holds neither.
+    """
+    if value is None or isinstance(value, Path | PostgresAddress):
+        return value
+    text = str(value)
+    scheme, separator, rest = text.partition("://")
+    if not separator:
+        return Path(text)
+    if scheme not in {"postgresql", "postgres"}:
+        raise ConfigError(
+            f"ledger: no address begins with {scheme}://",
+            "give a file or postgresql://host/database",
+        )
+    user = rest.partition("/")[0].rpartition("@")[0]
+    if ":" in user or parse_qs(rest.partition("?")[2]).keys() & {"password", "sslpassword"}:
+        raise ConfigError(
+            "ledger: a password is in the address, which others can see",
+            "leave it out, and set PGPASSWORD or name a file by ?passfile=PATH",
+        )
+    return PostgresAddress(text)
+
+
 class StackSettings(BaseModel):
     """The local stack (`editjudge up`).
 
@@ -405,9 +447,9 @@ class Settings(BaseSettings):
         judges: Multimodal LLMs by name; `judge` is the one that dimensions ask.
         gateway: The Judge service that judges instead of these; None where there is none.
         vllm_python: Python of the environment that has vLLM, for `editjudge up --judge`.
-        ledger: SQLite file that keeps every call and its reply, so that none is made twice: by
-            single scores, and by all runs that read theirs through it. By default calls to
-            judges are kept in memory, and those of a run in the run alone.
+        ledger: SQLite file or PostgreSQL database that keeps every call and its reply, so that
+            none is made twice: by single scores, and by all runs that read theirs through it. By
+            default calls to judges are kept in memory, and those of a run in the run alone.
         max_cost: What a run may spend on judges, in the currency of their prices.
         attempts: How often a call is made at most.
         retry_wait: Seconds before the second attempt, about; doubled each time.
@@ -428,7 +470,7 @@ class Settings(BaseSettings):
     judges: dict[str, JudgeEndpoint] = Field(default_factory=dict)
     gateway: GatewayEndpoint | None = None
     vllm_python: Path | None = None
-    ledger: Path | None = None
+    ledger: Annotated[LedgerPlace | None, BeforeValidator(parse_ledger)] = None
     max_cost: float | None = Field(default=None, gt=0)
     attempts: int = Field(default=4, ge=1, le=20)
     retry_wait: float = Field(default=0.1, ge=0)

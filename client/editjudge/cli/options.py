@@ -14,7 +14,7 @@ import click
 
 from ..app.spec import RunSpec
 from ..app.view import RunView
-from ..base.config import JudgeEndpoint, Settings, load_settings
+from ..base.config import JudgeEndpoint, Settings, load_settings, parse_ledger
 from ..base.errors import ConfigError, EditjudgeError, InputError
 from ..base.terminal import print_notice
 from ..benchmarks.benchmark import Rules
@@ -56,6 +56,8 @@ def settings_from(options: Options | None = None) -> Settings:
         settings = settings.at(*options["endpoint"])
     names = [n for n in ("max_cost", "ledger") if options.get(n) is not None]
     changes = {name: options[name] for name in names}
+    if "ledger" in changes:
+        changes["ledger"] = parse_ledger(changes["ledger"])
     changes["judges"] = _judges(settings, options)
     settings = settings.model_copy(update=changes)
     if options.get("gateway"):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, Self, TypeAlias
@@ -200,6 +201,15 @@ class ReplyStore(Protocol):
     async def get(self, call: AnyCall) -> Reply | None:
         """The stored reply to a call, or None."""
 
+    @asynccontextmanager
+    async def claim(self, call: AnyCall) -> AsyncIterator[Reply | None]:
+        """Get the stored reply, or None for who is to make the call, inside the block.
+
+        Until the block ends no other process that uses the store makes the call. A store of one
+        process has nothing to hold back.
+        """
+        yield await self.get(call)
+
     async def put(self, call: AnyCall, reply: Reply) -> Reply:
         """Store a reply and return the stored one: the first reply to a call is never replaced."""
 
@@ -214,7 +224,13 @@ class ReplyStore(Protocol):
 
 
 class CallStore(ReplyStore, Protocol):
-    """The store of a run's calls."""
+    """The store of a run's calls.
+
+    Attributes:
+        repeated_count: How many replies came when the call had one, so that it was made twice.
+    """
+
+    repeated_count: int
 
     async def drop(self, keys: Iterable[str]) -> int:
         """Remove replies, so that their calls are made again; returns how many were removed."""
@@ -227,7 +243,7 @@ class CallStore(ReplyStore, Protocol):
         """
 
 
-class MemoryReplies:
+class MemoryReplies(ReplyStore):
     """A `ReplyStore` in memory, for the replies of judges; it is gone with its panel.
 
     Args:

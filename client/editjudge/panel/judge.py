@@ -480,12 +480,13 @@ class Judge:
 
         async def get_or_make(terms: SharedTerms) -> Reply:
             nonlocal fresh
-            if (stored_reply := await ledger.get(call)) is not None:
-                context.require_budget().stored_replies += 1
-                context.add_counts(stored_replies=1)
-                return stored_reply
-            fresh = True
-            return await self._make_in_turn(call, ledger, before, replace(context, terms=terms))
+            async with ledger.claim(call) as stored_reply:
+                if stored_reply is not None:
+                    context.require_budget().stored_replies += 1
+                    context.add_counts(stored_replies=1)
+                    return stored_reply
+                fresh = True
+                return await self._make_in_turn(call, ledger, before, replace(context, terms=terms))
 
         while True:
             try:

@@ -140,17 +140,18 @@ class SpecialistCache:
             log.specialist_calls.add(call.key)
 
         async def get_or_make(terms: SharedTerms) -> Reply:
-            if (stored_reply := await calls.get(call)) is not None:
-                context.add_counts(stored_replies=1)
-                return stored_reply
-            context.add_counts(requests=1)
-            content: Mapping[str, Any]
-            try:
-                content = await service.call(inputs, parameters, terms)
-            except Abstention as error:
-                content = {"kind": error.kind, "reason": error.reason}
-            context.add_counts(answers=1)
-            return await calls.put(call, Reply(content))
+            async with calls.claim(call) as stored_reply:
+                if stored_reply is not None:
+                    context.add_counts(stored_replies=1)
+                    return stored_reply
+                context.add_counts(requests=1)
+                content: Mapping[str, Any]
+                try:
+                    content = await service.call(inputs, parameters, terms)
+                except Abstention as error:
+                    content = {"kind": error.kind, "reason": error.reason}
+                context.add_counts(answers=1)
+                return await calls.put(call, Reply(content))
 
         reply = await self._coalescer((id(calls), call.key), get_or_make, context.terms)
         return call.outputs(reply)

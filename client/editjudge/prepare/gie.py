@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import Field
 
-from ..app.ledger import Ledger
+from ..app.ledger import open_ledger
 from ..base.config import Settings
 from ..base.errors import Abstention
 from ..base.item import Edit, Item
@@ -106,7 +106,7 @@ async def _answers(
 ) -> tuple[list[bool | None], dict[str, float]]:
     """Get the judge's answers, None where a reply could not be parsed, and the usage."""
     budget, room = Budget(settings.max_cost), asyncio.Semaphore(max(1, settings.concurrency))
-    with Ledger(settings.ledger or data.path / CALLS) as ledger:
+    with open_ledger(settings.ledger or data.path / CALLS, settings.patience) as ledger:
         async with open_panel(settings, ledger, (JUDGE,), budget) as panel:
 
             async def answer(item: Item, question: Mapping[str, Any]) -> bool | None:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from ..app.ledger import Ledger
+from ..app.ledger import AnyLedger, Ledger, open_ledger
 from ..base.config import Settings
 from ..base.digest import content_digest
 from ..base.errors import (
@@ -83,7 +83,7 @@ class PreparationResult(Strict):
 
 @asynccontextmanager
 async def open_panel(
-    settings: Settings, ledger: Ledger, roles: Iterable[ServiceName], budget: Budget
+    settings: Settings, ledger: AnyLedger, roles: Iterable[ServiceName], budget: Budget
 ) -> AsyncIterator[Panel]:
     """Open a panel that reads replies from the ledger and stores new ones in it.
 
@@ -128,7 +128,8 @@ def open_preparation(
     folder = Folder(out)
     with folder.lock():
         record = folder.begin(items, maker.what)
-        with Ledger(settings.ledger or folder.path / CALLS) as ledger:
+        place = settings.ledger or folder.path / CALLS
+        with open_ledger(place, settings.patience) as ledger:
             preparation = Preparation(items, maker, folder, ledger, settings, limit)
             preparation.recall()
             yield preparation
@@ -152,7 +153,7 @@ class Preparation:
     data: ItemsFile
     maker: Maker
     folder: Folder
-    ledger: Ledger
+    ledger: AnyLedger
     settings: Settings
     limit: int | None = None
     entries: dict[str, Entry] = field(default_factory=dict)
@@ -205,7 +206,7 @@ class Preparation:
                 "no judge is configured", "give --judge URL, or see docs/configuration.md"
             )
         budget = Budget(settings.max_cost)
-        if self.settings.ledger is None:
+        if self.settings.ledger is None and isinstance(self.ledger, Ledger):
             # All calls in the folder's own ledger were for this preparation: they count.
             budget.add_earlier_cost(*self.ledger.costs)
         async with open_panel(settings, self.ledger, self.maker.roles, budget) as panel:

@@ -10,26 +10,22 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from pydantic import JsonValue
 
-from ..base.contracts import Tensors
 from ..base.errors import StoreError
-from ..panel.calls import AnyCall, CallRecord, Reply, SpecialistCall, Usage
+from ..panel.calls import AnyCall, CallRecord, CallStore, Reply, SpecialistCall
 from ..panel.prompt import Prompt, Text
-from .codec import digest_from_bytes, digest_to_bytes, outputs_from_bytes, outputs_to_bytes
+from .codec import digest_from_bytes, digest_to_bytes
 from .database import RESTORE, Database, Row
+from .reply_rows import decode_record, decode_reply, encode_record, encode_reply
 from .schema import CALLS, FACTS, PROMPTS, decode_text, encode_text
 
-_FEW = 16
-"""Up to how many numbers a specialist's output is shown in full."""
-_TOKEN_COUNTS = ("prompt_tokens", "cached_tokens", "completion_tokens")
 
-
-class Ledger:
+class Ledger(CallStore):
     """A `CallStore` in a file or in memory; use it as a context manager.
 
     `put` commits a reply before it returns, so the reply survives a kill of the process. A crash of
@@ -45,15 +41,23 @@ class Ledger:
     Raises:
         ConfigError: the file cannot be opened, is no ledger, or is from a newer editjudge.
         StoreError: the file is damaged. Later calls also raise it when the disk is full.
+
+    Attributes:
+        where: The file, for people.
+        needs_turns: Whether its users wait for each other, so that one waits for a locked file.
     """
+
+    needs_turns = True
 
     def __init__(
         self, path: Path | None = None, *, team: str = "", database: Database | None = None
     ) -> None:
         self.team = team
+        self.repeated_count = 0
         self._owns_database = database is None
         self._database = database or Database(path)
         self.path = self._database.path
+        self.where = str(self.path)
 
     @classmethod
     def open_read_only(cls, path: Path) -> Self:
@@ -83,13 +87,7 @@ class Ledger:
 
     def _get(self, call: AnyCall) -> Reply | None:
         row = self._row(call.key)
-        if row is None:
-            return None
-        if row[8] is not None:
-            return Reply(outputs_from_bytes(row[8]))
-        document = self._database.compressor.decompress(row[7])
-        usage = Usage(**{name: document.get(name, 0) for name in _TOKEN_COUNTS})
-        return Reply(document["reply"], document.get("model", ""), usage, row[6])
+        return None if row is None else decode_reply(self._database.compressor.decompress, row[6:])
 
     async def put(self, call: AnyCall, reply: Reply) -> Reply:
         """Commit a reply, unless the call has one: the first reply to a call stays.
@@ -101,29 +99,16 @@ class Ledger:
 
     def _put(self, call: AnyCall, reply: Reply) -> Reply:
         with self._database.transaction():
-            if isinstance(call, SpecialistCall):
-                self._put_specialist(call, reply)
-                return self._get(call) or reply
-            self._write_prompt(call.prompt.digest, _prompt_to_json(call.prompt))
-            record = {
-                "service": call.judge,
-                "form": call.form,
-                "repeat": call.repeat,
-                "reply": reply.content,
-                "model": reply.model,
-                **asdict(reply.usage),
-            }
-            is_new = self._write_reply(call.key, record, prompt=call.prompt.digest, cost=reply.cost)
-            return reply if is_new else self._get(call) or reply
-
-    def _put_specialist(self, call: SpecialistCall, reply: Reply) -> None:
-        form = {"service": str(call.service), "parameters": dict(call.parameters)}
-        document: dict[str, Any] = {"service": call.identity, "form": form}
-        if reply.abstains:
-            self._write_reply(call.key, document | {"reply": reply.content})
-        else:
-            outputs = outputs_to_bytes(call.service.role, reply.content)
-            self._write_reply(call.key, document, outputs=outputs)
+            document, outputs = encode_reply(call, reply)
+            prompt = None
+            if not isinstance(call, SpecialistCall):
+                prompt = call.prompt.digest
+                self._write_prompt(prompt, _prompt_to_json(call.prompt))
+            is_new = self._write_reply(
+                call.key, document, prompt=prompt, cost=reply.cost, outputs=outputs
+            )
+            self.repeated_count += not is_new
+            return reply if is_new and outputs is None else self._get(call) or reply
 
     async def put_records(self, records: Iterable[CallRecord]) -> None:
         """Store records of calls that a gateway made for us; see `CallStore`."""
@@ -135,17 +120,7 @@ class Ledger:
                 if entry.prompt is None or not isinstance(entry.reply, dict):
                     continue
                 self._write_prompt(entry.prompt, {"system": "", "parts": []})
-                self._write_reply(
-                    entry.call,
-                    {
-                        "service": entry.judge,
-                        "form": {},
-                        "reply": entry.reply,
-                        "model": entry.model or "",
-                        **{name: getattr(entry, name) for name in _TOKEN_COUNTS},
-                    },
-                    prompt=entry.prompt,
-                )
+                self._write_reply(entry.call, encode_record(entry), prompt=entry.prompt)
 
     async def drop(self, keys: Iterable[str]) -> int:
         """Drop the replies to calls, so that the calls are made again.
@@ -241,19 +216,8 @@ class Ledger:
         return self._make_record(row)
 
     def _make_record(self, row: Row) -> CallRecord:
-        _, _, key, _, prompt, _, cost, document_bytes, outputs = row
-        document = self._database.compressor.decompress(document_bytes)
-        return CallRecord(
-            call=digest_from_bytes(key),
-            judge=document["service"],
-            model=document.get("model"),
-            prompt=None if prompt is None else digest_from_bytes(prompt),
-            reply=document["reply"]
-            if outputs is None
-            else _outputs_to_json(outputs_from_bytes(outputs)),
-            **{name: document.get(name, 0) for name in _TOKEN_COUNTS},
-            cost=cost,
-        )
+        values = (row[2], row[4], *row[6:])
+        return decode_record(self._database.compressor.decompress, values)
 
     def find_number(self, key: str) -> int | None:
         """Find the row number of the call with this key and a reply, or None."""
@@ -386,13 +350,3 @@ def _prompt_to_json(prompt: Prompt) -> dict[str, Any]:
         for part in prompt.parts
     ]
     return {"system": prompt.system, "parts": parts}
-
-
-def _outputs_to_json(outputs: Tensors) -> dict[str, JsonValue]:
-    """Convert a specialist's outputs to JSON: a small array in full, of a large one the shape."""
-    return {
-        name: {"bytes": len(one)}
-        if isinstance(one, bytes)
-        else (one.tolist() if one.size <= _FEW else {"shape": list(one.shape)})
-        for name, one in outputs.items()
-    }

@@ -1,46 +1,85 @@
-"""The call store of a run that also uses a ledger shared with other runs."""
+"""Opens the ledger of the settings, and joins it with the calls in a run's own file."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from ..base.errors import StoreError
+from ..base.config import LedgerPlace
+from ..base.errors import MissingExtra, StoreError
+from ..base.terminal import print_notice
 from ..panel.calls import AnyCall, CallRecord, CallStore, Reply
 from .ledger import Ledger
 
+if TYPE_CHECKING:
+    from .postgres_ledger import PostgresLedger
+
 T = TypeVar("T")
+AnyLedger: TypeAlias = "Ledger | PostgresLedger"
+
+
+def open_ledger(
+    place: LedgerPlace, patience: float, say: Callable[[str], None] = print_notice
+) -> AnyLedger:
+    """Open a ledger; use it as a context manager.
+
+    Args:
+        patience: Seconds to wait for the server of a database that was lost.
+        say: Receives one line when it is lost.
+
+    Raises:
+        MissingExtra: the driver of the database is not installed.
+        ConfigError: the file or database is no ledger, or cannot be used.
+        StoreError: the file is damaged.
+    """
+    if isinstance(place, Path):
+        return Ledger(place)
+    try:
+        from .postgres import Postgres
+        from .postgres_ledger import PostgresLedger
+    except ImportError as error:
+        raise MissingExtra("a ledger in PostgreSQL", "postgres") from error
+    return PostgresLedger(Postgres(place, patience, say))
 
 
 def open_call_store(
-    own: Ledger, path: Path | None, say: Callable[[str], None], resources: ExitStack
+    own: Ledger,
+    place: LedgerPlace | None,
+    patience: float,
+    say: Callable[[str], None],
+    resources: ExitStack,
 ) -> CallStore:
     """Open the call store of a run: its own file, and the ledger of the settings if there is one.
 
     Args:
         own: The calls in the run's own file.
-        path: The path of the shared ledger. None, or the run's own file, means that there is none.
+        place: The shared ledger. None, or the run's own file, means that there is none.
+        patience: See `open_ledger`.
         say: Receives a message if the ledger cannot be used; the run then uses its own file only.
         resources: Closes the shared ledger when it is closed itself.
 
     Raises:
-        ConfigError: the file is no ledger, or cannot be opened.
+        MissingExtra: the driver of the database is not installed.
+        ConfigError: it is no ledger, or cannot be opened.
     """
-    if path is None or (own.path is not None and path.resolve() == own.path.resolve()):
+    if place is None:
+        return own
+    if isinstance(place, Path) and own.path is not None and place.resolve() == own.path.resolve():
         return own
     try:
-        ledger = resources.enter_context(Ledger(path))
+        ledger = open_ledger(place, patience, say)
     except StoreError as error:
-        say(_abandonment_notice(path, error))
+        say(_abandonment_notice(str(place), error))
         return own
+    resources.callback(ledger.close)
     return SharedCalls(own, ledger, say)
 
 
-class SharedCalls:
+class SharedCalls(CallStore):
     """A `CallStore` that stores every call in a run's own file and shares it through a ledger.
 
     A call that the run lacks is looked up in the shared ledger. Its reply is copied into the run at
@@ -52,22 +91,39 @@ class SharedCalls:
     this session. Nothing is lost, since the run has every reply.
     """
 
-    def __init__(self, own: Ledger, ledger: Ledger, say: Callable[[str], None]) -> None:
+    def __init__(self, own: Ledger, ledger: AnyLedger, say: Callable[[str], None]) -> None:
         self._own = own
         self._ledger = ledger
         self._say = say
-        self._ledger_lock = asyncio.Lock()
+        # One call at a time, so that only one call waits for a locked file.
+        self._turn = asyncio.Lock() if ledger.needs_turns else nullcontext()
         self._is_unusable = False
         self._dropped_keys: frozenset[str] | None = None
 
+    @property
+    def repeated_count(self) -> int:  # type: ignore[override]
+        """How many replies came when the ledger had one."""
+        return self._ledger.repeated_count
+
     async def get(self, call: AnyCall) -> Reply | None:
         """Get the reply to a call that this run or another made before; None otherwise."""
-        if (reply := await self._own.get(call)) is not None or await self._was_dropped(call.key):
+        async with self.claim(call) as reply:
             return reply
-        reply = await self._use_ledger(lambda: self._ledger.get(call))
-        if reply is None:
-            return None
-        return await self._own.put(call, replace(reply, cost=None if reply.cost is None else 0.0))
+
+    @asynccontextmanager
+    async def claim(self, call: AnyCall) -> AsyncIterator[Reply | None]:
+        """Get a stored reply, or None for who is to make the call; see `CallStore`."""
+        if (reply := await self._own.get(call)) is not None or await self._was_dropped(call.key):
+            yield reply
+            return
+        async with AsyncExitStack() as claims:
+            reply = await self._use_ledger(
+                lambda: claims.enter_async_context(self._ledger.claim(call))
+            )
+            if reply is not None:
+                cost = None if reply.cost is None else 0.0
+                reply = await self._own.put(call, replace(reply, cost=cost))
+            yield reply
 
     async def put(self, call: AnyCall, reply: Reply) -> Reply:
         """Store a reply; the first reply to a call stays, unless it was dropped."""
@@ -111,18 +167,18 @@ class SharedCalls:
 
     async def _use_ledger(self, work: Callable[[], Awaitable[T]]) -> T | None:
         """Do work with the ledger; return None if the ledger cannot be used any more."""
-        # One call at a time, so that only one call waits for a locked file.
-        async with self._ledger_lock:
+        async with self._turn:
             if self._is_unusable:
                 return None
             try:
                 return await work()
             except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the run is not
+                if not self._is_unusable:
+                    self._say(_abandonment_notice(self._ledger.where, error))
                 self._is_unusable = True
-                self._say(_abandonment_notice(self._ledger.path, error))
                 return None
 
 
-def _abandonment_notice(path: Path | None, error: Exception) -> str:
-    why = str(error) if str(path) in str(error) else f"{path}: {error}"
+def _abandonment_notice(where: str, error: Exception) -> str:
+    why = str(error) if where in str(error) else f"{where}: {error}"
     return f"this session no longer uses the ledger (the run stores all replies itself): {why}"

@@ -11,7 +11,14 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from editjudge.base.config import Endpoint, JudgeEndpoint, Secret, Settings, load_settings
+from editjudge.base.config import (
+    Endpoint,
+    JudgeEndpoint,
+    PostgresAddress,
+    Secret,
+    Settings,
+    load_settings,
+)
 from editjudge.base.errors import ConfigError
 
 
@@ -118,3 +125,30 @@ def test_a_file_of_a_secret_holds_it_alone(tmp_path: Path, held: bytes, told: st
     file.write_bytes(held)
     with pytest.raises(ConfigError, match=told):
         Secret(file=file).read("api_key")
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("calls.sqlite", Path("calls.sqlite")),
+        ("postgresql://judge@db/x?sslmode=require", PostgresAddress),
+        ("postgres:///x", PostgresAddress),
+    ],
+)
+def test_a_ledger_is_a_file_or_a_database(text: str, place: Any) -> None:
+    assert Settings(ledger=text).ledger == (place(text) if place is PostgresAddress else place)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("mysql://db/x", "no address begins with mysql://"),
+        ("postgresql://judge:hunter2@db/x", "a password is in the address"),
+        ("postgresql://judge:hunter2@one:1,two:2/x", "a password is in the address"),
+        ("postgresql://db/x?password=hunter2", "a password is in the address"),
+    ],
+)
+def test_a_ledger_that_cannot_be(text: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=why) as refused:
+        Settings(ledger=text)
+    assert "hunter2" not in str(refused.value)

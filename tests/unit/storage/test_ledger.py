@@ -222,7 +222,6 @@ async def test_a_dropped_reply_can_be_made_again(ledger: Ledger) -> None:
     assert await ledger.drop([CALL.key, "sha256:" + "0" * 64]) == 1
     assert await ledger.get(CALL) is None
     assert await ledger.get(again(1)) == REPLY
-    assert count_replies(ledger) == 1
     await ledger.put(CALL, OTHER_REPLY)
     assert await ledger.get(CALL) == OTHER_REPLY
     assert await ledger.drop([CALL.key]) == 1
@@ -313,16 +312,40 @@ async def test_a_busy_file_holds_up_its_writer_and_nobody_else(tmp_path: Path) -
         assert [row[2].hex() for row in rows] == [again(i).key[7:] for i in range(3)]
 
 
-async def test_no_team_reads_what_another_has(tmp_path: Path) -> None:
-    with Ledger(tmp_path / "ledger.sqlite", team="red") as red:
-        blue = red.for_team("blue")
-        await red.put(CALL, REPLY)
-        assert await blue.get(CALL) is None
+async def test_no_team_reads_what_another_has(ledger: Ledger) -> None:
+    red, blue = ledger.for_team("red"), ledger.for_team("blue")
+    await red.put(CALL, REPLY)
+    assert await blue.get(CALL) is None
+    async with blue.claim(CALL) as stored:
+        assert stored is None
         assert await blue.get_records([CALL.key]) == {}
         assert await blue.drop([CALL.key]) == 0
-        await blue.put(CALL, REPLY)
-        assert await red.count_by_team() == {"red": 1, "blue": 1}
-        assert await blue.purge(team="red") == 1
-        assert await red.get(CALL) is None
-        assert await blue.get(CALL) == REPLY
-        assert (count_replies(red), count_replies(blue)) == (0, 1)
+        await blue.put(CALL, OTHER_REPLY)
+    assert await red.get(CALL) == REPLY
+    assert await red.drop([CALL.key]) == 1
+    assert await red.get(CALL) is None
+    assert await blue.get(CALL) == OTHER_REPLY
+
+
+async def test_a_team_is_purged_alone(ledger: Ledger) -> None:
+    red, blue = ledger.for_team("red"), ledger.for_team("blue")
+    await red.put(CALL, REPLY)
+    await blue.put(CALL, REPLY)
+    assert await red.count_by_team() == {"red": 1, "blue": 1}
+    assert await blue.purge(team="red") == 1
+    assert await red.get(CALL) is None
+    assert await blue.get(CALL) == REPLY
+    assert (count_replies(red), count_replies(blue)) == (0, 1)
+
+
+async def test_a_second_reply_is_counted(ledger: Ledger) -> None:
+    await ledger.put(CALL, REPLY)
+    await ledger.put(again(1), REPLY)
+    await ledger.put(FEATURES, embedding(1, 1))
+    assert ledger.repeated_count == 0
+    async with ledger.claim(CALL) as stored:
+        assert stored == REPLY
+    other = ledger.for_team(ledger.team)
+    await other.put(CALL, REPLY)
+    await other.put(FEATURES, embedding(1, 1))
+    assert (ledger.repeated_count, other.repeated_count) == (0, 2)

@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from editjudge.base.config import LedgerPlace
 from editjudge.base.errors import ConfigError
 from editjudge.base.identity import ServiceName
 from editjudge.panel.calls import CallStore, Reply, SpecialistCall
 from editjudge.storage import database
 from editjudge.storage.ledger import Ledger
-from editjudge.storage.shared_ledger import SharedCalls, open_call_store
+from editjudge.storage.shared_ledger import SharedCalls, open_call_store, open_ledger
 
 from ...replies import count_replies
 from .stored import ask, reply
@@ -31,10 +32,10 @@ FEATURES = SpecialistCall(ServiceName("features", "dinov3"), "dinov3/1", {"IMAGE
 class Run:
     """Calls of one run; `notes` is what it was told."""
 
-    def __init__(self, folder: Path, name: str, opened: ExitStack, ledger: Path) -> None:
+    def __init__(self, folder: Path, name: str, opened: ExitStack, ledger: LedgerPlace) -> None:
         self.own = opened.enter_context(Ledger(folder / name / "run.sqlite"))
         self.notes: list[str] = []
-        self.calls: CallStore = open_call_store(self.own, ledger, self.notes.append, opened)
+        self.calls: CallStore = open_call_store(self.own, ledger, 60.0, self.notes.append, opened)
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def shared(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def begin(tmp_path: Path, shared: Path) -> Iterator[Callable[..., Run]]:
+def begin(tmp_path: Path, shared: LedgerPlace) -> Iterator[Callable[..., Run]]:
     """Begins a run of this name, beside the shared ledger or another."""
     with ExitStack() as opened:
         yield lambda name, ledger=shared: Run(tmp_path, name, opened, ledger)
@@ -126,20 +127,21 @@ def test_what_cannot_be_a_ledger(begin: Any, tmp_path: Path) -> None:
     assert own.calls is own.own
 
 
-def _write(folder: Path, name: str, shared: Path) -> None:
+def _write(folder: Path, name: str, shared: LedgerPlace) -> None:
     async def write() -> None:
         with ExitStack() as opened:
             run = Run(folder, name, opened, shared)
             for number in range(60):
-                if await run.calls.get(ask(number)) is None:
-                    await run.calls.put(ask(number), REPLY)
+                async with run.calls.claim(ask(number)) as stored:
+                    if stored is None:
+                        await run.calls.put(ask(number), REPLY)
             assert count_replies(run.own) == 60
             assert not run.notes
 
     asyncio.run(write())
 
 
-def test_two_processes_judge_with_one_ledger(tmp_path: Path, shared: Path) -> None:
+def test_two_processes_judge_with_one_ledger(tmp_path: Path, shared: LedgerPlace) -> None:
     spawn = multiprocessing.get_context("spawn")
     runs = [spawn.Process(target=_write, args=(tmp_path, name, shared)) for name in "ab"]
     for process in runs:
@@ -147,5 +149,6 @@ def test_two_processes_judge_with_one_ledger(tmp_path: Path, shared: Path) -> No
     for process in runs:
         process.join()
     assert [process.exitcode for process in runs] == [0, 0]
-    with Ledger(shared) as ledger:
-        assert count_replies(ledger) == 60
+    with open_ledger(shared, 60.0) as ledger:
+        keys = [ask(number).key for number in range(60)]
+        assert len(asyncio.run(ledger.get_records(keys))) == 60
