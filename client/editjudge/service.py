@@ -2,6 +2,7 @@
 
 from .app.catalogue import DimensionEntry as DimensionEntry
 from .app.dimensions import DimensionSet as DimensionSet
+from .engine.judge import roles_of as roles_of
 from .engine.score_report import ScoreReport as ScoreReport
 from .panel.budget import Budget as Budget
 from .panel.calls import Call as Call

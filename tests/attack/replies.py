@@ -149,7 +149,12 @@ async def _asked(
     rng: random.Random, endpoint: JudgeEndpoint, contract: OutputContract[Any], said: Said
 ) -> str:
     settings = Settings(
-        judges={"judge": endpoint}, attempts=1, deadline=60.0, retry_wait=0.001, ledger=None
+        judges={"judge": endpoint},
+        attempts=1,
+        patience=0,
+        deadline=60.0,
+        retry_wait=0.001,
+        ledger=None,
     )
     with Ledger() as ledger:
         async with Panel(settings, ledger=ledger) as panel:

@@ -19,8 +19,7 @@ from editjudge.base.signature import Signature
 from editjudge.base.terminal import print_notice
 from editjudge.base.threads import FairThreads, in_thread
 from editjudge.base.verdict import NotServed
-from editjudge.engine.judge import roles_of
-from editjudge.service import DimensionSet
+from editjudge.service import DimensionSet, roles_of
 
 from .accounting import Caller, RequestAccount
 from .admission import MAX_CALLS, SharedLimit
