@@ -93,7 +93,7 @@ def serving(
 def panel_of(server: TritonServer, told: Mapping[str, Any] = {}, **settings: Any) -> Panel:
     """With more of the endpoint, if any."""
     endpoint = Endpoint(**{"url": server.url, "services": ("quality.piqe",), **told})
-    return Panel(Settings(endpoints={"local": endpoint}, **settings))
+    return Panel(Settings(endpoints={"local": endpoint}, **{"patience": 0, **settings}))
 
 
 async def ask(panel: Panel) -> Any:
@@ -371,7 +371,9 @@ async def test_a_language_model_behind_triton(
         await asyncio.to_thread(server.start)
         try:
             endpoint = Endpoint(url=server.url, services=("quality.qinsight",))
-            async with Panel(Settings(endpoints={"local": endpoint}, attempts=1)) as panel:
+            async with Panel(
+                Settings(endpoints={"local": endpoint}, attempts=1, patience=0)
+            ) as panel:
                 image = probe_inputs("quality")
                 assert (await panel.call("quality.qinsight", image))["SCORE"].tolist() == [0.75]
                 with pytest.raises(errors.Abstention, match="0 answers") as abstained:

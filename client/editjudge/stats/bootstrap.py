@@ -23,6 +23,8 @@ INTERVAL_RESAMPLES = 1_999
 """For an interval alone."""
 _ROUNDING = 1e-7
 """Share of the largest distance from the mean below which a resample counts as constant."""
+_NOISE = 1e-13
+"""Share of the mean below which the distance of a cluster from it is rounding."""
 _LEAST_ERROR = 0.2
 _CHUNK_SIZE = 4_000_000
 """The largest number of draws in memory at once."""
@@ -68,6 +70,7 @@ def bootstrap_t(
     values = sums.sum(axis=1) / counts.sum()
     # Sums of squares around the mean lose fewer digits.
     rests = sums - values[:, None] * counts
+    rests[np.abs(rests) <= _NOISE * np.abs(values)[:, None] * counts] = 0.0
     _, error = _measure(np.ones((1, len(counts))), rests, counts)
     tolerance = _ROUNDING * np.abs(rests / counts).max(axis=1)
     ends = np.empty((resamples, len(sums)))

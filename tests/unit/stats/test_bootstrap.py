@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from editjudge.stats.bootstrap import (
@@ -56,6 +56,7 @@ def test_p_is_below_its_level_where_the_interval_excludes_0(values: list[float])
 
 @settings(max_examples=30, deadline=None)
 @given(values=VALUES, scale=st.floats(0.01, 100), shift=st.integers(-5, 5))
+@example(values=[1.0, 1.0, 1.0], scale=17.186352436968242, shift=5)  # equal but for rounding
 def test_the_interval_moves_with_the_values(values: list[float], scale: float, shift: int) -> None:
     plain = bootstrap_t(np.array([values]), np.ones(len(values)), tests_zero=False)
     moved = bootstrap_t(scale * np.array([values]) + shift, np.ones(len(values)), tests_zero=False)
