@@ -1,9 +1,6 @@
 """A judge: a multimodal LLM that is asked for probabilities of choices or for a reply in some form.
 
-What holds for every transport is here: calls are made once and stored, calls with a common prefix
-follow each other, replies are parsed by their contract and asked for again once where they cannot
-be parsed, the model in a reply is compared with the one asked for, and costs stay within the
-budget.
+Replies that cannot be parsed are asked for again once, and costs stay within the budget.
 """
 
 from __future__ import annotations
