@@ -1,7 +1,4 @@
-"""A judge: a multimodal LLM that is asked for probabilities of choices or for a reply in some form.
-
-Replies that cannot be parsed are asked for again once, and costs stay within the budget.
-"""
+"""A judge: a multimodal LLM, asked for probabilities of choices or for a reply in some form."""
 
 from __future__ import annotations
 
