@@ -10,7 +10,6 @@ active. Who is refused asks again after a second, as the service says; that time
 from __future__ import annotations
 
 import asyncio
-import io
 import itertools
 import multiprocessing
 import statistics
@@ -23,7 +22,7 @@ from multiprocessing.connection import Connection
 import click
 import grpc
 import numpy as np
-from PIL import Image
+from hostile import make_png
 from rich.console import Console
 from rich.table import Table
 from scripted_judge import EDIT, Script, judging
@@ -38,17 +37,7 @@ ASKED = ["kris.visual_consistency*"]
 COMPARED = ["core.psnr.source.whole", "core.ssim.source.whole"]
 EDITS = 30
 _numbers = itertools.count()
-
-
-def png(side: int, seed: int) -> bytes:
-    """A picture with some detail."""
-    pixels = np.random.default_rng(seed).integers(0, 255, (64, 64, 3), np.uint8)
-    buffer = io.BytesIO()
-    Image.fromarray(pixels).resize((side, side)).save(buffer, "PNG", compress_level=1)
-    return buffer.getvalue()
-
-
-SIDES = {side: [pb.Picture(data=png(side, seed)) for seed in (0, 1)] for side in (64, 2048)}
+SIDES = {side: [pb.Picture(data=make_png(side, seed)) for seed in (0, 1)] for side in (64, 2048)}
 
 
 @dataclass(frozen=True)
