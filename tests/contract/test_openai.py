@@ -267,6 +267,9 @@ async def test_blocked_calls_are_no_failures(case: str) -> None:
             with pytest.raises(errors.Abstention, match=text) as caught:
                 await call
             assert caught.value.kind == "refused"
+            # A reply was paid for, a rejection was not.
+            usage = getattr(caught.value, "usage", None)
+            assert usage == (None if isinstance(answer, Fault) else Usage(100, 0, 1))
 
 
 # Control tokens in data

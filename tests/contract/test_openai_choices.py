@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from editjudge.base.errors import Abstention, BadReply, LogprobsUnavailable, Rejection, ServiceError
+from editjudge.base.errors import BadReply, LogprobsUnavailable, Rejection, ServiceError
+from editjudge.panel.calls import Usage
 from editjudge.panel.choices import list_labels
 from editjudge.panel.prompt import Prompt, Text
-from editjudge.panel.transport import Choice
+from editjudge.panel.transport import Choice, PaidAbstention
 
 from ..fakes.openai import POLICY, ScriptedOpenAi, asking, problem, reply
 
@@ -102,9 +103,9 @@ async def test_choices_that_no_token_tells_apart() -> None:
 
 
 async def test_nothing_for_any_choice() -> None:
-    with pytest.raises(Abstention, match="no choice is among the 1 likeliest") as caught:
+    with pytest.raises(PaidAbstention, match="no choice is among the 1 likeliest") as caught:
         await choose(ScriptedOpenAi(probabilities={"Maybe": 1.0}))
-    assert caught.value.kind == "abstained"
+    assert (caught.value.kind, caught.value.usage) == ("abstained", Usage(100, 0, 1))
 
 
 async def test_ids_that_a_gateway_does_not_let_through() -> None:

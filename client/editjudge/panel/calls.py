@@ -97,8 +97,8 @@ class Reply:
     """The reply to a call.
 
     Attributes:
-        content: Of a judge a JSON object with the text or the probabilities. Of a specialist its
-            tensors by name, or `kind` and `reason` where it abstains.
+        content: Of a judge a JSON object with the text or the probabilities, of a specialist its
+            tensors by name. `kind` and `reason` where there is no answer.
         model: The model's name as the reply states it; empty for specialists.
         usage: Tokens that the call took.
         cost: Cost in the currency of the judge's price; None without a price.
@@ -111,8 +111,21 @@ class Reply:
 
     @property
     def abstains(self) -> bool:
-        """Whether a specialist has no value for the input."""
+        """Whether a specialist has no value for the input, or a judge gave no answer."""
         return "kind" in self.content
+
+    def require_answer(self, *calls: str) -> Mapping[str, Any]:
+        """The content.
+
+        Args:
+            calls: Keys of the calls that an abstention names.
+
+        Raises:
+            Abstention: the reply abstains.
+        """
+        if self.abstains:
+            raise Abstention(self.content["kind"], self.content["reason"], calls=calls)
+        return self.content
 
 
 @dataclass(frozen=True)
@@ -142,10 +155,7 @@ class SpecialistCall:
         Raises:
             Abstention: the specialist has no value for this input.
         """
-        if reply.abstains:
-            why = reply.content
-            raise Abstention(why["kind"], why["reason"], calls=(self.key,))
-        return dict(reply.content)
+        return dict(reply.require_answer(self.key))
 
 
 AnyCall: TypeAlias = Call | SpecialistCall

@@ -46,6 +46,7 @@ from .replica import Replica
 from .transport import (
     MAX_TOKENS,
     JudgeModel,
+    PaidAbstention,
     RequestForm,
     Transport,
 )
@@ -295,8 +296,8 @@ class Judge:
 
         Raises:
             Abstention: `abstained` where more than `max_outside` of the probability fell on no
-                choice, `unparsable` where a sampled reply is no choice, `refused` where the judge
-                declined.
+                choice, or none of the likeliest tokens is a choice, `unparsable` where a sampled
+                reply is no choice, `refused` where the judge declined.
             ServiceError: see `editjudge.base.errors`.
         """
         choices = check_choices(choices)
@@ -309,7 +310,7 @@ class Judge:
             # The server was restarted with other options: it is asked again next time.
             await self._ledger.put_fact(self._fact, "")
             raise
-        spread = ChoiceDistribution(**reply.content)
+        spread = ChoiceDistribution(**reply.require_answer(key))
         if spread.outside is not None and spread.outside > self._settings.max_outside:
             raise Abstention(
                 "abstained",
@@ -355,7 +356,7 @@ class Judge:
         for _ in range(2):
             reply, key = await self._call(request, form, repeat)
             calls.append(key)
-            content = reply.content
+            content = reply.require_answer(*calls)
             cut = content["finish"] == "length"
             try:
                 value = read_reply(contract, content["text"], cut=cut, is_bound=is_bound)
@@ -533,7 +534,8 @@ class Judge:
         # Its place is held until the reply is stored. So when a process is killed, no more paid
         # replies are lost than calls are in flight, however slow the disk is.
         reply = await self._make_call(transport, call, context)
-        self._check_model(reply.model)
+        if reply.model or not reply.abstains:  # a filter may answer in place of the model
+            self._check_model(reply.model)
         try:
             return await ledger.put(call, reply)
         except StoreError as error:
@@ -550,6 +552,9 @@ class Judge:
         ) as spend:
             try:
                 content, model, usage = await self._ask(transport, call, context)
+            except PaidAbstention as none:
+                content, model = {"kind": none.kind, "reason": none.reason}, none.model
+                usage = none.usage
             except FieldRefused:
                 # What it takes has changed: it is asked anew in the next session.
                 await self._ledger.put_fact(self._fact, "")

@@ -17,7 +17,14 @@ from .choices import Method
 from .context import CallContext
 from .pool import EndpointPool
 from .prompt import Prompt
-from .transport import MAX_TOKENS, Completion, RequestForm, Sampling, Transport
+from .transport import (
+    MAX_TOKENS,
+    Completion,
+    PaidAbstention,
+    RequestForm,
+    Sampling,
+    Transport,
+)
 from .words import BEARINGS, PROBE
 
 
@@ -68,7 +75,8 @@ async def probe_logprobs(
         choice = await pool.run(
             lambda server: server.choose(PROBE, ("Yes", "No"), context), terms=context.terms
         )
-    except Abstention:
+    except Abstention as none:
+        _count_call(none, context)
         return "top_logprobs"  # it lists tokens, but none of them begins an answer
     check_model(choice.model)
     context.require_budget().count_calls(choice.usage)
@@ -108,10 +116,16 @@ async def probe_form(
             if takes_all or request["schema"] is None:
                 return "sampled", form
             form = form.without("schema")
-        except Abstention:
+        except Abstention as none:
+            _count_call(none, context)
             return "sampled", form
         else:
             check_model(reply.model)
             context.require_budget().count_calls(reply.usage)
             is_bound = request["schema"] is not None and reply.text.strip() in BEARINGS.options
             return "bound" if is_bound else "sampled", form
+
+
+def _count_call(none: Abstention, context: CallContext) -> None:
+    if isinstance(none, PaidAbstention):
+        context.require_budget().count_calls(none.usage)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from ..base.errors import Abstention
 from .calls import NO_USAGE, Usage
 from .choices import ChoiceDistribution
 from .context import NO_CALLER, CallContext
@@ -119,6 +120,20 @@ class JudgeModel:
     facts: Mapping[str, str] = field(default_factory=dict)
 
 
+class PaidAbstention(Abstention):
+    """An abstention that a call was paid for: it has a model and a usage, and is stored.
+
+    Attributes:
+        model: The model's name as the reply states it; empty where it states none.
+        usage: Tokens that the call took.
+    """
+
+    def __init__(self, kind: str, reason: str, model: str, usage: Usage) -> None:
+        super().__init__(kind, reason)
+        self.model = model
+        self.usage = usage
+
+
 class Transport(Connection):
     """A client of one judge's server; use as an async context manager.
 
@@ -158,7 +173,8 @@ class Transport(Connection):
 
         Raises:
             LogprobsUnavailable: the server reports no token probabilities.
-            Abstention: `refused`, the provider blocked the call.
+            PaidAbstention: `refused`, the reply declines; `abstained`, it has none of the choices.
+            Abstention: `refused`, the provider blocked the call and made no reply.
             ServiceError: see `editjudge.base.errors`.
         """
 
@@ -177,6 +193,7 @@ class Transport(Connection):
 
         Raises:
             FieldRefused: the server does not take a field that can be left out.
-            Abstention: `refused`, the provider blocked the call or the model declined.
+            PaidAbstention: `refused`, the reply declines.
+            Abstention: `refused`, the provider blocked the call and made no reply.
             ServiceError: see `editjudge.base.errors`.
         """

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from editjudge.panel.context import CallContext, CallLog
 from editjudge.panel.endpoints import check_consent
 from editjudge.panel.judge import Judge
 from editjudge.panel.prompt import Prompt, Text
-from editjudge.panel.transport import Completion, Usage, parse_limit
+from editjudge.panel.transport import Completion, PaidAbstention, Usage, parse_limit
 from editjudge.storage.ledger import Ledger
 
 from ...fakes.transport import PRICE, ScriptedTransport, scripted_judge, seen
@@ -180,6 +181,36 @@ async def test_what_is_unreadable_is_asked_for_once_more_unless_it_was_cut(
         again = seen(transport.asked[1])
         assert "could not be read" in again
         assert unreadable[0] in again
+
+
+@pytest.mark.parametrize("kind", ["abstained", "refused"])
+async def test_a_reply_without_an_answer_is_paid_once(kind: str, tmp_path: Path) -> None:
+    none = PaidAbstention(kind, "nothing to say", "judge", Usage(7, 0, 1))
+    budget = Budget()
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        for judge, transport in (judge_of(YES, ledger=ledger, price=PRICE) for _ in range(2)):
+            await judge.find_choice_method()
+            transport.script = [none]
+            paid = judge.with_context(CallContext(budget))
+            for ask in (partial(paid.choose, PROMPT, YES_NO), partial(paid.answer, PROMPT, SCORES)):
+                with abstains(kind, "nothing to say") as caught:
+                    await ask()
+                (record,) = (await ledger.get_records(caught.value.calls)).values()
+                assert record.reply == {"kind": kind, "reason": "nothing to say"}
+                assert record.prompt_tokens == 7
+                assert record.cost
+    assert (budget.calls, budget.stored_replies) == (2, 2)
+    assert budget.usage == Usage(14, 0, 2)
+
+
+async def test_a_filter_that_names_no_model_is_no_wrong_model() -> None:
+    judge, transport = judge_of(YES)
+    transport.script = [PaidAbstention("refused", "filtered", "", Usage())]
+    with abstains("refused"):
+        await judge.answer(PROMPT, SCORES)
+    transport.script = [PaidAbstention("refused", "filtered", "another", Usage())]
+    with pytest.raises(errors.WrongModel, match="'another' answered"):
+        await judge.answer(asked(2), SCORES)
 
 
 async def test_a_sampled_judge_that_declines_in_words() -> None:

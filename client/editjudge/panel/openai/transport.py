@@ -24,7 +24,15 @@ from ..choices import ChoiceDistribution, list_labels, make_distribution, select
 from ..context import DEFAULT_TERMS, NO_CALLER, AnyTerms, CallContext
 from ..prompt import Prompt
 from ..retry import RetryPolicy, call_with_retries
-from ..transport import LONGEST_NAME, Choice, Completion, JudgeModel, Sampling, Transport
+from ..transport import (
+    LONGEST_NAME,
+    Choice,
+    Completion,
+    JudgeModel,
+    PaidAbstention,
+    Sampling,
+    Transport,
+)
 from . import completions as chat
 from .completions import Capabilities
 from .http import HttpReply, HttpServer
@@ -228,8 +236,9 @@ class OpenAiTransport(Transport):
 
         Raises:
             LogprobsUnavailable: the server reports no token probabilities.
-            Abstention: `refused`, the provider blocked the call; `abstained`, no choice is among
-                the likeliest tokens.
+            PaidAbstention: `refused`, the reply declines or is filtered; `abstained`, no choice is
+                among the likeliest tokens.
+            Abstention: `refused`, the provider blocked the call and made no reply.
             ServiceError: see `editjudge.base.errors`.
         """
         ids: Mapping[int, str] | None = None
@@ -256,7 +265,7 @@ class OpenAiTransport(Transport):
             if _is_vllm(model) and not self._capabilities.no_logprobs:
                 ids = await self._vocabulary.label_set(choices, model.name)
             reply = await self._chat(prompt, fields, model, context)
-            with self._bad_replies():
+            with self._reading(reply):
                 top = chat.read_first_logprobs(chat.read_choice(reply.data))
                 if top is not None:
                     self._capabilities.add_logprobs()
@@ -276,7 +285,8 @@ class OpenAiTransport(Transport):
         """Generate a reply; see `Transport.complete`.
 
         Raises:
-            Abstention: `refused`, the provider blocked the call or the model declined.
+            PaidAbstention: `refused`, the reply declines or is filtered.
+            Abstention: `refused`, the provider blocked the call and made no reply.
             ServiceError: see `editjudge.base.errors`.
         """
         is_vllm = False
@@ -297,7 +307,7 @@ class OpenAiTransport(Transport):
             model = await self._get_model()
             is_vllm = _is_vllm(model)
             reply = await self._chat(prompt, fields, model, context)
-            with self._bad_replies():
+            with self._reading(reply):
                 choice = chat.read_choice(reply.data)
                 text = chat.unwrap_choice(chat.read_text(choice), schema)
                 finish = chat.read_finish(choice)
@@ -422,9 +432,13 @@ class OpenAiTransport(Transport):
         return name if isinstance(name, str) else ""
 
     @contextmanager
-    def _bad_replies(self) -> Iterator[None]:
+    def _reading(self, reply: HttpReply) -> Iterator[None]:
         try:
-            yield
+            try:
+                yield
+            except Abstention as none:
+                name, usage = self._read_name(reply), chat.read_usage(reply.data)
+                raise PaidAbstention(none.kind, none.reason, name, usage) from none
         except ValueError as error:
             raise self._error(BadReply, str(error)) from error
 
@@ -453,6 +467,7 @@ def _distribute(
 
     Raises:
         ValueError: a label token is listed twice.
+        Abstention: `abstained`, no choice is listed.
     """
     choice_of = {f"token_id:{token}": choice for token, choice in ids.items()}
     counts = Counter(token for token, _ in top)
