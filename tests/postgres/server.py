@@ -98,17 +98,19 @@ class Server:
         self.stop()
         shutil.rmtree(self.folder)
 
-    def url(self, database: str) -> str:
-        return f"postgresql://judge@127.0.0.1:{self.port}/{database}"
+    def url(self, database: str, role: str = "judge") -> str:
+        return f"postgresql://{role}@127.0.0.1:{self.port}/{database}"
 
     def make_database(self) -> PostgresAddress:
+        """Make a database, and return its address for its owner, who is no superuser."""
         name = f"ledger_{secrets.token_hex(4)}"
-        self.execute("postgres", f"CREATE DATABASE {name}")
-        return PostgresAddress(self.url(name))
+        self.execute("postgres", f"CREATE ROLE {name} LOGIN PASSWORD '{PASSWORD}'")
+        self.execute("postgres", f"CREATE DATABASE {name} OWNER {name}")
+        return PostgresAddress(self.url(name, name))
 
     def execute(self, database: str, sql: str) -> list[tuple[Any, ...]]:
-        """Execute a statement in a database, given by its name or address."""
-        url = database if "://" in database else self.url(database)
+        """Execute a statement as a superuser in a database, given by its name or address."""
+        url = self.url(database.rpartition("/")[2])
         with psycopg.connect(url, password=PASSWORD, autocommit=True) as connection:
             cursor = connection.execute(sql)
             return cursor.fetchall() if cursor.description else []

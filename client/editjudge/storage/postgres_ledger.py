@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import json
 import re
 import secrets
+import time
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
@@ -20,7 +23,7 @@ from ..base.errors import StoreError
 from ..panel.calls import AnyCall, CallRecord, Reply, ReplyStore, SpecialistCall
 from .codec import digest_to_bytes
 from .compression import Compressor
-from .postgres import Postgres, Row
+from .postgres import ALL_TEAMS, Postgres, Row
 from .reply_rows import decode_record, decode_reply, encode_reply
 from .schema import decode_text, encode_text
 
@@ -29,6 +32,10 @@ _FIRST_LOOK, _LONGEST_LOOK = 0.05, 1.0
 """Seconds between two looks at a call that another process makes."""
 _STATEMENT = re.compile(r"^-- (\w+)$(.*?);$", re.MULTILINE | re.DOTALL)
 """A statement of `postgres_ledger.sql`: its name in a line of its own, and its text."""
+PURGE_FACT = "purged"
+"""The fact of a team that says when it was purged."""
+_OF_ALL_TEAMS = frozenset({"teams", "purges"})
+"""Statements that see the rows of all teams; none returns a reply."""
 
 
 @functools.cache
@@ -60,6 +67,11 @@ class PostgresLedger(ReplyStore):
         self._compressor = Compressor(tuple, None)
         self._claimed_keys: set[str] = set()
 
+    @property
+    def keeps_teams_apart(self) -> bool:
+        """Whether the database itself shows a team no row of another; to a superuser it does."""
+        return not self._database.sees_all
+
     def for_team(self, team: str) -> PostgresLedger:
         """Return the ledger of a team in the same database."""
         return PostgresLedger(self._database, team=team)
@@ -75,13 +87,18 @@ class PostgresLedger(ReplyStore):
         self._database.close()
 
     def _of(self, key: str) -> dict[str, object]:
-        return {"key": digest_to_bytes(key), "owner": self._owner, "lease": _LEASE}
+        # When a server comes back, its owners have a lease's time to renew what ended meanwhile.
+        grace = max(self._database.return_time + _LEASE.total_seconds() - time.monotonic(), 0.0)
+        times = {"lease": _LEASE, "grace": timedelta(seconds=grace)}
+        return {"key": digest_to_bytes(key), "owner": self._owner, **times}
 
     async def _fetch(
         self, name: str, values: Mapping[str, object], *, waits: bool = True
     ) -> list[Row]:
-        every = {"team": encode_text(self.team), **values}
-        return await self._database.fetch(_load_statements()[name], every, waits=waits)
+        team = encode_text(self.team)
+        sql, values = _load_statements()[name], {"team": team, **values}
+        of = ALL_TEAMS if name in _OF_ALL_TEAMS else f"x{team.hex()}"
+        return await self._database.fetch(sql, values, of, waits=waits)
 
     async def get(self, call: AnyCall) -> Reply | None:
         """Get the reply to a call that was made before, or None."""
@@ -156,3 +173,65 @@ class PostgresLedger(ReplyStore):
     async def put_fact(self, name: str, value: str) -> None:
         """Store a fact; it replaces an earlier one of that name."""
         await self._fetch("put_fact", {"name": encode_text(name), "value": encode_text(value)})
+
+    async def count_by_team(self) -> Counter[str]:
+        """Count the calls of each team."""
+        teams = [decode_text(row[0]) for row in await self._fetch("teams", {})]
+        counts = [await self.for_team(team)._fetch("count", {}) for team in teams]
+        return Counter({team: rows[0][0] for team, rows in zip(teams, counts, strict=True)})
+
+    async def purge(self, before: float | None = None, *, team: str | None = None) -> int:
+        """Delete calls for good, in pieces, so that others read and write meanwhile.
+
+        The server overwrites the deleted bytes in its own time (`VACUUM`).
+
+        Args:
+            before: Only calls made before this time, in seconds since 1970.
+            team: Only calls of this team; None for all teams.
+
+        Returns:
+            How many calls were deleted.
+        """
+        rows = await self._fetch("teams", {}) if team is None else [(encode_text(team),)]
+        count = 0
+        for ledger in (self.for_team(decode_text(row[0])) for row in rows):
+            while piece := await ledger._fetch("purge", {"before": before}):
+                count += sum(is_reply for (is_reply,) in piece)
+        if team is not None:
+            await self.for_team(team).put_fact(PURGE_FACT, str(time.time()))
+        return count
+
+    async def get_purges(self) -> dict[str, str]:
+        """Get when each team was purged, by team, for who holds replies in memory."""
+        return {decode_text(row[0]): decode_text(row[1]) for row in await self._fetch("purges", {})}
+
+    async def add_usage(self, batch: int, rows: Iterable[Mapping[str, object]]) -> None:
+        """Add what teams used; a batch that this process added before is not added again.
+
+        Args:
+            rows: The columns of the table, without the process and the batch.
+        """
+        own = {"process": self._owner.hex(), "batch": batch}
+        await self._fetch("add_usage", {"rows": json.dumps([{**row, **own} for row in rows])})
+
+    async def read_usage(self) -> list[Row]:
+        """Read the usage of all teams: day, team, and the columns of the table that are counts."""
+        return await self._fetch("usage", {})
+
+    async def delete_usage(self, team: str | None, before_day: str | None) -> int:
+        """Delete the usage of a team, or of all, on all days or on those before one (ISO 8601)."""
+        return len(await self._fetch("delete_usage", {"of": team, "day": before_day}))
+
+    async def spend(self, budget: str, cost: float, dearest: float) -> tuple[float, float]:
+        """Store what this process has spent of a budget; returns what the others have.
+
+        Args:
+            cost: Cost of all calls of this process so far.
+            dearest: Cost of the dearest of them.
+
+        Returns:
+            The cost of all calls of other processes, and of the dearest one of them.
+        """
+        values = {"budget": encode_text(budget), "cost": cost, "dearest": dearest}
+        ((others, most),) = await self._fetch("spend", {**values, "owner": self._owner})
+        return others, most
