@@ -1,11 +1,13 @@
 """Time editjudge's pixel metrics against scikit-image's, and compare their values.
 
 Both sides run in turn within one process on the same images: a photograph from scikit-image,
-enlarged, and the same photograph turned a little, with noise and a repainted patch. The masked
+enlarged, and the same photograph turned a little, with noise and a repainted patch. Files of the
+first are read by `load_image` and by scikit-image (`imread`, which has Pillow decode). The masked
 variants count what lies outside the patch. scikit-image takes masked errors over gathered pixels
 (`a[region]`) and a masked SSIM from its full map.
 """
 
+import io
 import json
 import platform
 import statistics
@@ -18,11 +20,13 @@ import cv2
 import numpy as np
 import skimage
 import skimage.data
+import skimage.io
+from PIL import Image as Pil
 from rich.console import Console
 from rich.table import Table
 from skimage import metrics as peer
 
-from editjudge.base.images import RGB
+from editjudge.base.images import RGB, load_image
 from editjudge.pixels.alignment import align
 from editjudge.pixels.metrics import mse, psnr
 from editjudge.pixels.regions import Region
@@ -33,7 +37,7 @@ DATA_RANGE = 255
 
 @dataclass(frozen=True)
 class Row:
-    """One metric, measured on both sides: medians in milliseconds."""
+    """One metric, measured on both sides: medians in milliseconds of processor time."""
 
     metric: str
     region: str
@@ -72,6 +76,7 @@ def contests(a: RGB, b: RGB, region: Region) -> dict[tuple[str, str], tuple[Call
         return float(full[3:-3, 3:-3][within].mean())
 
     return {
+        **{("read", kind): readers(a, kind) for kind in ("JPEG", "PNG")},
         ("mse", "whole"): (lambda: mse(a, b), lambda: peer.mean_squared_error(a, b)),
         ("mse", "masked"): (
             lambda: mse(a, b, region),
@@ -93,11 +98,23 @@ def contests(a: RGB, b: RGB, region: Region) -> dict[tuple[str, str], tuple[Call
     }
 
 
+def readers(image: RGB, kind: str) -> tuple[Call, Call]:
+    """Read a file of this kind from memory: `load_image`, and scikit-image's `imread`."""
+    file = io.BytesIO()
+    Pil.fromarray(image).save(file, kind, quality=90)
+    data = file.getvalue()
+
+    def theirs() -> float:
+        return float(skimage.io.imread(io.BytesIO(data))[0, 0, 0])
+
+    return lambda: float(load_image(data).rgb[0, 0, 0]), theirs
+
+
 def timed(call: Call) -> tuple[float, float]:
-    """Run once: milliseconds and the value."""
-    start = time.perf_counter()
+    """Run once: milliseconds of processor time and the value."""
+    start = time.process_time()
     value = call()
-    return (time.perf_counter() - start) * 1e3, float(value)
+    return (time.process_time() - start) * 1e3, float(value)
 
 
 def compare(names: tuple[str, str], ours: Call, theirs: Call, repeats: int) -> Row:

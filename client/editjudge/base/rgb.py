@@ -54,7 +54,10 @@ _BITS, _PHOTOMETRIC, _FORMAT = 258, 262, 339  # tags of TIFF
 _WHITE_IS_ZERO, _SIGNED_INTEGER = 0, 2
 _SAVE_8 = "save it with 8 bits per channel"
 _INEXACT = f"16 bits per channel that cannot be read exactly: {_SAVE_8}"
-_BAND_PIXELS = 1024 * 1024
+_BAND_PIXELS = 64 * 1024
+"""So few that the memory of a band is in the processor's cache, and used again for the next."""
+_WHOLE_PIXELS = 16 * 1024 * 1024
+"""Up to here plain RGB is unpacked at once, in 6 bytes a pixel besides; beyond it in bands."""
 
 
 class DepthError(ValueError):
@@ -322,6 +325,8 @@ def _convert_in_bands(picture: Pil.Image, *, over_white: bool) -> tuple[RGB, boo
     Every step copies four bytes a pixel, so it is made in bands of rows.
     """
     width, height = picture.size
+    if picture.mode == "RGB" and not over_white and width * height <= _WHOLE_PIXELS:
+        return np.frombuffer(picture.tobytes(), np.uint8).reshape(height, width, 3), False
     rgb = np.empty((height, width, 3), np.uint8)
     clear = False
     for rows in row_bands(width, height):

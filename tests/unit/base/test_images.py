@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from PIL import Image as Pil
 
+from editjudge.base import rgb
 from editjudge.base.errors import ImageError
 from editjudge.base.images import (
     MAX_BYTES,
@@ -216,6 +217,26 @@ print((peak() - before) * 1024 / 2048**2)
     asked = [sys.executable, "-c", code, small, path]
     ran = subprocess.run(asked, capture_output=True, check=True)
     assert float(ran.stdout) < most
+
+
+def test_bands_and_the_whole_give_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plain RGB beyond 16 megapixels is converted in bands, and all else always is."""
+    pixels = np.random.default_rng(0).integers(0, 256, (31, 23, 3), dtype=np.uint8)
+    pictures = [Pil.fromarray(pixels), Pil.fromarray(pixels).convert("RGBA")]
+    for name, most in (("_BAND_PIXELS", 64 * 1024), ("_BAND_PIXELS", 50), ("_WHOLE_PIXELS", 0)):
+        monkeypatch.setattr(rgb, name, most)
+        for picture in pictures:
+            image = load_image(encode(picture))
+            assert np.array_equal(image.rgb, pixels)
+            assert not image.rgb.flags.writeable
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L", "RGBA"])
+def test_a_picture_from_elsewhere_is_copied(mode: str) -> None:
+    picture = Pil.new(mode, (20, 10), "white")
+    image = load_image(picture)
+    picture.paste("black", (0, 0, 20, 10))
+    assert image.rgb.min() == 255
 
 
 def test_a_path_without_end_is_no_line_without_end() -> None:
