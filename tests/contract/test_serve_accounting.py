@@ -9,6 +9,7 @@ import os
 import re
 import sqlite3
 import threading
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -500,8 +501,30 @@ async def test_a_batch_that_is_refused_as_a_whole_is_accounted_for(tmp_path: Pat
     ((_, team), used), *others = read_usage(tmp_path).items()
     assert (team, others) == ("a", [])
     assert (used.edits, used.refused) == (2, 4)
-    refused = ["INVALID_ARGUMENT"] * 3 + ["RESOURCE_EXHAUSTED"]
-    assert [line["status"] for line in audited(log)] == [*refused, "OK", "OK"]
+    lines = [(line["status"], line.get("requests", 1)) for line in audited(log)]
+    refused = [("INVALID_ARGUMENT", 1), ("RESOURCE_EXHAUSTED", 1)]
+    assert lines == [*refused, ("OK", 1), ("OK", 1), ("INVALID_ARGUMENT", 2)]
+
+
+async def test_equal_refusals_have_one_line_for_all_that_came(tmp_path: Path) -> None:
+    """Of batches and streams too: whoever sends nothing but rubbish fills no disk."""
+    log = tmp_path / "audit.jsonl"
+    rubbish = {"requests": [{"no": "edit"}] * 60}
+
+    async def empty_messages() -> AsyncIterator[pb.ScoreStreamRequest]:
+        for _ in range(50):
+            yield pb.ScoreStreamRequest()
+
+    async with serve(audit=log, rate=10_000) as served:
+        status, _ = await served.post(rubbish, "/v1/score:batch", {**JSON, "x-team": "a"})
+        assert status == 200
+        answers = served.stub.ScoreStream(empty_messages(), metadata=TEAM)
+        assert len([each async for each in answers if each.HasField("refusal")]) == 50
+        assert await served.stub.Score(make_request(), metadata=TEAM)
+    lines = [(each["method"], each["status"], each.get("requests")) for each in audited(log)]
+    batch, stream = ("/v1/score:batch", "INVALID_ARGUMENT"), ("ScoreStream", "INVALID_ARGUMENT")
+    once, more = [(*batch, None), (*stream, None)], [(*batch, 59), (*stream, 49)]
+    assert lines == [*once, ("Score", "OK", None), *more]
 
 
 async def test_an_audit_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from editjudge_services.gateway.service import JudgeService
 from editjudge_services.gateway.servicer import JudgeServicer
 
 from ..judge_service import JSON, Context, make_body, make_request, refusal, serve, teams_of
-from ..patience import until
+from ..patience import patience, until
 
 MESSAGE = pb.ScoreStreamRequest(request=make_request()).SerializeToString()
 ONE = len(MESSAGE)
@@ -57,7 +57,9 @@ async def test_no_message_of_a_stream_is_read_before_there_is_room(
 
         async def answers(caller: Caller) -> int:
             parse = pb.ScoreStreamRequest.FromString
-            messages = AdmittedMessages(service.requests, "a", math.inf, caller.read, parse)
+            messages = AdmittedMessages(
+                service.rate, service.requests, "a", math.inf, caller.read, parse
+            )
             stream = JudgeServicer(service).ScoreStream(messages, Context())
             return len([answer async for answer in stream if answer.response.outcomes])
 
@@ -72,6 +74,35 @@ async def test_no_message_of_a_stream_is_read_before_there_is_room(
         assert await asyncio.gather(*streams) == [10] * 8
         assert not service.requests.in_use
         assert not service.streams.in_use
+
+
+async def test_who_sends_what_is_invalid_waits_and_others_do_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A refused edit of a batch or a stream counts as several requests of its team."""
+    monkeypatch.setattr(gateway_service, "INVALID_REQUESTS", 10**6)
+    rubbish = {"requests": [{"no": "edit"}]}
+    async with serve(drain=0.1) as served:
+
+        async def ask(team: str) -> Any:
+            return await served.stub.Score(
+                make_request(), metadata=[("x-team", team)], timeout=patience(60)
+            )
+
+        assert await ask("a")
+        await served.post(rubbish, "/v1/score:batch", {**JSON, "x-team": "a"})
+        told = await refusal(ask("a"))
+        assert (told.code, told.may_retry) == (grpc.StatusCode.RESOURCE_EXHAUSTED, True)
+        assert "these are more than 200 requests a second" in told.words
+        assert await ask("b")
+        waiting = Caller(1)
+        messages = AdmittedMessages(
+            served.service.rate, served.service.requests, "a", math.inf, waiting.read, bytes
+        )
+        reader = asyncio.ensure_future(anext(messages))
+        await asyncio.wait([reader], timeout=0.05)
+        assert not waiting.sent, "no message is read before its time"
+        reader.cancel()
 
 
 @pytest.mark.parametrize("method", ["Score", "GetPanel", "ListDimensions"])

@@ -63,6 +63,11 @@ class Caller:
     waits_until: float = math.inf
     is_counted: bool = False
 
+    @property
+    def owner(self) -> str:
+        """Whose limits it is under: without a front door health checks do not share with edits."""
+        return self.team or self.method
+
     @classmethod
     def of(cls, headers: Mapping[str, str], method: str, seconds: float | None = None) -> Self:
         """Make a caller of the headers of a request, in which a front door overwrites claims.
@@ -158,8 +163,17 @@ class RequestAccount:
         self._on_end(self)
 
     @property
-    def audit_line(self) -> str:
-        """The line for the audit log, as JSON, without images, texts or API tokens."""
+    def is_refusal(self) -> bool:
+        """Whether it failed before any call was made for it."""
+        used = self.meter.total
+        return self.code != "OK" and not (used.calls or used.cached or used.failed)
+
+    def make_audit_line(self, requests: int = 1) -> str:
+        """Make the line for the audit log, as JSON, without images, texts or API tokens.
+
+        Args:
+            requests: How many refused requests it stands for.
+        """
         counts = asdict(self.meter.total)
         for name in ("edits", "refused"):
             del counts[name]
@@ -172,6 +186,7 @@ class RequestAccount:
                 "dimensions": self.dimensions,
                 "status": self.code,
                 "milliseconds": round(self.seconds * 1000),
+                **({"requests": requests} if requests > 1 else {}),
                 **counts,
             }
         )

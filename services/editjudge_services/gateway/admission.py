@@ -20,6 +20,8 @@ MAX_REQUEST_BYTES = 2 * (MAX_BYTES + MAX_TEXT_BYTES)
 """The largest request, over gRPC and as JSON: room for two pictures of the largest size."""
 
 
+INVALID_REQUESTS = 8
+"""As how many requests one counts that is refused as invalid: no honest caller sends many."""
 MAX_CALLS = 1024
 """How many calls are open at most, of all callers. One that waits for room is not read yet."""
 
@@ -176,3 +178,50 @@ class SharedLimit:
             if (own + 2 * first.amount + ahead if own else first.amount) <= free:
                 yield first
             ahead += first.amount
+
+
+class SharedRate:
+    """How often each caller may do something: a token bucket of its own for each.
+
+    Who is over it waits for its time, in the order of arrival, and nobody waits for another.
+
+    Args:
+        per_second: How fast a bucket fills.
+        burst: How much it holds: what may be done at once after a pause.
+        unit: The unit in error messages, for example `requests`.
+    """
+
+    def __init__(self, per_second: float, burst: float, unit: str) -> None:
+        self._per_second = per_second
+        self._burst = burst
+        self._unit = unit
+        self._full_at: dict[str, float] = {}
+
+    def charge(self, caller: str, amount: float = 1.0) -> float:
+        """Take an amount, though the bucket may have less; returns when it is not in debt."""
+        now = asyncio.get_running_loop().time()
+        full_at = max(self._full_at.get(caller, 0.0), now) + amount / self._per_second
+        self._full_at[caller] = full_at
+        return full_at - self._burst / self._per_second
+
+    async def wait(self, caller: str, amount: float = 1.0, until: float = math.inf) -> None:
+        """Take an amount, and wait until the bucket has it.
+
+        Args:
+            until: When to stop waiting, by the event loop's clock.
+
+        Raises:
+            NoCapacity: it will not have it until then; nothing is taken.
+        """
+        now, ready_at = asyncio.get_running_loop().time(), self.charge(caller, amount)
+        if ready_at > max(until, now):
+            self.charge(caller, -amount)
+            reason = f"these are more than {self._per_second:g} {self._unit} a second"
+            raise NoCapacity(reason, f"ask again in {math.ceil(ready_at - now)} s")
+        if ready_at > now:
+            await asyncio.sleep(ready_at - now)
+
+    def forget(self) -> None:
+        """Forget the callers whose buckets are full."""
+        now = asyncio.get_running_loop().time()
+        self._full_at = {caller: at for caller, at in self._full_at.items() if at > now}

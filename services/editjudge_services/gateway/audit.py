@@ -43,6 +43,7 @@ class AuditLog:
         self.file = None if self._uses_stderr else where
         self._on_loss = on_loss
         self._failing = False
+        self._repeats: dict[tuple[str, ...], tuple[int, Callable[[int], str]]] = {}
         if self.file is not None:
             try:
                 _append(self.file, "")
@@ -64,6 +65,25 @@ class AuditLog:
             self._on_loss()
         else:
             self._failing = False
+
+    def count(self, kind: tuple[str, ...], make_line: Callable[[int], str]) -> None:
+        """Append the line of the first of a kind, and count those that come until the next flush.
+
+        Args:
+            make_line: Makes the line that stands for so many.
+        """
+        if kind in self._repeats:
+            self._repeats[kind] = self._repeats[kind][0] + 1, make_line
+        else:
+            self._repeats[kind] = 0, make_line
+            self.write(make_line(1))
+
+    def flush(self) -> None:
+        """Append a line for all that were counted, of each kind."""
+        repeats, self._repeats = self._repeats, {}
+        for number, make_line in repeats.values():
+            if number:
+                self.write(make_line(number))
 
 
 def find_logs(files: Iterable[Path]) -> tuple[list[Path], list[Path]]:

@@ -128,6 +128,7 @@ class JsonService:
         try:
             with self._open_account(request, is_part=True) as account:
                 async with slots:
+                    await self._service.rate.wait(account.caller.owner)
                     score = ScoreReport.of(await self._service.score(read, account))
             await in_thread(to_json, score)  # one that cannot be written fails alone
             return BatchResult(score=score)
@@ -138,11 +139,10 @@ class JsonService:
     async def _acquire_room(self, request: web.Request, caller: Caller) -> AsyncIterator[None]:
         """Hold room for a call and for its body, which is not read yet."""
         size, until = _read_size(request), caller.waits_until
-        async with (
-            self._service.calls.acquire(caller.team, 1, 0.0),
-            self._service.requests.acquire(caller.team, size, until),
-        ):
-            yield
+        async with self._service.calls.acquire(caller.owner, 1, 0.0):
+            await self._service.rate.wait(caller.owner, until=until)
+            async with self._service.requests.acquire(caller.owner, size, until):
+                yield
 
     @contextlib.contextmanager
     def _open_account(

@@ -17,7 +17,7 @@ from editjudge.base.fair_queue import TEAM
 from editjudge.base.threads import FairThreads, in_thread
 
 from .accounting import Caller
-from .admission import MAX_REQUEST_BYTES, SharedLimit
+from .admission import MAX_REQUEST_BYTES, SharedLimit, SharedRate
 from .bounds import check_message
 from .errors import abort
 from .schemas import InvalidRequest
@@ -33,8 +33,9 @@ class AdmittedMessages:
     """The messages of a call; none is read before there is room for the largest.
 
     Args:
+        rate: Of requests; each message is one.
         limit: Of the bytes of requests.
-        owner: Whose bytes they are.
+        owner: Whose they are.
         until: When a message no longer waits for room, by the event loop's clock.
         read: Reads a message; gives `grpc.aio.EOF` at the end.
         deserialize: Makes a request of a message.
@@ -46,6 +47,7 @@ class AdmittedMessages:
 
     def __init__(
         self,
+        rate: SharedRate,
         limit: SharedLimit,
         owner: str,
         until: float,
@@ -53,6 +55,7 @@ class AdmittedMessages:
         deserialize: Callable[[bytes], Any],
     ) -> None:
         self.room = AsyncExitStack()
+        self._rate = rate
         self._limit = limit
         self._owner = owner
         self._until = until
@@ -71,6 +74,7 @@ class AdmittedMessages:
             StopAsyncIteration: there is no further one.
         """
         await self.room.aclose()
+        await self._rate.wait(self._owner, until=self._until)
         room = self._limit.acquire(self._owner, MAX_REQUEST_BYTES, self._until)
         hold = await self.room.enter_async_context(room)
         data = await self._read()
@@ -125,10 +129,9 @@ class RequestInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]
             caller = Caller.of_call(context, name)
             TEAM.set(caller.team)
             until = math.inf if handler.request_streaming else caller.waits_until
-            limit, deserialize = self._service.requests, handler.request_deserializer
-            # Without a front door health checks do not share with edits.
-            owner = caller.team or name
-            messages = AdmittedMessages(limit, owner, until, context.read, deserialize)
+            rate, limit, owner = self._service.rate, self._service.requests, caller.owner
+            deserialize = handler.request_deserializer
+            messages = AdmittedMessages(rate, limit, owner, until, context.read, deserialize)
             async with messages.room, AsyncExitStack() as stack:
                 try:
                     await stack.enter_async_context(self._service.calls.acquire(owner, 1, 0.0))

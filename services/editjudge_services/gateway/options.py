@@ -22,6 +22,8 @@ class ServiceOptions:
             up to about 120 MB of memory while it is judged.
         held_bytes: How many bytes of requests are in memory at a time, of all callers. There is
             room for the largest request before one is read.
+        rate: How many requests of one caller are read in a second: calls, messages of a stream and
+            parts of a batch. As many are read at once after a pause.
         streams: How many streams are open at most, of all callers. One that waits for its next
             message has room for it, so all of them take little more than half of `held_bytes`.
         notice: Seconds between the first failing health check and the end of acceptance, so that
@@ -39,6 +41,7 @@ class ServiceOptions:
     edits: int = 64
     megapixels: float = 128
     held_bytes: int = 2 * 1024**3
+    rate: int = 200
     streams: int = 16
     notice: float = 6.0
     drain: float = 30.0

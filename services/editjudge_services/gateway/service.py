@@ -22,7 +22,7 @@ from editjudge.base.verdict import NotServed
 from editjudge.service import DimensionSet, roles_of
 
 from .accounting import Caller, RequestAccount
-from .admission import MAX_CALLS, SharedLimit
+from .admission import INVALID_REQUESTS, MAX_CALLS, SharedLimit, SharedRate
 from .audit import AuditLog
 from .calls import DAY_SECONDS, CallCache
 from .metrics import Metrics
@@ -35,6 +35,8 @@ from .usage import Meter, TeamUsage, UsageLog
 
 _DELETION_SECONDS = 3600.0
 """The interval at which what is old is deleted."""
+_REFUSALS_SECONDS = 60.0
+"""The time for which equal refusals have one line in the audit log, after the first's."""
 _TEAM = re.compile(f"({NAME})?")
 _TEAM_FIX = f"use letters, digits, . _ - alone, {LONGEST_NAME} at most"
 
@@ -65,6 +67,7 @@ class JudgeService:
         client: The client that judges.
         calls: The limit on calls of any kind that are open, those that wait for room included.
         edits: The limit on edits in flight.
+        rate: The limit on requests of each caller in a second.
         requests: The limit on bytes of requests in memory.
         streams: The limit on open streams.
         connection_age: Seconds, about, after which a caller's connection is closed when its calls
@@ -87,6 +90,7 @@ class JudgeService:
         self.client = Client(settings.model_copy(update=changes))
         self.edits = SharedLimit(options.edits, "edits")
         self.calls = SharedLimit(MAX_CALLS, "calls")
+        self.rate = SharedRate(options.rate, options.rate, "requests")
         self.requests = SharedLimit(options.held_bytes, "bytes", "body")
         self.streams = SharedLimit(options.streams, "streams")
         self._pixels = SharedLimit(options.pixels, "pixels")
@@ -111,11 +115,12 @@ class JudgeService:
             await resources.enter_async_context(self._usage.open())
             await resources.enter_async_context(self.client)
             self._resources = resources.pop_all()
-        upkeep = asyncio.gather(self._discover_services(), self._delete_old())
+        upkeep = asyncio.gather(self._discover_services(), self._delete_old(), self._flush_audit())
 
         async def stop() -> None:
             upkeep.cancel()
             await asyncio.gather(upkeep, return_exceptions=True)
+            self._audit.flush()
 
         self._resources.push_async_callback(stop)
         return self
@@ -156,7 +161,14 @@ class JudgeService:
 
     def _close_account(self, account: RequestAccount) -> None:
         self.metrics.count(account)
-        self._audit.write(account.audit_line)
+        caller = account.caller
+        if account.code == "INVALID_ARGUMENT":
+            self.rate.charge(caller.owner, INVALID_REQUESTS - 1)
+        if account.is_refusal:
+            kind = caller.team, caller.method, account.code
+            self._audit.count(kind, account.make_audit_line)
+        else:
+            self._audit.write(account.make_audit_line())
 
     @property
     def in_flight(self) -> Mapping[str, int]:
@@ -245,10 +257,16 @@ class JudgeService:
             await asyncio.sleep(self._discovery_seconds)
             try:
                 self._cache.forget(self._options.keep_days)
+                self.rate.forget()
                 await self.client.panel.rebind()
                 await self.client.panel.probe_judges()
             except Exception as error:  # noqa: BLE001 - the next discovery may succeed
                 print_notice(f"services could not be discovered: {type(error).__name__}: {error}")
+
+    async def _flush_audit(self) -> None:
+        while True:
+            await asyncio.sleep(_REFUSALS_SECONDS)
+            self._audit.flush()
 
     async def _delete_old(self) -> None:
         logs = [] if self._audit.file is None else [self._audit.file]

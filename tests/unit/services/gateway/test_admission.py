@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from editjudge.base.fair_queue import TEAM
-from editjudge_services.gateway.admission import FairLock, SharedLimit
+from editjudge_services.gateway.admission import FairLock, SharedLimit, SharedRate
 from editjudge_services.gateway.errors import NoCapacity
 from editjudge_services.gateway.schemas import InvalidRequest
 
@@ -180,3 +180,32 @@ async def test_a_lock_that_a_team_waits_for_a_hundred_times_is_anothers_next() -
     assert len(order) <= 3
     await asyncio.gather(*busy, return_exceptions=True)
     assert order.count("busy") == 99
+
+
+async def test_who_asks_too_often_waits_in_order_and_nobody_waits_for_him(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On a clock of its own: 10 at once, then one each tenth of a second."""
+    loop, pauses = asyncio.get_running_loop(), list[float]()
+
+    async def pause(seconds: float) -> None:
+        pauses.append(round(seconds, 6))
+
+    monkeypatch.setattr(loop, "time", lambda: 100.0)
+    monkeypatch.setattr("editjudge_services.gateway.admission.asyncio.sleep", pause)
+    rate = SharedRate(10, 10, "requests")
+    for _ in range(12):
+        await rate.wait("a", until=101.0)
+    assert pauses == [0.1, 0.2]
+    await rate.wait("b", 10, until=0.0)
+    assert pauses == [0.1, 0.2]
+    for _ in range(2):  # what is refused is not taken
+        with pytest.raises(NoCapacity, match="more than 10 requests a second; ask again in 1 s"):
+            await rate.wait("a", until=100.25)
+    assert rate.charge("a", 0) == pytest.approx(100.2)
+    monkeypatch.setattr(loop, "time", lambda: 101.1)
+    rate.forget()
+    assert rate._full_at.keys() == {"a"}
+    monkeypatch.setattr(loop, "time", lambda: 101.3)
+    rate.forget()
+    assert not rate._full_at
