@@ -165,8 +165,8 @@ class RequestAccount:
     @property
     def is_refusal(self) -> bool:
         """Whether it failed before any call was made for it."""
-        used = self.meter.total
-        return self.code != "OK" and not (used.calls or used.cached or used.failed)
+        total = self.meter.total
+        return self.code != "OK" and not (total.calls or total.cached or total.failed)
 
     def make_audit_line(self, requests: int = 1) -> str:
         """Make the line for the audit log, as JSON, without images, texts or API tokens.
