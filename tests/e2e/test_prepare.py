@@ -139,8 +139,7 @@ async def test_choice_questions_are_written_by_edit_type_and_once(data: Set) -> 
         for words in ("another colour", "will be added", "matters most", "Writing in the image"):
             assert server.asked_about(words) == (2 if "colour" in words else 1), words
         again = await data.prepare("questions", url)
-        listed = server.listed
-    assert (len(server.requests), listed) == (5 + 1, 1), "nobody is asked for anything"
+    assert len(server.requests) == 5 + 1, "every reply is in the ledger"
     assert counts(again) == counts(first)
 
     lines = data.items()
@@ -270,7 +269,6 @@ async def test_another_judge_writes_all_anew_and_the_limit_is_kept(data: Set) ->
         assert len(data.items()) == 4
         server.models, server.answers_as = ("other",), "other"
         done = await data.prepare("questions", url)
-    assert "is another model than before" in done.err
     assert counts(done) == {"made": 4}
     assert server.count == 5
 

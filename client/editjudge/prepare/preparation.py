@@ -1,27 +1,22 @@
 """A preparation generates one field for the items of a data set, and can be resumed.
 
 Each reply is committed to the ledger when it arrives. So a killed preparation loses only the calls
-in flight. Begun again, it first recalls entries: it makes those whose replies are in the ledger,
-without any call. Then it calls the services for the others.
+in flight. Begun again, it makes no call whose reply is in the ledger.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import TypeAdapter
-
 from ..app.ledger import AnyLedger, Ledger, open_ledger
 from ..base.config import Settings
-from ..base.digest import content_digest
 from ..base.errors import (
     Abstention,
     ConfigError,
@@ -32,14 +27,13 @@ from ..base.errors import (
     StoreError,
     WrongModel,
 )
-from ..base.identity import Identities, ModelIdentity, ServiceName, format_identities
+from ..base.identity import Identities, ServiceName, format_identities
 from ..base.strict import Number, Strict
 from ..base.terminal import print_notice
 from ..benchmarks.dataset import ItemRef
 from ..benchmarks.items import ItemsFile
 from ..engine.events import ProgressEvent
 from ..engine.progress import DimensionProgress, Progress, summarise_usage
-from ..engine.session import service_settings
 from ..panel import Panel
 from ..panel.budget import Budget
 from ..panel.context import CallContext
@@ -51,9 +45,6 @@ from .review import write_page
 
 _FATAL = (CostLimit, NoAccess, WrongModel)
 """Errors that every later call would have too."""
-_IDENTITIES = TypeAdapter(dict[ServiceName, ModelIdentity])
-_INDEPENDENT = {"had", "unsuited", "left"}
-"""Statuses that do not depend on the services."""
 _WITH_REASONS = ("not_found", "unsuited", "failed")
 
 
@@ -130,8 +121,8 @@ def open_preparation(
         record = folder.begin(items, maker.what)
         place = settings.ledger or folder.path / CALLS
         with open_ledger(place, settings.patience) as ledger:
-            preparation = Preparation(items, maker, folder, ledger, settings, limit)
-            preparation.recall()
+            preparation = Preparation(items, maker, folder, ledger, settings)
+            preparation.skip_items(limit)
             yield preparation
             preparation.write(record)
 
@@ -142,9 +133,7 @@ class Preparation:
 
     Attributes:
         ledger: The store of its calls.
-        settings: The settings without the services that this command starts itself. The ledger
-            stores the services' identities under a digest of them.
-        limit: How many items to prepare, from the first; None for all.
+        settings: The settings without the services that this command starts itself.
         entries: The results, by item id.
         identities: Identities of the services, by role.
         usage: What judges used: calls, tokens, cost.
@@ -155,9 +144,8 @@ class Preparation:
     folder: Folder
     ledger: AnyLedger
     settings: Settings
-    limit: int | None = None
     entries: dict[str, Entry] = field(default_factory=dict)
-    identities: dict[ServiceName, ModelIdentity] = field(default_factory=dict)
+    identities: Identities = field(default_factory=dict)
     usage: dict[str, float] = field(default_factory=dict)
     _stop_reason: str = ""
 
@@ -166,29 +154,13 @@ class Preparation:
         """How many items need calls to services."""
         return sum(ref.id not in self.entries for ref in self.data.items())
 
-    def recall(self) -> None:
-        """Make the entries that need no call: those without work and those with stored replies."""
+    def skip_items(self, limit: int | None) -> None:
+        """Make the entries of items without work, and of those beyond the limit."""
         for ref in self.data.items():
             if (entry := self.maker.find_entry_without_work(ref.data)) is not None:
                 self.entries[ref.id] = entry
-            elif self.limit is not None and ref.index >= self.limit:
+            elif limit is not None and ref.index >= limit:
                 self.entries[ref.id] = Entry("left")
-        asyncio.run(self._recall())
-
-    async def _recall(self) -> None:
-        identities_json = await self.ledger.get_fact(self._fact_name())
-        if identities_json is None:
-            return
-        self.identities = _IDENTITIES.validate_json(identities_json)
-        panel = Panel.from_ledger(self.ledger, self.identities, self.settings)
-
-        async def recall_entry(ref: ItemRef) -> Entry | None:
-            try:
-                return await self._make_entry(ref, panel)
-            except (NoModel, *_FATAL):  # the ledger does not have all the replies
-                return None
-
-        await self._fill(recall_entry, workers=_count_decoders())
 
     async def make(self, settings: Settings) -> None:
         """Make the remaining entries by calling the services.
@@ -213,73 +185,44 @@ class Preparation:
             for role in self.maker.roles:
                 if role in panel.judges:
                     await panel.judge(role).settle()
-            self._note_services(panel.identities())
-            identities = _IDENTITIES.dump_json(self.identities).decode()
-            await self.ledger.put_fact(self._fact_name(), identities)
+            identities = panel.identities()
+            self.identities = {role: identities[role] for role in self.maker.roles}
             counts = DimensionProgress(total=self.pending_count)
             progress = Progress({self.maker.what: counts}, edits=self.pending_count, budget=budget)
             with make_display(as_json=False) as live_display:
                 due = time.monotonic() + live_display.seconds_between
 
-                async def ask_entry(ref: ItemRef) -> Entry:
+                async def make_entry(ref: ItemRef) -> None:
                     nonlocal due
-                    entry = await self._entry_or_failure(ref, panel)
+                    self.entries[ref.id] = entry = await self._make_entry(ref, panel)
                     progress.count_edit({}, ())
                     counts.failed += entry.status == "failed"
                     counts.scored += entry.status != "failed"
                     if time.monotonic() >= due:
                         live_display(ProgressEvent.by(progress, panel))
                         due = time.monotonic() + live_display.seconds_between
-                    return entry
+
+                refs = (ref for ref in self.data.items() if ref.id not in self.entries)
+
+                async def work() -> None:
+                    for ref in refs:
+                        await make_entry(ref)
 
                 # Enough that no endpoint waits for images to be decoded.
-                await self._fill(ask_entry, workers=_count_decoders() + settings.concurrency)
+                workers = 2 * (os.cpu_count() or 1) + settings.concurrency
+                await asyncio.gather(*(work() for _ in range(workers)))
             self.usage = summarise_usage(panel, progress)
 
-    def _note_services(self, identities: Identities) -> None:
-        """Set `identities`; if a service has another one than before, drop the entries it made."""
-        used_identities = {role: identities[role] for role in self.maker.roles}
-        for role, identity in used_identities.items():
-            if self.identities.get(role, identity) != identity:
-                print_notice(f"{role} is another model than before, so all results are made again")
-                self.entries = {
-                    name: one for name, one in self.entries.items() if one.status in _INDEPENDENT
-                }
-        self.identities = used_identities
-
-    async def _fill(
-        self, entry_of: Callable[[ItemRef], Awaitable[Entry | None]], *, workers: int
-    ) -> None:
-        """Make the entries of all items that have none, `workers` at a time."""
-        refs = (ref for ref in self.data.items() if ref.id not in self.entries)
-
-        async def work() -> None:
-            for ref in refs:
-                if (entry := await entry_of(ref)) is not None:
-                    self.entries[ref.id] = entry
-
-        await asyncio.gather(*(work() for _ in range(workers)))
-
-    async def _entry_or_failure(self, ref: ItemRef, panel: Panel) -> Entry:
-        """Make an entry; an error becomes a failed entry. After a fatal error no call is made."""
-        if self._stop_reason:
-            return Entry("failed", f"not attempted after an earlier error: {self._stop_reason}")
-        try:
-            return await self._make_entry(ref, panel)
-        except _FATAL as error:
-            self._stop_reason = str(error)
-            print_notice(self._stop_reason)
-            return Entry("failed", str(error))
-        except NoModel as error:
-            return Entry("failed", str(error))
-
     async def _make_entry(self, ref: ItemRef, panel: Panel) -> Entry:
-        """Make an entry, and write its mask to the folder.
+        """Make an entry, and write its mask to the folder; an error becomes a failed entry.
+
+        After a fatal error no call is made.
 
         Raises:
-            ServiceError: a service is not available, or every later call would fail too.
             StoreError: the ledger or the folder cannot be written any more.
         """
+        if self._stop_reason:
+            return Entry("failed", f"not attempted after an earlier error: {self._stop_reason}")
         try:
             item = await asyncio.to_thread(self.data.load, ref)
             for name in {"source", "instruction"} - {*FIELDS[self.maker.what]}:
@@ -289,9 +232,12 @@ class Preparation:
         except Abstention as abstention:
             await self.ledger.drop(abstention.calls)
             return Entry("failed", f"{abstention.kind}: {abstention.reason}")
-        except (NoModel, StoreError, *_FATAL):
+        except StoreError:
             raise
         except EditjudgeError as error:  # of a service, or a picture that cannot be read
+            if isinstance(error, _FATAL) and not self._stop_reason:
+                self._stop_reason = str(error)
+                print_notice(self._stop_reason)
             return Entry("failed", str(error))
         if entry.mask is not None:
             await asyncio.to_thread(self.folder.write_mask, ref.id, entry.mask)
@@ -301,12 +247,6 @@ class Preparation:
         """Find, by item id, the fields that hold the phrase for what its new mask shows."""
         words = {ref.id: named_by_mask(ref.data, self.entries[ref.id]) for ref in self.data.items()}
         return {name: tuple(fields) for name, fields in words.items() if fields}
-
-    def _fact_name(self) -> str:
-        """Make the key under which the ledger stores the identities of the services."""
-        settings = {"settings": service_settings(self.settings), "roles": self.maker.roles}
-        digest = content_digest(json.dumps(settings, sort_keys=True).encode())
-        return f"services that prepared, by {digest}"
 
     def write(self, record: Record) -> None:
         """Write the record, the items and the review page.
@@ -343,8 +283,3 @@ class Preparation:
             review=self.folder.path / REVIEW,
             exit_code=3 if counts["failed"] else 0,
         )
-
-
-def _count_decoders() -> int:
-    """Return how many items to work on at once, so that decoding images uses all processors."""
-    return 2 * (os.cpu_count() or 1)
