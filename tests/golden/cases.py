@@ -287,8 +287,6 @@ CASES = (
         ("clip_vit_b_32", "features_dinov2", "lpips_vgg"),
         summaries={
             "uniform": ("--with", "uniform_weights"),
-            "shifted": ("--with", "shifted_cosines"),
-            "exponential": ("--with", "exponential_distances"),
             "no_specialists": ("--without", "specialists"),
             "no_reasoning": ("--without", "reasoning"),
         },

@@ -6,8 +6,7 @@ so that it can be brought to 0 to 10 in another way without a call.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -43,24 +42,9 @@ def clipped(values: Values) -> float:
     return 10 * max(0.0, *values.values())
 
 
-def shifted(values: Values) -> float:
-    """A cosine on 0 to 10: 10 (1 + cos) / 2, the other mapping (`shifted_cosines`)."""
-    (cosine,) = values.values()
-    return 5 * (1 + cosine)
-
-
 def inverted(values: Values) -> float:
     """A distance on 0 to 10: 10 (1 - min(1, d)). The paper gives no mapping."""
     return 10 * (1 - min(1.0, *values.values()))
-
-
-def decaying(values: Values) -> float:
-    """A distance on 0 to 10: 10 exp(-d), the other mapping (`exponential_distances`).
-
-    Nearly the same near 0, and never quite 0: a distance above 1 does not end a geometric mean.
-    """
-    (distance,) = values.values()
-    return 10 * math.exp(-distance)
 
 
 def dimensions(switches: CoEditSwitches) -> tuple[Dimension, ...]:
@@ -152,15 +136,9 @@ def _metric(name: str, metric: _Row, group: str, switches: CoEditSwitches) -> Di
         rubric = OffCanvasRubric if switches.padded_canvas else Rubric
         # The judge writes whole numbers: where it wavers, the next one.
         return make(how=Reading(rubric(JUDGE, prompt), name), variant="rubric.0to10", tolerance=1.0)
-    fn, variant = _mapping(group, switches)
+    fn = inverted if group == PRESERVATION else clipped
     how = make_formula(fn, _id(metric["measured"]))
-    return make(how=how, variant=f"to10.{variant}", tolerance=1e-3)
-
-
-def _mapping(group: str, switches: CoEditSwitches) -> tuple[Callable[[Values], float], str]:
-    if group == PRESERVATION:
-        return (decaying, "decaying") if switches.exponential_distances else (inverted, "inverted")
-    return (shifted, "shifted") if switches.shifted_cosines else (clipped, "clipped")
+    return make(how=how, variant=f"to10.{fn.__name__}", tolerance=1e-3)
 
 
 def _group(name: str, metrics: Mapping[str, _Row], switches: CoEditSwitches) -> Dimension:

@@ -34,7 +34,7 @@ MARGIN = 0.1
 FILL = 128
 """What stands around the subject, in all three channels: nearly 0 for both networks."""
 LOST_SUBJECT = -1.0
-"""What a subject counts as that is gone: 0 of 10 by either mapping of cosines."""
+"""What a subject counts as that is gone: 0 of 10."""
 RegionMask = NDArray[np.bool_]
 
 

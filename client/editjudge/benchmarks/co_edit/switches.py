@@ -22,10 +22,6 @@ class CoEditSwitches(Switches):
     padded_canvas: bool = switch("appendix C.1 (GPT-4o)")
     """square outputs to sources that are none are cut to the source's aspect ratio, as from the
     canvas that the source was pasted onto"""
-    shifted_cosines: bool = switch("not in the paper, which gives no mapping")
-    """a cosine counts as 10 (1 + cos) / 2 instead of 10 max(0, cos)"""
-    exponential_distances: bool = switch("not in the paper, which gives no mapping")
-    """a distance counts as 10 exp(-d) instead of 10 (1 - min(1, d))"""
     subject_in_place: bool = switch(_OPEN)
     """a subject is compared where it stands with all else black, instead of cropped"""
     pooled_features: bool = switch(_OPEN)

@@ -364,21 +364,6 @@ async def test_uniform_weights() -> None:
     assert got["overall"] == pytest.approx((complete * math.prod(capped)) ** 0.25, abs=EXACT)
 
 
-async def test_shifted_cosines() -> None:
-    got = values(await judged(item(), with_=["shifted_cosines"]))
-    assert got["semantic_identity_preservation"] == pytest.approx(9.5, abs=EXACT)
-    assert got["visual_identity_preservation"] == pytest.approx(7, abs=EXACT)
-    assert got["non_edited_detail_preservation"] == pytest.approx(7.5, abs=EXACT)
-
-
-async def test_exponential_distances() -> None:
-    got = values(await judged(item(), with_=["exponential_distances"]))
-    detail = 10 * math.exp(-0.25)
-    assert got["non_edited_detail_preservation"] == pytest.approx(detail, abs=EXACT)
-    assert got["non_edited_preservation"] == pytest.approx(mean((9, 0.4), (detail, 0.6)), abs=EXACT)
-    assert got["semantic_identity_preservation"] == pytest.approx(9, abs=EXACT)
-
-
 PLAIN, UNIFORM = "co_edit.paper.3", "co_edit.paper.3+uniform_weights"
 
 
