@@ -12,8 +12,8 @@ from ..base.strict import to_json
 from ..base.terminal import print_notice, print_text
 from ..demo import DEMO, EDITORS, write_demo_set
 from ..demo.files import ITEMS, is_demo
-from ..demo.page import page_content
 from ..report.display import format_progress, make_display
+from ..report.page import PageOptions
 from ..report.site import write_report
 from ..report.summary import build_results_tables
 from .options import settings_from
@@ -41,13 +41,15 @@ def demo_command(out: Path) -> int:
         result = run(spec, out=folder, settings=available, progress=progress, every=every)
     print_notice(f"4 of 4: computing the tables and writing {page} …")
     with RunView(folder) as view:
-        results, words = view.results(), page_content(view)
+        results = view.results()
     print_text(f"{results.items} edits by {len(EDITORS)} editors")
     some = [column for column in results.columns if column.id in DEMO["page"]["columns"]]
     print_tables(build_results_tables(some, results.models, width=make_console().width))
     with wrap_disk_errors(out):
         write_file(table, to_json(results).encode())
-    write_report([folder], page, options=words)
+    introduction = [(part["heading"], part["text"]) for part in DEMO["page"]["introduction"]]
+    options = PageOptions("editjudge demo", introduction=introduction)
+    write_report([folder], page, options=options)
     print_notice(format_progress(result.last_event))
     print_text(f"wrote {table} and {page}")
     return result.last_event.exit_code

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from ..base.errors import MissingExtra
-from ..base.text import format_count
+from ..base.text import cut_middle, format_count
 from ..benchmarks.column import Column
 from ..benchmarks.figures import Figure, FigurePanel, Kind
 from ..benchmarks.published_tables import list_printed_values
@@ -172,25 +172,6 @@ def draw_mask_sizes(
         return _save_figure(canvas, form)
 
 
-def draw_points(
-    points: Mapping[str, Sequence[tuple[float, float]]], x_label: str, y_label: str
-) -> str:
-    """Draw a scatter plot of several models as an `<svg>` element.
-
-    Raises:
-        MissingExtra: matplotlib is not installed.
-    """
-    with _make_canvas(_WIDTH * 1.2, 4.2) as canvas:
-        axes = canvas.add_subplot()
-        for label, style, pairs in _with_styles(points.values()):
-            x, y = zip(*pairs, strict=True) if pairs else ((), ())
-            axes.scatter(x, y, s=34, label=label, c=style["color"], marker=style["marker"])
-        axes.set_xlabel(x_label)
-        axes.set_ylabel(y_label)
-        _add_legend(canvas, list(points))
-        return extract_svg_element(_save_figure(canvas, "svg"))
-
-
 def extract_svg_element(svg: bytes) -> str:
     """Return the `<svg>` element alone, without XML declaration and document type."""
     text = svg.decode()
@@ -249,16 +230,10 @@ def _add_legend(canvas: Any, models: Sequence[str]) -> None:
 def _shorten_names(names: Sequence[str]) -> list[str]:
     """Cut the middle out of long names, as far as the names stay different."""
     for most in count(_LONGEST):
-        short = [_cut_middle(name, most) for name in names]
+        short = [cut_middle(name, most) for name in names]
         if len(set(short)) == len(names):
             break
     return short
-
-
-def _cut_middle(name: str, most: int) -> str:
-    if len(name) <= most:
-        return name
-    return f"{name[: most // 2]}…{name[len(name) - (most - most // 2 - 1) :]}"
 
 
 def _model_label(number: int) -> str:

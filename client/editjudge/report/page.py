@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
@@ -26,7 +26,7 @@ from ..base.errors import MissingExtra
 from ..base.identity import format_identities
 from ..base.signature import Signature, package_version
 from ..base.strict import to_plain
-from ..base.text import format_count
+from ..base.text import format_count, group_by_key
 from ..benchmarks.benchmark import Benchmark
 from ..benchmarks.cell import Cell, Interval
 from ..benchmarks.column import Column
@@ -67,7 +67,6 @@ class PageOptions:
         mode: Where the page finds its data.
         version: Version of the contents; a different text whenever they differ.
         introduction: Pairs of a heading ("" for none) and a paragraph.
-        figures: Additional figures: SVG by title.
         warnings: Additional warnings, a line each.
         data: Folder of the files that the page loads on demand.
         review: The decisions that people review on the page, if any; see `prepare.review`.
@@ -77,7 +76,6 @@ class PageOptions:
     mode: Mode = "file"
     version: str = ""
     introduction: Sequence[tuple[str, str]] = ()
-    figures: Mapping[str, str] = field(default_factory=dict)
     warnings: Sequence[str] = ()
     data: str = "data"
     review: JsonObject | None = None
@@ -93,8 +91,7 @@ def build_report(runs: Sequence[PageRun], edits: Edits, options: PageOptions) ->
     dimensions = {
         name: one for run in runs for name, one in run.view.resolved_spec.dimensions_by_id.items()
     }
-    further = [{"title": title, "note": "", "svg": svg} for title, svg in options.figures.items()]
-    paper_figures, why = _try_figures(runs)
+    figures, why = _try_figures(runs)
     return {
         "version": options.version,
         "title": options.title or make_title(runs),
@@ -107,7 +104,7 @@ def build_report(runs: Sequence[PageRun], edits: Edits, options: PageOptions) ->
         "models": [{"name": name, "run": number} for number, name in places],
         "dimensions": [_dimension_json(dimensions[name]) for name in edits.dimensions],
         "tables": [_table_json(some, runs, places) for some in _group_runs(runs)],
-        "figures": [*further, *paper_figures],
+        "figures": figures,
         "chunk": CHUNK,
         "chunks": edits.chunks,
         "data": options.data,
@@ -179,13 +176,13 @@ def _dimension_json(dimension: Dimension) -> JsonObject:
 
 def _group_runs(runs: Sequence[PageRun]) -> list[list[int]]:
     """Group the indices of runs whose tables have the same columns and rules."""
-    tables: dict[tuple[Any, ...], list[int]] = {}
-    for number, run in enumerate(runs):
-        results = run.results
+
+    def shape(results: Results) -> tuple[Any, ...]:
         columns = tuple(column.id for column in results.columns)
         rules = (results.benchmark.name, results.protocol, results.switches, results.prompts)
-        tables.setdefault((*rules, columns), []).append(number)
-    return list(tables.values())
+        return (*rules, columns)
+
+    return [*group_by_key((shape(run.results), n) for n, run in enumerate(runs)).values()]
 
 
 def _table_json(
@@ -223,9 +220,7 @@ def _table_json(
 
 def _describe_runs(runs: Sequence[PageRun]) -> list[str]:
     """Say who judged each run and when; runs that say the same share a line."""
-    names: dict[str, list[str]] = {}
-    for run in runs:
-        names.setdefault(describe_judges(run.results), []).append(run.name)
+    names = group_by_key((describe_judges(run.results), run.name) for run in runs)
     return [f"{', '.join(of)}: {line}" if len(names) > 1 else line for line, of in names.items()]
 
 

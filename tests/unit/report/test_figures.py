@@ -28,7 +28,6 @@ from editjudge.report.figures import (
     _shorten_names,
     _styles,
     draw_figure,
-    draw_points,
     drawable_columns,
     drawable_panels,
 )
@@ -320,12 +319,6 @@ def test_a_legend_has_room_for_all_names() -> None:
         across = [float(x) for x in re.findall(r"[MLC] ([\d.-]+) ", disc)]
         radars.append(max(across) - min(across))
     assert max(radars) - min(radars) < 0.1 * max(radars)
-
-
-def test_points_are_reproducible() -> None:
-    points = {"a": [(1.0, 2.0), (3.0, 4.0)], "b": [(2.0, 2.0)], "c": []}
-    assert draw_points(points, "x", "y") == draw_points(points, "x", "y")
-    assert draw_points(points, "x", "y").startswith("<svg")
 
 
 def test_long_names_lose_their_middle_and_stay_apart() -> None:
