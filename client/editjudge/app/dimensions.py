@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..base.errors import ConfigError
 from ..base.identity import JUDGE_ROLE
-from ..base.text import format_count
+from ..base.text import format_count, group_by_key
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import load_dimensions as all_dimensions
 from ..benchmarks.registry import select_dimensions
@@ -79,11 +79,12 @@ def missing_services(services: Collection[str]) -> dict[str, tuple[str, ...]]:
     """Map each missing service to the dimensions that need it; any judge serves for all judges."""
     dimensions = all_dimensions()
     has_judge = any(name.startswith(f"{JUDGE_ROLE}.") for name in services)
-    missing: dict[str, list[str]] = {}
-    for name, dimension in dimensions.items():
-        for role in sorted(roles_of(dimension, dimensions)):
-            if role not in services and not (has_judge and role.is_judge):
-                missing.setdefault(role, []).append(name)
+    missing = group_by_key(
+        (role, name)
+        for name, dimension in dimensions.items()
+        for role in sorted(roles_of(dimension, dimensions))
+        if role not in services and not (has_judge and role.is_judge)
+    )
     return {role: tuple(names) for role, names in sorted(missing.items())}
 
 

@@ -1,9 +1,13 @@
-"""Helpers for text: counts in sentences, lists cut short, formulas and surrogates made safe."""
+"""Helpers for text: counts in sentences, lists grouped or cut short, text made safe."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from difflib import get_close_matches
+from typing import TypeVar
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -22,6 +26,21 @@ def shorten_list(names: Sequence[str], most: int = 3) -> str:
     """List the first names, and say how many more there are."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def group_by_key(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+    """Group values by their keys, such as names by the reason that they share; in their order."""
+    groups: dict[K, list[V]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
+
+
+def cut_middle(text: str, most: int) -> str:
+    """Cut the middle out of a text of more than `most` characters, since names differ at ends."""
+    if len(text) <= most:
+        return text
+    return f"{text[: most // 2]}…{text[len(text) - (most - most // 2 - 1) :]}"
 
 
 def suggest_name(name: str, names: Collection[str], otherwise: str = "") -> str:

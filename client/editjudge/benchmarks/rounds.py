@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ..base.identity import JUDGE, ServiceName
+from ..base.text import group_by_key
 from .dimension import Dimension, Formula, Reading, change_scorers, make_formula
 from .fusion import mean
 
@@ -83,10 +84,7 @@ def with_rounds(
 ) -> tuple[Dimension, ...]:
     """Return the chosen dimensions as they stand in `dimensions`, each after its rounds."""
     names = [dimension.id for dimension in selection]
-    rounds: dict[str, list[Dimension]] = {}
-    for dimension in dimensions.values():
-        if dimension.round_of:
-            rounds.setdefault(dimension.round_of, []).append(dimension)
+    rounds = group_by_key((one.round_of, one) for one in dimensions.values())
     return tuple(one for name in names for one in (*rounds.get(name, ()), dimensions[name]))
 
 

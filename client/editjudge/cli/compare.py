@@ -19,7 +19,7 @@ from ..app.comparison import (
 from ..app.view import RunView
 from ..base.errors import ConfigError
 from ..base.terminal import print_notice, print_text
-from ..base.text import format_count, shorten_list
+from ..base.text import format_count, group_by_key, shorten_list
 from ..report.numbers import (
     describe_unseen,
     direction_arrow,
@@ -181,9 +181,7 @@ def describe_comparison(comparison: ModelComparison) -> Iterator[str]:
             f"too few source pictures for a significant result on {_name_first(small)}: judge"
             " more, or compare fewer dimensions (-d)"
         )
-    unsure: dict[str, list[DimensionComparison]] = {}
-    for each in comparisons:
-        unsure.setdefault(_explain_no_claim(each), []).append(each)
+    unsure = group_by_key((_explain_no_claim(each), each) for each in comparisons)
     yield from (f"no claim on {_name_first(of)}: {why}" for why, of in unsure.items() if why)
     yield from _describe_left_out(comparison.dimensions)
     for each in comparison.dimensions:
@@ -211,10 +209,7 @@ def _explain_no_claim(row: DimensionComparison) -> str:
 
 def _describe_left_out(rows: Iterable[DimensionComparison]) -> Iterator[str]:
     """List the edits that no figure includes, a line for each combination of counts."""
-    by_counts: dict[tuple[int, ...], list[DimensionComparison]] = {}
-    for each in rows:
-        left = each.only_first, each.only_second, each.neither
-        by_counts.setdefault(left, []).append(each)
+    by_counts = group_by_key(((e.only_first, e.only_second, e.neither), e) for e in rows)
     words = "scored for A only", "scored for B only", "scored for neither"
     for counts, those in by_counts.items():
         of = [f"{count:,} {word}" for count, word in zip(counts, words, strict=True) if count]

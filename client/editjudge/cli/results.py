@@ -16,7 +16,7 @@ from ..app.view import RunView
 from ..base.console import make_console
 from ..base.errors import ConfigError, EditjudgeError
 from ..base.terminal import print_notice, print_text
-from ..base.text import format_count
+from ..base.text import format_count, group_by_key
 from ..report.numbers import explain_signs, untrained_warning
 from ..report.summary import (
     build_agreement_tables,
@@ -84,11 +84,8 @@ def _waiting_reasons(view: RunView, results: Results) -> dict[str, list[str]]:
         if any(row[column.id].asked for row in cells)
         for name in column.dimensions
     }
-    reasons: dict[str, list[str]] = {}
-    for name, reason in view.unserved_reasons().items():
-        if name in applicable:
-            reasons.setdefault(reason, []).append(name)
-    return reasons
+    reasons = view.unserved_reasons().items()
+    return group_by_key((reason, name) for name, reason in reasons if name in applicable)
 
 
 def _print_summary(

@@ -30,7 +30,7 @@ from ..base.console import make_console
 from ..base.errors import InputError
 from ..base.identity import untrained_services
 from ..base.terminal import print_notice, print_text
-from ..base.text import format_count, shorten_list
+from ..base.text import format_count, group_by_key, shorten_list
 from ..base.verdict import Pending
 from ..benchmarks.cell import Tally
 from ..report.display import format_progress, make_display
@@ -356,10 +356,10 @@ def _mean(tally: Tally) -> str:
 
 def kept_reasons(changes: Changes) -> Iterator[str]:
     """Explain why verdicts were not rescored, a line for each reason."""
-    by_reason: dict[str, list[str]] = {}
-    for (model, dimension), change in changes.items():
-        if change.kept_count:
-            of = f"{dimension} of {model} ({change.kept_count:,})"
-            by_reason.setdefault(change.why, []).append(of)
+    by_reason = group_by_key(
+        (change.why, f"{dimension} of {model} ({change.kept_count:,})")
+        for (model, dimension), change in changes.items()
+        if change.kept_count
+    )
     for why, verdicts in by_reason.items():
         yield f"- not rescored: {shorten_list(verdicts)}: {why}"

@@ -16,7 +16,7 @@ from rich.table import Table
 from ..base.console import make_console, style_text
 from ..base.strict import to_json
 from ..base.terminal import print_json_text, print_notice
-from ..base.text import format_count
+from ..base.text import cut_middle, format_count
 from ..engine.events import CountsEvent, NoteEvent, ProgressEvent, RunEvent
 from ..engine.progress import DimensionProgress
 from .numbers import format_usage
@@ -223,7 +223,7 @@ def _build_table(counts: CountsEvent, width: int, room: int) -> Table:
     for name in names:
         line = counts.verdicts[name]
         table.add_row(
-            _shorten(name, width - (56 if wide else 44)),
+            cut_middle(name, max(8, width - (56 if wide else 44))),
             ProgressBar(max(line.total, 1), line.verdict_count, width=24 if wide else 12),
             f"{line.verdict_count:,}/{line.total:,}",
             *(f"{count:,}" if count else "" for count in (line.unscored, line.failed)),
@@ -235,9 +235,3 @@ def _build_table(counts: CountsEvent, width: int, room: int) -> Table:
 
 def _urgency(line: DimensionProgress) -> tuple[bool, float]:
     return not (line.failed or line.unscored), line.verdict_count / max(line.total, 1)
-
-
-def _shorten(name: str, width: int) -> str:
-    """Cut the middle out of a long name, since ids differ at their ends."""
-    width = max(width, 8)
-    return name if len(name) <= width else f"{name[: width // 3]}…{name[width // 3 - width + 1 :]}"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..app.column_values import LEVEL
-from ..base.text import format_count
+from ..base.text import format_count, group_by_key
 from ..base.verdict import Failure, MissingOutput, NoScore, NotApplicable, NotServed, Outcome, Score
 from ..benchmarks.cell import Cell
 from ..benchmarks.dimension import Dimension
@@ -60,12 +60,14 @@ def _verdict_row(judgement: Judgement, name: str, outcome: Outcome) -> Row:
 
 def describe_judge_use(judgement: Judgement) -> list[str]:
     """Return lines that say whose prompts the judge was asked, and what it used."""
-    names_by: dict[str, list[str]] = {}
-    for name, outcome in judgement.outcomes.items():
-        words = judgement.dimensions[name].prompt_origins
-        if words and not isinstance(outcome, _SKIPPED_OUTCOMES):
-            names_by.setdefault(words, []).append(name)
-    lines = [f"prompts in {words} words: {', '.join(names)}" for words, names in names_by.items()]
+    names_by = group_by_key(
+        (judgement.dimensions[name].prompt_origins, name)
+        for name, outcome in judgement.outcomes.items()
+        if not isinstance(outcome, _SKIPPED_OUTCOMES)
+    )
+    lines = [
+        f"prompts in {words} words: {', '.join(of)}" for words, of in names_by.items() if words
+    ]
     usage = judgement.usage
     if usage and not usage["calls"]:
         lines.append("the judge was not called: its replies were stored, and cost nothing now")
@@ -101,9 +103,7 @@ def describe_skipped(judgement: Judgement, *, in_full: bool) -> Iterator[str]:
         n: o for n, o in judgement.outcomes.items() if isinstance(o, _SKIPPED_OUTCOMES)
     }
     if skipped_outcomes and not in_full:
-        unserved_count = sum(
-            isinstance(outcome, NotServed) for outcome in skipped_outcomes.values()
-        )
+        unserved_count = sum(isinstance(one, NotServed) for one in skipped_outcomes.values())
         counts = (
             (len(skipped_outcomes) - unserved_count, "need an input that was not given"),
             (unserved_count, "need models that are not served"),
@@ -111,9 +111,7 @@ def describe_skipped(judgement: Judgement, *, in_full: bool) -> Iterator[str]:
         parts = ", ".join(f"{count:,} {why}" for count, why in counts if count)
         yield f"other dimensions: {parts}; --json names each with its reason"
         return
-    reasons: dict[str, list[str]] = {}
-    for name, outcome in skipped_outcomes.items():
-        reasons.setdefault(outcome.reason, []).append(name)
+    reasons = group_by_key((outcome.reason, name) for name, outcome in skipped_outcomes.items())
     for reason, names in reasons.items():
         yield f"not judged, {reason}: {', '.join(names)}"
 

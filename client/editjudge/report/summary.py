@@ -10,8 +10,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeAlias
 
-from rich.cells import cell_len
-
 from ..app.agreement import Statistic
 from ..app.dimensions import models_needed, unserved_command
 from ..app.judge_spread import Agreement, Cells, JudgeSpread
@@ -19,7 +17,7 @@ from ..app.results import Comparability, PublishedNumbers, Results
 from ..base.console import WIDTH
 from ..base.errors import ConfigError
 from ..base.identity import ServiceName
-from ..base.text import format_count, shorten_list
+from ..base.text import format_count, group_by_key, shorten_list
 from ..benchmarks.cell import Cell
 from ..benchmarks.column import Column
 from .numbers import (
@@ -33,7 +31,7 @@ from .numbers import (
     format_pending_warning,
     untrained_warning,
 )
-from .table import BETWEEN_CELLS, Head, Lead, Number, Row, Table, TextFormat
+from .table import Head, Lead, Number, Row, Table, TextFormat
 
 _Grid: TypeAlias = Mapping[tuple[str, str], Sequence[Number]]
 """The numbers of all columns, by model and judge ("" for all judges together)."""
@@ -273,13 +271,11 @@ def build_results_tables(
     grid = _build_grid(columns, cells, beside, paper_rows, usual, each_round=each_round)
     if not has_groups:
         table = _by_model(columns, grid)
-        if sum(table.widths) < width:
+        if table.least_width <= width:
             return (table,)
+    table = _by_column(columns, grid, list(dict.fromkeys(model for model, _ in grid)))
     # The models of the run stand in each table, the rows of the paper follow one another.
-    own = tuple(cells) if paper_rows else ()
-    names = sum(_by_column(columns, grid, ()).widths) + 1
-    split = _split_models(grid, width - names, own)
-    return tuple(_by_column(columns, grid, models) for models in split)
+    return tuple(table.fit(width, len(cells) if paper_rows else 0))
 
 
 def drop_empty_columns(
@@ -381,7 +377,7 @@ def _by_column(columns: Sequence[Column], grid: _Grid, models: Sequence[str]) ->
         for judge in judges:
             of = (grid.get((model, judge)) for model in models)
             numbers = [_NOTHING if row is None else row[place] for row in of]
-            if not models or any(one.text for one in numbers):
+            if any(one.text for one in numbers):
                 label = _row_label(_title(column), judge)
                 rows.append(Row((*group, label, *numbers), "dim" if judge else ""))
     names = [Head("")] if has_groups else []
@@ -389,40 +385,16 @@ def _by_column(columns: Sequence[Column], grid: _Grid, models: Sequence[str]) ->
     return Table(heads, rows, has_groups=has_groups)
 
 
-def _split_models(grid: _Grid, width: int, own: Collection[str]) -> Iterator[list[str]]:
-    """Divide the models into groups that fit the width, with at least one model each.
-
-    Args:
-        own: Models repeated in every group, unless they take more than half of the width.
-    """
-    widths: dict[str, int] = {}
-    for (model, _), numbers in grid.items():
-        longest = max(cell_len(str(text)) for text in (model, *numbers)) + BETWEEN_CELLS
-        widths[model] = max(widths.get(model, 0), longest)
-    always = [model for model in widths if model in own]
-    if sum(widths[model] for model in always) > width // 2:
-        always = []
-    some = list(always)
-    for model in widths:
-        if model in always:
-            continue
-        if len(some) > len(always) and sum(widths[name] for name in (*some, model)) > width:
-            yield some
-            some = list(always)
-        some.append(model)
-    if some:
-        yield some
-
-
 def list_reasons(columns: Iterable[Column], cells: Cells) -> tuple[str, ...]:
     """List why cells have no number: one line per reason, with its columns and models."""
     titles_by_reason: dict[str, dict[tuple[str, ...], list[str]]] = {}
     for column in columns:
-        by_reason: dict[str, list[str]] = {}
-        for model, row in cells.items():
-            cell = row[column.id]
-            if cell.value is None and cell.asked:
-                by_reason.setdefault(_describe_reason(cell), []).append(model)
+        here = ((model, row[column.id]) for model, row in cells.items())
+        by_reason = group_by_key(
+            (_describe_reason(cell), model)
+            for model, cell in here
+            if cell.value is None and cell.asked
+        )
         for why, models in by_reason.items():
             of_models = titles_by_reason.setdefault(why, {})
             of_models.setdefault(tuple(models), []).append(_full_title(column))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 TextFormat: TypeAlias = Literal["latex", "markdown", "csv"]
 Lead: TypeAlias = Literal["", "best", "sure"]
-BETWEEN_CELLS = 3
+_BETWEEN_CELLS = 3
 _NAME = 24
 """Characters that a column of names keeps where it is broken into lines."""
 _LAST_LATIN = 0x17F
@@ -111,7 +111,7 @@ class Table:
     def widths(self) -> list[int]:
         """The width of each column on a terminal, in characters."""
         lines = [[head.title for head in self.heads], *(texts for _, _, texts in self._lines())]
-        return [max(map(cell_len, column)) + BETWEEN_CELLS for column in zip(*lines, strict=True)]
+        return [max(map(cell_len, column)) + _BETWEEN_CELLS for column in zip(*lines, strict=True)]
 
     @property
     def least_width(self) -> int:
@@ -119,17 +119,23 @@ class Table:
         pairs = zip(self.widths, self.heads, strict=True)
         return 1 + sum(min(width, _NAME) if head.fold else width for width, head in pairs)
 
-    def fit(self, width: int) -> list[Table]:
+    def fit(self, width: int, leading: int = 0) -> list[Table]:
         """Divide the table into parts that fit a terminal; the columns of names stand in each.
 
         No number is cut: a part with a single column of numbers may still be too wide.
+
+        Args:
+            leading: How many columns of numbers, from the first, stand in each part too, unless
+                they take more than half of the width.
         """
-        numbers = [i for i, head in enumerate(self.heads) if head.right]
-        if self.least_width <= width or not numbers:
+        first = next((i for i, head in enumerate(self.heads) if head.right), None)
+        if self.least_width <= width or first is None:
             return [self]
-        names = [*range(numbers[0])]
+        names = [*range(first + leading)]
+        if leading and self._select(names).least_width > width // 2:
+            names = [*range(first)]
         parts = [names]
-        for place in range(numbers[0], len(self.heads)):
+        for place in range(len(names), len(self.heads)):
             more = [*parts[-1], place]
             if parts[-1] != names and self._select(more).least_width > width:
                 more = [*names, place]

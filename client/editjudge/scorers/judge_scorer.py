@@ -13,6 +13,7 @@ from ..answers.words import WORDS
 from ..base.identity import JUDGE
 from ..base.images import Image
 from ..base.item import Edit, Item
+from ..base.text import group_by_key
 from ..panel.choices import LABELS
 from ..panel.judge import Answer, Judge
 from ..panel.prompt import Prompt
@@ -257,9 +258,7 @@ def get_contract(template: Template, kind: type[C]) -> C:
 
 def group_tasks(pairs: Iterable[tuple[str, str]]) -> str:
     """Return tasks and the text used for each as one string, grouped by the text."""
-    tasks_of: dict[str, list[str]] = {}
-    for task, text in pairs:
-        tasks_of.setdefault(text, []).append(task)
+    tasks_of = group_by_key((text, task) for task, text in pairs)
     return ";".join(f"{'+'.join(tasks)}:{text}" for text, tasks in tasks_of.items())
 
 

@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 from ...base.digest import content_digest, digest_bytes, file_digest
 from ...base.errors import InputError
 from ...base.images import format_path
-from ...base.text import format_count
+from ...base.text import format_count, group_by_key
 from ..dataset import ItemRef, WasRead, format_notes
 from ..records import ItemField, RecordsFile, ReleasedRecord, read_json
 from ..texts import File, Name, Text, describe_error
@@ -120,10 +120,8 @@ class KrisData(RecordsFile):
 
     @property
     def _by_folder(self) -> dict[str, list[ItemRef]]:
-        by_folder: dict[str, list[ItemRef]] = {}
-        for item in self._items_and_problems[0]:
-            by_folder.setdefault(item.texts["extra"]["folder"], []).append(item)
-        return by_folder
+        items = self._items_and_problems[0]
+        return group_by_key((item.texts["extra"]["folder"], item) for item in items)
 
     def notes(self) -> tuple[str, ...]:
         """Return how the data differs from the release, by folder; later revisions exist."""
