@@ -120,6 +120,8 @@ class Client:
                 from ..gateway.panel import Gateway
 
                 self._gateway = Gateway(self.settings.gateway, self.settings, ledger)
+            if self.settings.budget is not None:
+                self.budget = Budget.of(self.settings, ledger)
             panel = self._gateway or Panel(self.settings, ledger=ledger)
             self._panel = await resources.enter_async_context(panel)
             self._resources = resources.pop_all()

@@ -451,6 +451,8 @@ class Settings(BaseSettings):
             none is made twice: by single scores, and by all runs that read theirs through it. By
             default calls to judges are kept in memory, and those of a run in the run alone.
         max_cost: What a run may spend on judges, in the currency of their prices.
+        budget: The name of a budget in the ledger, in PostgreSQL: all processes with that name
+            spend `max_cost` together.
         attempts: How often a call is made at most.
         retry_wait: Seconds before the second attempt, about; doubled each time.
         deadline: Seconds for one call at one endpoint, retries included.
@@ -472,6 +474,7 @@ class Settings(BaseSettings):
     vllm_python: Path | None = None
     ledger: Annotated[LedgerPlace | None, BeforeValidator(parse_ledger)] = None
     max_cost: float | None = Field(default=None, gt=0)
+    budget: str | None = Field(default=None, min_length=1)
     attempts: int = Field(default=4, ge=1, le=20)
     retry_wait: float = Field(default=0.1, ge=0)
     deadline: float = Field(default=60.0, gt=0)

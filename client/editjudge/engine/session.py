@@ -164,7 +164,7 @@ class Session:
             ConfigError: a needed judge cannot be used.
             StoreError: the run cannot be written any more.
         """
-        budget = Budget(self.settings.max_cost)
+        budget = Budget.of(self.settings, self._calls)
         budget.add_earlier_cost(*self._store.costs)
         context = self._open_judges(self.settings, self._calls, budget)
         try:

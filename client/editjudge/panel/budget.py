@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Self
 
-from ..base.errors import CostLimit
-from .calls import Usage
+from ..base.errors import ConfigError, CostLimit, StoreError
+from .calls import Account, ReplyStore, Usage
 
 if TYPE_CHECKING:
-    from ..base.config import Price
+    from ..base.config import Price, Settings
 
 
 class Budget:
@@ -24,8 +24,13 @@ class Budget:
     has ended, so each call in flight is counted with the cost of the dearest call so far. Until the
     first call with a price has ended, such calls are made one after the other.
 
+    Processes may share a budget through an `Account`. Each reads what all have spent before a call
+    and stores its own cost after it. So the limit is passed by no more than the calls that are in
+    flight in all processes when it is reached.
+
     Args:
         limit: The most that may be spent, in the currency of the prices; None for no limit.
+        account: Where the processes that share the budget store their costs.
 
     Attributes:
         cost: Cost so far, in earlier sessions too.
@@ -36,7 +41,7 @@ class Budget:
         usage: Tokens of all calls that were made.
     """
 
-    def __init__(self, limit: float | None = None) -> None:
+    def __init__(self, limit: float | None = None, account: Account | None = None) -> None:
         self.limit = limit
         self.cost = 0.0
         self.earlier_cost = 0.0
@@ -46,6 +51,31 @@ class Budget:
         self.dearest = 0.0
         self._in_flight = 0
         self._first = asyncio.Lock()
+        self._account = account
+        self._own_cost = self._others_cost = 0.0
+        self._settling = asyncio.Lock()
+        self._asked_count = self._settled_count = 0
+
+    @classmethod
+    def of(cls, settings: Settings, calls: ReplyStore | None = None) -> Self:
+        """Make the budget of the settings: one that has a name is shared through the ledger.
+
+        Args:
+            calls: The store of the calls that it pays for.
+
+        Raises:
+            ConfigError: it has a name, and the store is no ledger in PostgreSQL.
+        """
+        account = None
+        if settings.budget is not None:
+            account = None if calls is None else calls.open_account(settings.budget)
+            if account is None:
+                raise ConfigError(
+                    f"the budget {settings.budget!r} cannot be shared without a ledger in"
+                    " PostgreSQL",
+                    "give --ledger postgresql://host/database, or leave the budget out",
+                )
+        return cls(settings.max_cost, account)
 
     def add_earlier_cost(self, cost: float, dearest: float) -> None:
         """Add what earlier sessions have spent.
@@ -72,12 +102,33 @@ class Budget:
         def is_known() -> bool:
             return self.limit is None or not has_price or self.dearest > 0
 
-        if not is_known():
-            async with self._first:
-                if not is_known():
-                    yield
-                    return
-        yield
+        async with AsyncExitStack() as turns:
+            if self._account is not None and has_price:
+                await self._settle()
+                turns.push_async_callback(self._settle)
+            if not is_known():
+                async with self._first:
+                    if not is_known():
+                        yield
+                        return
+            yield
+
+    async def _settle(self) -> None:
+        """Store what this process has spent and read what others have, once for all who wait."""
+        task = asyncio.current_task()
+        if self._account is None or (task is not None and task.cancelling()):
+            return
+        self._asked_count = number = self._asked_count + 1
+        async with self._settling:
+            if self._settled_count < number:
+                count = self._asked_count
+                try:
+                    totals = await self._account(self._own_cost, self.dearest)
+                except StoreError as error:
+                    why = f"the shared budget cannot be read, nothing more is spent: {error}"
+                    raise CostLimit(why, service="") from error
+                self._others_cost, self.dearest = totals[0], max(self.dearest, totals[1])
+                self._settled_count = count
 
     @contextmanager
     def reserve_call(
@@ -114,10 +165,11 @@ class Budget:
         Raises:
             CostLimit: the call could exceed the limit.
         """
-        possible_cost = self.cost + (self._in_flight + 1) * self.dearest
-        if self.limit is not None and (possible_cost > self.limit or self.cost >= self.limit):
+        cost = self.cost if self._account is None else self._own_cost + self._others_cost
+        possible_cost = cost + (self._in_flight + 1) * self.dearest
+        if self.limit is not None and (possible_cost > self.limit or cost >= self.limit):
             raise CostLimit(
-                f"{self.cost:.4g} of max_cost = {self.limit:g} is spent; all verdicts so far"
+                f"{cost:.4g} of max_cost = {self.limit:g} is spent; all verdicts so far"
                 " are stored, raise the limit to go on",
                 service=service,
             )
@@ -130,6 +182,7 @@ class Budget:
     def pay(self, cost: float) -> None:
         """Add the cost of one call."""
         self.cost += cost
+        self._own_cost += cost
         self.dearest = max(self.dearest, cost)
 
     def count_calls(self, usage: Usage, calls: int = 1) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -159,6 +159,9 @@ class SpecialistCall:
 
 
 AnyCall: TypeAlias = Call | SpecialistCall
+Account: TypeAlias = Callable[[float, float], Awaitable[tuple[float, float]]]
+"""Stores what this process has spent of a budget so far, and its dearest call; returns the sum of
+what all other processes have spent, and their dearest call."""
 
 
 class CallRecord(BaseModel):
@@ -231,6 +234,10 @@ class ReplyStore(Protocol):
 
     async def put_fact(self, name: str, value: str) -> None:
         """Store a fact about a service; it replaces an earlier one."""
+
+    def open_account(self, budget: str) -> Account | None:
+        """Open the account of a budget that processes share; None where the store has none."""
+        return None
 
 
 class CallStore(ReplyStore, Protocol):

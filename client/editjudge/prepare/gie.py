@@ -105,8 +105,9 @@ async def _answers(
     left: Sequence[tuple[Item, Mapping[str, Any]]], data: GieData, settings: Settings
 ) -> tuple[list[bool | None], dict[str, float]]:
     """Get the judge's answers, None where a reply could not be parsed, and the usage."""
-    budget, room = Budget(settings.max_cost), asyncio.Semaphore(max(1, settings.concurrency))
+    room = asyncio.Semaphore(max(1, settings.concurrency))
     with open_ledger(settings.ledger or data.path / CALLS, settings.patience) as ledger:
+        budget = Budget.of(settings, ledger)
         async with open_panel(settings, ledger, (JUDGE,), budget) as panel:
 
             async def answer(item: Item, question: Mapping[str, Any]) -> bool | None:

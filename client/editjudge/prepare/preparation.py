@@ -177,7 +177,7 @@ class Preparation:
             raise ConfigError(
                 "no judge is configured", "give --judge URL, or see docs/configuration.md"
             )
-        budget = Budget(settings.max_cost)
+        budget = Budget.of(settings, self.ledger)
         if self.settings.ledger is None and isinstance(self.ledger, Ledger):
             # All calls in the folder's own ledger were for this preparation: they count.
             budget.add_earlier_cost(*self.ledger.costs)

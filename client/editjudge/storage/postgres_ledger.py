@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Self
 
 from ..base.errors import StoreError
-from ..panel.calls import AnyCall, CallRecord, Reply, ReplyStore, SpecialistCall
+from ..panel.calls import Account, AnyCall, CallRecord, Reply, ReplyStore, SpecialistCall
 from .codec import digest_to_bytes
 from .compression import Compressor
 from .postgres import ALL_TEAMS, Postgres, Row
@@ -222,16 +222,14 @@ class PostgresLedger(ReplyStore):
         """Delete the usage of a team, or of all, on all days or on those before one (ISO 8601)."""
         return len(await self._fetch("delete_usage", {"of": team, "day": before_day}))
 
-    async def spend(self, budget: str, cost: float, dearest: float) -> tuple[float, float]:
-        """Store what this process has spent of a budget; returns what the others have.
+    def open_account(self, budget: str) -> Account:
+        """Open the account of a budget, in which this one has a row of its own."""
+        row = {"budget": encode_text(budget), "owner": secrets.token_bytes(8)}
 
-        Args:
-            cost: Cost of all calls of this process so far.
-            dearest: Cost of the dearest of them.
+        async def spend(cost: float, dearest: float) -> tuple[float, float]:
+            ((others, most),) = await self._fetch(
+                "spend", {**row, "cost": cost, "dearest": dearest}
+            )
+            return others, most
 
-        Returns:
-            The cost of all calls of other processes, and of the dearest one of them.
-        """
-        values = {"budget": encode_text(budget), "cost": cost, "dearest": dearest}
-        ((others, most),) = await self._fetch("spend", {**values, "owner": self._owner})
-        return others, most
+        return spend

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from ..base.config import LedgerPlace
 from ..base.errors import MissingExtra, StoreError
 from ..base.terminal import print_notice
-from ..panel.calls import AnyCall, CallRecord, CallStore, Reply
+from ..panel.calls import Account, AnyCall, CallRecord, CallStore, Reply
 from .ledger import Ledger
 
 if TYPE_CHECKING:
@@ -149,6 +149,10 @@ class SharedCalls(CallStore):
         """Store a fact about a service in both files; it replaces an earlier one of that name."""
         await self._own.put_fact(name, value)
         await self._use_ledger(lambda: self._ledger.put_fact(name, value))
+
+    def open_account(self, budget: str) -> Account | None:
+        """Open the account of a budget in the shared ledger."""
+        return self._ledger.open_account(budget)
 
     async def put_records(self, records: Iterable[CallRecord]) -> None:
         """Store records of calls that a gateway made for us, in the run only."""

@@ -86,7 +86,7 @@ class JudgeService:
     ) -> None:
         self._options = options = options or ServiceOptions()
         # A Judge service must not call another one, nor itself.
-        changes = {"gateway": None, "ledger": None, "max_cost": None}
+        changes = {"gateway": None, "ledger": None, "max_cost": None, "budget": None}
         self.client = Client(settings.model_copy(update=changes))
         self.edits = SharedLimit(options.edits, "edits")
         self.calls = SharedLimit(MAX_CALLS, "calls")
