@@ -413,12 +413,9 @@ async def _load_edit(name: str, edit: object) -> Edit:
 def _texts(prompts: Prompts) -> Mapping[str, str]:
     if prompts is None or isinstance(prompts, Mapping):
         return prompts or {}
-    from ..prompts.custom_templates import load_custom_templates
-    from ..prompts.prompt_files import load_prompt_files
+    from ..prompts.custom_templates import load_custom_texts
 
-    texts = load_prompt_files(Path(prompts))
-    load_custom_templates(texts, str(prompts))  # errors name the folder
-    return texts
+    return load_custom_texts(Path(prompts))
 
 
 def _custom_templates(

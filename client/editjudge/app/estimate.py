@@ -115,10 +115,10 @@ def estimate(
         item, is_sampled = dataset.outline(ref), forecast.items % step == 0
         for model, names in models.items():
             dimensions = plan.select_dimensions(names)
-            calls, questions = _count_calls(dimensions, plan.inputs.dimensions_by_id, item)
+            calls, questions = _count_calls(
+                dimensions, plan.inputs.dimensions_by_id, item, settings
+            )
             forecast.calls.update(calls)
-            for service, question in questions:
-                forecast.calls[service] += question.max_calls(_endpoint(service, settings))
             if is_sampled:
                 output = folders[model].path(ref.id)
                 pictures = {**dataset.image_paths(ref), "edited": (Path(output),) if output else ()}
@@ -233,10 +233,7 @@ def count_calls(plan: RunPlan, names: frozenset[str], settings: Settings) -> Cou
         item = plan.inputs.dataset.outline(ref)
         for todo in models.values():
             dimensions = plan.select_dimensions(todo & names)
-            counts, questions = _count_calls(dimensions, plan.inputs.dimensions_by_id, item)
-            calls.update(counts)
-            for service, question in questions:
-                calls[service] += question.max_calls(_endpoint(service, settings))
+            calls.update(_count_calls(dimensions, plan.inputs.dimensions_by_id, item, settings)[0])
     return calls
 
 
@@ -267,9 +264,12 @@ def _endpoint(service: ServiceName, settings: Settings) -> JudgeEndpoint | None:
 
 
 def _count_calls(
-    dimensions: tuple[Dimension, ...], dimensions_by_id: Mapping[str, Dimension], item: Item
+    dimensions: tuple[Dimension, ...],
+    dimensions_by_id: Mapping[str, Dimension],
+    item: Item,
+    settings: Settings,
 ) -> tuple[Counter[ServiceName], list[tuple[ServiceName, Question]]]:
-    """Count the calls of specialists for one edit, and list the questions to judges.
+    """Count the calls for one edit, and list the questions to judges among them.
 
     A scorer whose questions cannot be built for the item is left out, since its edit fails before
     the first call.
@@ -287,6 +287,8 @@ def _count_calls(
                 continue
             counts.pop(service, None)  # counted by question instead
         calls.update(counts)
+    for service, question in questions:
+        calls[service] += question.max_calls(_endpoint(service, settings))
     return calls, questions
 
 

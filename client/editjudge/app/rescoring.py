@@ -61,7 +61,7 @@ class VerdictSummary(Strict):
 
 
 class RescoreEntry(Strict):
-    """An entry of `rescore --json`: one model on one dimension; see `Change`."""
+    """An entry of `rescore --json`: one model on one dimension; see `ScoreChange`."""
 
     model: str
     dimension: str

@@ -40,8 +40,7 @@ from ..engine.run_inputs import RunInputs
 from ..engine.session import service_settings
 from ..panel.specialists import filter_custom
 from ..prompts.custom_templates import ORIGIN as CUSTOM
-from ..prompts.custom_templates import load_custom_folder, load_custom_templates
-from ..prompts.prompt_files import load_prompt_files
+from ..prompts.custom_templates import load_custom_templates, load_custom_texts
 from ..prompts.rubrics import select_rubrics
 
 MAX_ROUNDS = 1000
@@ -65,8 +64,7 @@ class RunSpec(BaseModel):
     spec = RunSpec(benchmark="core", data="items.jsonl", outputs={"ours": "out/ours"})
     ```
 
-    It is frozen plain data: it goes to JSON and back, equal specs compare equal, and it can be the
-    key of a dictionary.
+    It is frozen plain data: it goes to JSON and back, equal specs compare equal.
 
     Attributes:
         benchmark: The name of the benchmark.
@@ -196,8 +194,7 @@ class RunSpec(BaseModel):
     def _read(cls, prompts: Any) -> Any:
         if not isinstance(prompts, str | os.PathLike):
             return prompts
-        load_custom_folder(Path(prompts))  # errors name the folder
-        return load_prompt_files(Path(prompts))
+        return load_custom_texts(Path(prompts))
 
     @field_validator("outputs")
     @classmethod

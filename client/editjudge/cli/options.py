@@ -20,8 +20,7 @@ from ..base.terminal import print_notice
 from ..benchmarks.benchmark import Rules
 from ..benchmarks.registry import load_benchmark as benchmark_of
 from ..panel.specialists import list_custom_services
-from ..prompts.custom_templates import load_custom_folder
-from ..prompts.prompt_files import load_prompt_files
+from ..prompts.custom_templates import load_custom_texts
 from ..prompts.rubrics import list_rubric_ids, load_rubric_files
 
 Options: TypeAlias = Mapping[str, Any]
@@ -138,16 +137,6 @@ def rules_from(options: Options, spec: RunSpec) -> Rules:
     return spec.model_copy(update=update).rules()
 
 
-def load_prompt_texts(folder: Path) -> dict[str, str]:
-    """Load the texts of custom templates.
-
-    Raises:
-        ConfigError: a template cannot be used; the message names the folder.
-    """
-    load_custom_folder(folder)
-    return load_prompt_files(folder)
-
-
 def add_rubrics(patterns: tuple[str, ...], rubrics: Iterable[str]) -> tuple[str, ...]:
     """Add the dimensions of rubrics to selected dimensions; an empty selection stays empty."""
     return (*patterns, *list_rubric_ids(rubrics)) if patterns else ()
@@ -205,7 +194,7 @@ def _prompts(
 ) -> Mapping[str, str]:
     """The texts of custom prompts and rubrics; the default is the prompts of the resumed run."""
     if folder is not None:
-        return {**load_prompt_texts(folder), **rubrics}
+        return {**load_custom_texts(folder), **rubrics}
     texts = before.prompts if before is not None else {}
     if own := [name for name in texts if name not in rubrics]:
         print_notice(f"using the prompts of the run: {', '.join(own)}")

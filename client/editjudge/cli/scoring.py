@@ -15,11 +15,11 @@ from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import add_specialists, load_benchmark, select_dimensions
 from ..panel.prompt import PictureCache
 from ..panel.specialists import list_custom_services
-from ..prompts.custom_templates import load_custom_templates
+from ..prompts.custom_templates import load_custom_templates, load_custom_texts
 from ..prompts.rubrics import load_rubric_files, select_rubrics
 from ..report.numbers import build_verdict_table, describe_judge_use, describe_skipped
 from ..scorers.judge_scorer import make_prompt
-from .options import add_rubrics, bind_single_judge, load_prompt_texts, settings_from
+from .options import add_rubrics, bind_single_judge, settings_from
 from .output import print_json, print_tables
 from .prompts import print_prompt
 from .services import provide_services
@@ -33,7 +33,7 @@ def score_command(*, dry_run: bool, json: bool, **options: Any) -> int:
     own = load_rubric_files(options["rubric"])
     if dry_run:
         return _print_prompts(edit, own)
-    prompts = {**(load_prompt_texts(options["prompts"]) if options["prompts"] else {}), **own}
+    prompts = {**(load_custom_texts(options["prompts"]) if options["prompts"] else {}), **own}
     patterns = add_rubrics(options["dimension"], own)
     settings = bind_single_judge(settings_from(options), options)
     rules = load_benchmark("core").rules().with_templates(load_custom_templates(prompts))

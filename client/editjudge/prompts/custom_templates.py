@@ -45,6 +45,17 @@ def load_custom_templates(files: Mapping[str, str], where: str = "") -> tuple[Te
     return _templates(tuple(sorted(files.items())), where)
 
 
+def load_custom_texts(folder: Path) -> dict[str, str]:
+    """Load the texts of the custom templates of a folder, in the form that a run stores.
+
+    Raises:
+        ConfigError: As for `load_custom_folder`; the message names the folder.
+    """
+    texts = load_prompt_files(folder)
+    load_custom_templates(texts, str(folder))
+    return texts
+
+
 def load_custom_folder(folder: Path) -> tuple[Template, ...]:
     """Load the custom templates of a folder.
 

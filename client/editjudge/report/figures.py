@@ -329,10 +329,15 @@ def _name_columns(axes: Any, names: Sequence[str]) -> None:
         axes.set_xticks(range(len(names)), names, **look)
 
 
-def _draw_lines(axes: Any, figure: Figure, columns: Columns, values: Floats) -> None:
+def _plot_rows(axes: Any, places: range, values: Floats) -> None:
+    """Draw a line for each model that has any number."""
     for label, style, row in _rows_with_numbers(values):
         look = {name: style[name] for name in _LINE}
-        axes.plot(range(len(columns)), row, label=label, markersize=4, **look)
+        axes.plot(places, row, label=label, markersize=4, **look)
+
+
+def _draw_lines(axes: Any, figure: Figure, columns: Columns, values: Floats) -> None:
+    _plot_rows(axes, range(len(columns)), values)
     _name_columns(axes, [figure.name(column) for column in columns])
     axes.set_xlim(-0.4, len(columns) - 0.6)
     axes.set_ylim(np.nanmin(values, initial=0.0), figure.top)
@@ -340,8 +345,7 @@ def _draw_lines(axes: Any, figure: Figure, columns: Columns, values: Floats) -> 
 
 def _draw_turns(axes: Any, _: Figure, columns: Columns, values: Floats) -> None:
     turns = range(1, 1 + len(columns))
-    for label, style, row in _rows_with_numbers(values):
-        axes.plot(turns, row, label=label, markersize=4, **{name: style[name] for name in _LINE})
+    _plot_rows(axes, turns, values)
     axes.set_xticks(turns)
     axes.set_xlabel("turn")
     axes.set_ylabel(f"{columns[0].title} {direction_arrow(columns[0].higher_is_better)}")

@@ -37,6 +37,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ...base.errors import InputError
 from ...base.images import format_path
+from ...base.output_files import write_file
 from ...base.parse import describe_failure, parse_json
 from ...base.text import format_count
 from .taxonomy import TABLES
@@ -428,11 +429,8 @@ def _pack_mask(body: bytes) -> PackedMask | str:
 
 def _write(path: Path, data: bytes) -> int:
     """Write a file atomically; return its size in bytes."""
-    part = path.with_name(f"{path.name}.part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(data)
-        part.replace(path)
+        write_file(path, data)
     except OSError as error:
         raise InputError(format_path(path), f"cannot be written: {error.strerror}") from error
     return len(data)
