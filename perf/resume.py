@@ -97,7 +97,7 @@ def go_on(folder: Path) -> dict[str, float]:
     from editjudge.app.summary import mean_cells
     from editjudge.base.config import Settings
     from editjudge.engine.run_plan import compare_with_run, inspect_items
-    from editjudge.engine.scheduler import list_jobs
+    from editjudge.engine.scheduler import make_jobs
     from editjudge.storage.store import RunStore
 
     resolved = asked(folder)
@@ -110,7 +110,7 @@ def go_on(folder: Path) -> dict[str, float]:
         compared = time.process_time()
         refuse_shifted_outputs(plan)
         sampled = time.process_time()
-        next(list_jobs(plan))
+        next(make_jobs(plan, *next(plan.list_unfinished_items())))
         first = time.process_time()
         assert plan.edit_count == LEFT
         mean_cells(store, plan)

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, Self, TypeAlias, TypedDict, TypeVar, Unpack
+from typing import Any, Literal, Self, TypeAlias, TypedDict, TypeVar, Unpack
 
 from ..base.config import Settings
 from ..base.errors import ConfigError, InputError
@@ -36,6 +36,7 @@ from ..engine.run_plan import (
     inspect_items,
     pause_gc,
 )
+from ..engine.scheduler import Scheduler
 from ..engine.session import Session, compare_with_last_session
 from ..panel.budget import Budget
 from ..panel.calls import CallStore
@@ -48,6 +49,7 @@ from .estimate import Estimate, count_calls, describe_sampled_judges, estimate, 
 from .judge_spread import JudgeSpread
 from .ledger_hits import count_ledger_hits
 from .name_shift import refuse_shifted_outputs
+from .ray_pool import RayOptions
 from .spec import ResolvedSpec, RunSpec, check_known
 from .summary import Cells, judge_spread, mean_cells
 from .view import RunView
@@ -131,6 +133,7 @@ class RunOptions(TypedDict, total=False):
             there are 20 verdicts; None, the default, never ends it.
         max_cost: A limit instead of that of the settings: the run ends before it is spent, all
             sessions together, in the currency of the configured prices.
+        ray: Where workers on Ray judge instead of this process; see `ray_pool.RayOptions`.
         as_named: Take outputs by their names, also where their sizes or contents say that they
             belong to the items beside them.
     """
@@ -144,6 +147,7 @@ class RunOptions(TypedDict, total=False):
     fail_on_error: float | None
     max_cost: float | None
     as_named: bool
+    ray: RayOptions | None
 
 
 def run(spec: RunSpec, *, out: Path | str, **options: Unpack[RunOptions]) -> RunResult:
@@ -246,6 +250,8 @@ class RunSession:
             )
         as_named = options.get("as_named", False)
         self.resolved_spec, self.plan, self._before = _look(spec, out, shard, as_named=as_named)
+        if ray := options.get("ray"):
+            ray.check(self.plan, settings)
         self._out = out
         self._settings = settings
         self._tell = options.get("progress") or (lambda _: None)
@@ -275,6 +281,7 @@ class RunSession:
                 self._tell,
                 self._options.get("every", 2.0),
                 _judges_of(self.resolved_spec),
+                self._make_scheduler,
             )
             compare_with_last_session(self.plan, self._store, self._before, self._settings)
             if self._before is not None and not self._options.get("as_named", False):
@@ -306,6 +313,15 @@ class RunSession:
             self.say(line)
         return self._result(await self._session.judge(self._options.get("fail_on_error")))
 
+    def _make_scheduler(self, *arguments: Any, **more: Any) -> Scheduler:
+        if (ray := self._options.get("ray")) is None:
+            return Scheduler(*arguments, **more)
+        from .ray_pool import RayScheduler
+
+        spec, settings = self.resolved_spec, self._session.settings
+        own: Any = {"spec": spec, "settings": settings, "ledger": self._store.ledger}
+        return RayScheduler(*arguments, **more, **own, options=ray)
+
     def finish(self) -> RunResult:
         """Return the result of a run without anything to judge; no service is called."""
         return self._result(self._session.finish_unjudged())
@@ -320,7 +336,7 @@ class RunSession:
             )
         for line in describe_sampled_judges(plan.inputs, self._store.header.identities):
             self.say(line)
-        if count := self._calls.repeated_count:
+        if count := self._calls.repeated_count + progress.repeated_calls:
             self.say(
                 f"{format_count(count, 'call was', 'calls were')} made twice: another process had"
                 " stored its reply to the ledger first"

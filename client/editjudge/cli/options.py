@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import click
 
+from ..app.ray_pool import RayOptions
 from ..app.spec import RunSpec
 from ..app.view import RunView
 from ..base.config import JudgeEndpoint, Settings, load_settings, parse_ledger
@@ -303,3 +304,21 @@ def parse_shard(text: str) -> tuple[int, int]:
     if not (slash and first.isdecimal() and step.isdecimal() and int(first) < int(step)):
         raise ConfigError(f"--shard {text} is not a shard", "write I/N, with I from 0 to N - 1")
     return int(first), int(step)
+
+
+def parse_ray(options: Options) -> RayOptions | None:
+    """Parse --ray with --workers, N or MIN-MAX, and --may-repeat-calls; None without --ray.
+
+    Raises:
+        ConfigError: --workers is no range, or is given without --ray.
+    """
+    address, text = options["ray"], options["workers"]
+    if text and not address:
+        raise ConfigError("--workers are those on Ray", "give --ray ADDRESS, or leave it out")
+    if not address:
+        return None
+    least, _, most = (text or "").partition("-")
+    if text and not (least.isdecimal() and (most or "1").isdecimal() and int(least)):
+        raise ConfigError(f"--workers {text} is no number of workers", "write N or MIN-MAX")
+    workers = (int(least), max(int(least), int(most or 0))) if text else None
+    return RayOptions(address, workers, options["may_repeat_calls"])

@@ -37,7 +37,15 @@ from ..report.display import format_progress, make_display
 from ..report.numbers import format_usage, untrained_warning
 from ..report.summary import build_results_tables, drop_empty_columns
 from ..report.table import Head, Row, Table
-from .options import check_judges, open_run, parse_judges, parse_shard, settings_from, spec_from
+from .options import (
+    check_judges,
+    open_run,
+    parse_judges,
+    parse_ray,
+    parse_shard,
+    settings_from,
+    spec_from,
+)
 from .output import print_json, print_tables
 from .services import provide_services
 
@@ -107,7 +115,11 @@ def run_command(
     check_judges(parse_judges(options), settings)
     how: Any = {"shard": parse_shard(options["shard"]), "as_named": options["as_named"]}
     if not dry_run:
-        how |= {"retry": retry, "fail_on_error": options["fail_on_error"]}
+        how |= {
+            "retry": retry,
+            "fail_on_error": options["fail_on_error"],
+            "ray": parse_ray(options),
+        }
         return _judge(spec, out, settings, how, as_json=json)
     if retry:
         raise InputError(
@@ -129,7 +141,7 @@ def _judge(spec: RunSpec, out: Path, settings: Settings, how: RunOptions, *, as_
             spec, out, settings, {**how, "progress": bar, "every": bar.seconds_between}
         ) as run,
     ):
-        result = _judge_rest(run, settings)
+        result = _judge_rest(run, settings, starts_stack=how.get("ray") is None)
     if result is None:
         print_notice(f"interrupted; {_RESUME}")
         return 130
@@ -140,11 +152,16 @@ def _judge(spec: RunSpec, out: Path, settings: Settings, how: RunOptions, *, as_
     return result.last_event.exit_code
 
 
-def _judge_rest(running: RunSession, settings: Settings) -> RunResult | None:
-    """Judge the rest of the run; return None if interrupted."""
+def _judge_rest(running: RunSession, settings: Settings, *, starts_stack: bool) -> RunResult | None:
+    """Judge the rest of the run; return None if interrupted.
+
+    Args:
+        starts_stack: Whether a local stack may judge; workers on other machines do not reach it.
+    """
     if not running.plan.edit_count:
         return running.finish()
-    with provide_services(settings, roles=running.plan.roles, say=running.say) as at_hand:
+    stack = provide_services(settings, roles=running.plan.roles, say=running.say)
+    with stack if starts_stack else contextlib.nullcontext(settings) as at_hand:
         try:
             return asyncio.run(_judge_interruptibly(running, at_hand))
         except asyncio.CancelledError:

@@ -61,6 +61,7 @@ class Progress:
         no_score_counts: How many verdicts of this session have no number, by kind;
             `no_score_reasons` has the first reason of each kind.
         first_unscored: The first verdict of this session without a number, by dimension.
+        repeated_calls: How many calls of workers elsewhere another process had made meanwhile.
         budget: What this session may spend and has spent.
         start_time: When it began, by the monotonic clock.
     """
@@ -75,6 +76,7 @@ class Progress:
     no_score_counts: Counter[str] = field(default_factory=Counter)
     no_score_reasons: dict[str, str] = field(default_factory=dict)
     first_unscored: dict[str, NoScore] = field(default_factory=dict)
+    repeated_calls: int = 0
     budget: Budget = field(default_factory=Budget)
     start_time: float = field(default_factory=time.monotonic)
     _recent: deque[tuple[float, float]] = field(default_factory=deque)

@@ -10,9 +10,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+)
 from dataclasses import dataclass, field
-from itertools import islice
+from functools import partial
+from itertools import chain, islice, starmap
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -132,15 +141,14 @@ class Job(NamedTuple):
     dimensions: tuple[Dimension, ...]
 
 
-def list_jobs(plan: RunPlan) -> Iterator[Job]:
-    """Yield the edits to judge, all models of an item one after another."""
-    for ref, models in plan.list_unfinished_items():
-        source = _SharedItem(plan.contents, ref)
-        for model, names in models.items():
-            yield Job(source, model, plan.select_dimensions(names))
+def make_jobs(plan: RunPlan, ref: ItemRef, models: Mapping[str, Collection[str]]) -> Iterator[Job]:
+    """Make the jobs of an item: by model, the dimensions with these ids."""
+    shared_item = _SharedItem(plan.contents, ref)
+    for model, names in models.items():
+        yield Job(shared_item, model, plan.select_dimensions(names))
 
 
-class _StopError(Exception):
+class StopError(Exception):
     """Ends the session at once.
 
     Attributes:
@@ -196,16 +204,24 @@ class Scheduler:
         """
         try:
             async with asyncio.TaskGroup() as group:
-                async for job in _list_ahead(list_jobs(self.plan)):
+                async for job in self._list_jobs():
                     async with self._room:
                         await self._room.wait_for(self._has_room)
                     if self.end_reason != "done":
                         break
                     self._bytes_in_flight[id(job)] = None
                     group.create_task(self._run_job(job))
-        except* _StopError as errors:
-            self.end_reason = next(e.reason for e in errors.exceptions if isinstance(e, _StopError))
+        except* StopError as errors:
+            self.end_reason = next(e.reason for e in errors.exceptions if isinstance(e, StopError))
         return self.end_reason
+
+    async def _list_jobs(self) -> AsyncIterator[Job]:
+        """Yield the edits to judge, all models of an item one after another."""
+        items = self.plan.list_unfinished_items()
+        jobs = chain.from_iterable(starmap(partial(make_jobs, self.plan), items))
+        while several := await asyncio.to_thread(lambda: [*islice(jobs, _JOBS_AT_ONCE)]):
+            for job in several:
+                yield job
 
     def _has_room(self) -> bool:
         if self.end_reason != "done" or not self._bytes_in_flight:
@@ -350,7 +366,7 @@ class Scheduler:
                 if self.end_reason != "judge":  # one message is enough for all edits in flight
                     self.end_reason = "judge"
                     self.say(str(error))
-                raise _StopError("judge")
+                raise StopError("judge")
 
     async def _save_failure(self, job: Job, edit: JudgedEdit, failure: Failure) -> None:
         """Store a failure as the verdict of each dimension of the job."""
@@ -383,15 +399,7 @@ class Scheduler:
         if self.fail_on_error is None or counts.total() < MIN_VERDICTS:
             return
         if self.progress.share_failed > self.fail_on_error:
-            raise _StopError("failures")
-
-
-async def _list_ahead(queue: Iterable[Job]) -> AsyncIterator[Job]:
-    """Yield the jobs, fetching several at a time in a thread."""
-    remaining = iter(queue)
-    while several := await asyncio.to_thread(lambda: [*islice(remaining, _JOBS_AT_ONCE)]):
-        for job in several:
-            yield job
+            raise StopError("failures")
 
 
 def _to_failure(error: Exception) -> Failure:

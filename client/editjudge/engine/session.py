@@ -108,6 +108,7 @@ class Session:
         on_event: Receives all events but the last one (`FinishEvent`).
         progress_interval: Seconds between two events `progress`.
         open_judges: Opens the judges and other services.
+        make_scheduler: Makes the scheduler of the edits, with the arguments of `Scheduler`.
 
     Attributes:
         settings: See the argument.
@@ -126,6 +127,7 @@ class Session:
         on_event: Callable[[RunEvent], None],
         progress_interval: float,
         open_judges: OpenJudges = open_local_judges,
+        make_scheduler: Callable[..., Scheduler] = Scheduler,
     ) -> None:
         self.plan = plan
         self.inputs: RunInputs = plan.inputs
@@ -139,6 +141,7 @@ class Session:
         self._on_event = on_event
         self._progress_interval = progress_interval
         self._open_judges = open_judges
+        self._make_scheduler = make_scheduler
 
     def note(self, line: str) -> None:
         """Send a message for people, as an event."""
@@ -237,12 +240,12 @@ class Session:
         async def wait_for_identities() -> None:
             await asyncio.shield(identities_task)
 
-        scheduler = Scheduler(
+        scheduler = self._make_scheduler(
             self.plan,
             judges,
             self._store.save_edit,
             self.progress,
-            max_in_flight=_compute_max_in_flight(self.plan, self.settings),
+            max_in_flight=compute_max_in_flight(self.plan, self.settings),
             wait_for_identities=wait_for_identities,
             fail_on_error=fail_on_error,
             say=self.note,
@@ -335,15 +338,14 @@ def _list_not_served(plan: RunPlan) -> list[str]:
     return [n for n in names if any(row[n]["not_served"] for row in plan.counts.values())]
 
 
-def _compute_max_in_flight(plan: RunPlan, settings: Settings) -> int:
+def compute_max_in_flight(plan: RunPlan, settings: Settings, processors: int | None = None) -> int:
     """Compute how many edits to have in flight, so that no endpoint waits for one to be loaded.
 
     It is 1.5 times an endpoint's concurrency, for edits that wait for a call or are being stored,
-    plus two per processor, for edits whose images are decoded. The memory of images has its own
-    bound
-    (`scheduler.MAX_HELD`).
+    plus two per processor (by default those of this machine), for edits whose images are decoded.
+    The memory of images has its own bound (`scheduler.MAX_HELD`).
     """
-    decoding = 2 * (os.cpu_count() or 1)
+    decoding = 2 * (processors or os.cpu_count() or 1)
     return decoding + (settings.concurrency + settings.concurrency // 2 if plan.roles else 0)
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from pydantic import JsonValue
 
@@ -20,9 +20,17 @@ from ..base.errors import StoreError
 from ..panel.calls import AnyCall, CallRecord, CallStore, Reply, SpecialistCall
 from ..panel.prompt import Prompt, Text
 from .codec import digest_from_bytes, digest_to_bytes
+from .compression import Compressor
 from .database import RESTORE, Database, Row
 from .reply_rows import decode_record, decode_reply, encode_record, encode_reply
 from .schema import CALLS, FACTS, PROMPTS, decode_text, encode_text
+
+
+class LedgerRows(NamedTuple):
+    """Rows of the tables `prompts` and `calls`, with their long values."""
+
+    prompts: Sequence[Row] = ()
+    calls: Sequence[Row] = ()
 
 
 class Ledger(CallStore):
@@ -56,6 +64,7 @@ class Ledger(CallStore):
         self.repeated_count = 0
         self._owns_database = database is None
         self._database = database or Database(path)
+        self._last_rows = [0, 0]
         self.path = self._database.path
         self.where = str(self.path)
 
@@ -256,23 +265,52 @@ class Ledger(CallStore):
         Returns:
             By row number of a call in this ledger, its row number in the other.
         """
-        own, target, packer = self._database, other._database, other._database.compressor
-        for _, _, digest, _, document in own.rows(PROMPTS, long=True):
-            other._write_prompt(digest_from_bytes(digest), own.compressor.decompress(document))
+        own, target = self._database, other._database
         for _, name, value in own.rows(FACTS):
             if target.fact(decode_text(name)) is None:
                 target.put(FACTS, name=name, value=value)
-        numbers = {}
-        names = (*CALLS.columns, *CALLS.long)
-        for number, *values in own.rows(CALLS, long=True):
-            row = dict(zip(names, values, strict=True))
-            twin = other._row(digest_from_bytes(row["key"]))
-            document = own.compressor.decompress(row["document"])
-            if twin and twin[8] == row["outputs"] and packer.decompress(twin[7]) == document:
-                numbers[number] = int(twin[0])
-                continue
-            row |= {"document": packer.compress(document), "dropped": bool(row["dropped"] or twin)}
-            numbers[number] = target.put(CALLS, **row)
+        prompts, calls = own.rows(PROMPTS, long=True), own.rows(CALLS, long=True)
+        return other._add_rows(prompts, calls, own.compressor.decompress)
+
+    def new_rows(self) -> LedgerRows:
+        """Return the rows that were added since the last call of this method."""
+        with self._database.snapshot():
+            rows = LedgerRows(
+                *(
+                    [*self._database.rows(table, "WHERE id > ?", last, long=True)]
+                    for table, last in zip((PROMPTS, CALLS), self._last_rows, strict=True)
+                )
+            )
+        self._last_rows = [
+            of[-1][0] if of else last for of, last in zip(rows, self._last_rows, strict=True)
+        ]
+        return rows
+
+    async def add_rows(self, rows: LedgerRows) -> None:
+        """Add the rows of another ledger in memory; see `copy_to`."""
+        await self._database.run_in_thread(
+            self._add_rows, *rows, Compressor(tuple, None).decompress
+        )
+
+    def _add_rows(
+        self, prompts: Iterable[Row], calls: Iterable[Row], decompress: Callable[[bytes], Any]
+    ) -> dict[int, int]:
+        target, packer, numbers = self._database, self._database.compressor, {}
+        with target.transaction():
+            for _, _, digest, _, document in prompts:
+                self._write_prompt(digest_from_bytes(digest), decompress(document))
+            names = (*CALLS.columns, *CALLS.long)
+            for number, *values in calls:
+                row = dict(zip(names, values, strict=True))
+                twin = self._row(digest_from_bytes(row["key"]))
+                document = decompress(row["document"])
+                if twin and twin[8] == row["outputs"] and packer.decompress(twin[7]) == document:
+                    numbers[number] = int(twin[0])
+                    continue
+                row |= {"document": packer.compress(document)}
+                numbers[number] = target.put(
+                    CALLS, **row | {"dropped": bool(row["dropped"] or twin)}
+                )
         return numbers
 
     def _row(self, key: str, *, long: bool = True) -> Row | None:

@@ -89,6 +89,9 @@ class SharedCalls(CallStore):
 
     After the first error of the ledger, one message is sent and the ledger is not used again in
     this session. Nothing is lost, since the run has every reply.
+
+    Attributes:
+        dropped_keys: The calls that are made again; None before they were read from the run.
     """
 
     def __init__(self, own: Ledger, ledger: AnyLedger, say: Callable[[str], None]) -> None:
@@ -98,7 +101,7 @@ class SharedCalls(CallStore):
         # One call at a time, so that only one call waits for a locked file.
         self._turn = asyncio.Lock() if ledger.needs_turns else nullcontext()
         self._is_unusable = False
-        self._dropped_keys: frozenset[str] | None = None
+        self.dropped_keys: frozenset[str] | None = None
 
     @property
     def repeated_count(self) -> int:  # type: ignore[override]
@@ -160,14 +163,14 @@ class SharedCalls(CallStore):
 
     async def drop(self, keys: Iterable[str]) -> int:
         """Drop the run's replies to calls, so that these are made again; returns how many."""
-        self._dropped_keys = None
+        self.dropped_keys = None
         return await self._own.drop(keys)
 
     async def _was_dropped(self, key: str) -> bool:
         """Whether the run ever dropped a reply to this call, so that the ledger's is not used."""
-        if self._dropped_keys is None:
-            self._dropped_keys = await self._own.get_dropped_keys()
-        return key in self._dropped_keys
+        if self.dropped_keys is None:
+            self.dropped_keys = await self._own.get_dropped_keys()
+        return key in self.dropped_keys
 
     async def _use_ledger(self, work: Callable[[], Awaitable[T]]) -> T | None:
         """Do work with the ledger; return None if the ledger cannot be used any more."""

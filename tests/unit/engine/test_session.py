@@ -12,7 +12,7 @@ import pytest
 from editjudge.base.config import Settings
 from editjudge.base.identity import ServiceName
 from editjudge.base.threads import in_thread
-from editjudge.engine.session import _compute_max_in_flight
+from editjudge.engine.session import compute_max_in_flight
 from editjudge.panel import Panel
 
 
@@ -20,12 +20,12 @@ def test_more_edits_are_in_flight_than_an_endpoint_takes_calls() -> None:
     """Some of them are loaded or kept meanwhile, which needs no place."""
     settings = Settings(concurrency=32)
     asking, computing = (_plan(roles) for roles in ({"generalist.judge"}, set()))
-    assert _compute_max_in_flight(asking, settings) >= 32 + 16
-    assert _compute_max_in_flight(computing, settings) < 16 + 2 * 256, (
+    assert compute_max_in_flight(asking, settings) >= 32 + 16
+    assert compute_max_in_flight(computing, settings) < 16 + 2 * 256, (
         "pictures are decoded by the cores"
     )
     assert (
-        _compute_max_in_flight(computing, settings) == _compute_max_in_flight(asking, settings) - 48
+        compute_max_in_flight(computing, settings) == compute_max_in_flight(asking, settings) - 48
     )
 
 
