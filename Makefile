@@ -22,7 +22,7 @@ PROTO_IMAGE := protos/released.binpb
 SEED ?= 15
 WORKERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 4 ? n + 1 : 4)))
 
-.PHONY: demo test networks test-vllm test-front test-postgres k8s images locks attack mutants parity lint types unit contract integration e2e golden released browser wheel format config perf clean
+.PHONY: demo test networks test-vllm test-front test-machines k8s images locks attack mutants parity lint types unit contract integration e2e golden released browser wheel format config perf clean
 
 demo: $(VENV)/.serve
 	$(BIN)/editjudge demo --out out/demo
@@ -32,7 +32,7 @@ test: lint
 	$(MAKE) --output-sync=target -j2 types contract
 	$(MAKE) --output-sync=target -j2 integration k8s
 	$(MAKE) unit e2e
-	@echo "left out: the networks (make networks), the images (make images), browser tests (make browser; needs chromium), the real vLLM (make test-vllm), callers in Node (make test-front), PostgreSQL (make test-postgres)"
+	@echo "left out: the networks (make networks), the images (make images), browser tests (make browser; needs chromium), the real vLLM (make test-vllm), callers in Node (make test-front), PostgreSQL and Ray (make test-machines)"
 
 test-vllm: $(VENV)/.dev $(VLLM_VENV)/.vllm
 	EDITJUDGE_VLLM_PYTHON=$(abspath $(VLLM_VENV))/bin/python $(BIN)/python -m pytest tests/vllm -q
@@ -48,9 +48,9 @@ mutants: $(VENV)/.dev
 test-front: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/front -q
 
-# A ledger in PostgreSQL, on a server of its own.
-test-postgres: $(VENV)/.postgres
-	$(BIN)/python -m pytest tests/postgres -q
+# A ledger in PostgreSQL, on a server of its own, and runs on a Ray of their own.
+test-machines: $(VENV)/.machines
+	$(BIN)/python -m pytest tests/postgres tests/ray -q
 
 # The chart: rendered by helm, shown to the schemas of Kubernetes and to rules of ours; and to a real
 # API server where KUBEBUILDER_ASSETS names a folder with etcd and kube-apiserver.
@@ -116,7 +116,7 @@ format config: $(VENV)/.dev
 wheel: $(VENV)/.dev
 	.ci/wheel
 
-perf: $(VENV)/.dev $(VENV)/.postgres $(VLLM_VENV)/.vllm
+perf: $(VENV)/.dev $(VENV)/.machines $(VLLM_VENV)/.vllm
 	$(BIN)/python perf/pixels.py
 	$(BIN)/python perf/align.py
 	$(BIN)/python perf/panel.py
@@ -154,8 +154,9 @@ $(VENV)/.dev: pyproject.toml constraints.txt $(PROTOS) | $(VENV)/bin/python
 	$(PIP) install -c constraints.txt --no-deps pypiqe lpips
 	@touch $@ $(VENV)/.serve
 
-$(VENV)/.postgres: tests/postgres/requirements.txt $(VENV)/.dev
-	$(PIP) install --no-deps -r $<
+# Nothing is resolved: Ray would have other packages than the local stack.
+$(VENV)/.machines: tests/postgres/requirements.txt tests/ray/requirements.txt $(VENV)/.dev
+	$(PIP) install --no-deps -r tests/postgres/requirements.txt -r tests/ray/requirements.txt
 	@touch $@
 
 # Everything is pinned and nothing is resolved: see the head of the list.

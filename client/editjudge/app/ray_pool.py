@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import secrets
 from collections import Counter, deque
@@ -21,6 +22,7 @@ from ..benchmarks.dataset import ItemRef
 from ..engine.run_plan import RunPlan
 from ..engine.scheduler import EndReason, Scheduler, StopError, make_jobs
 from ..engine.session import compute_max_in_flight
+from ..panel.calls import CallStore
 from ..storage.ledger import Ledger
 from .ray_worker import Part, Work, Worker, WorkOrder
 from .spec import ResolvedSpec
@@ -62,15 +64,17 @@ class RayOptions(NamedTuple):
                 "--ray and --gateway contradict each other: the Judge service spreads edits itself",
                 "give one of the two",
             )
-        is_shared = isinstance(settings.ledger, PostgresAddress) or self.may_repeat_calls
-        if plan.inputs.roles(d.id for d in plan.inputs.dimensions) and not is_shared:
-            raise ConfigError(
-                "workers on Ray share no ledger, so that calls could be paid for twice",
-                "give --ledger postgresql://…, or allow it with --may-repeat-calls",
-            )
+        if isinstance(settings.ledger, PostgresAddress):
+            return
         if settings.max_cost is not None:
             raise ConfigError(
-                "--ray: workers do not share a limit of costs yet", "leave --max-cost out"
+                "workers on Ray share no ledger, which --max-cost needs",
+                "give --ledger postgresql://…, or leave it out",
+            )
+        if plan.inputs.roles(d.id for d in plan.inputs.dimensions) and not self.may_repeat_calls:
+            raise ConfigError(
+                "workers on Ray share no ledger, so that calls could be paid for twice",
+                "give --ledger postgresql://…, or allow it by --ledger none",
             )
 
 
@@ -94,9 +98,9 @@ def _connect(address: str) -> Any:
         import ray
     except ImportError as error:
         raise MissingExtra("a run on Ray", "ray") from error
-    options = {"include_dashboard": False} if address == LOCAL else {}
+    options: Any = {"include_dashboard": False} if address == LOCAL else {}
     try:
-        ray.init(address, log_to_driver=False, logging_level="critical", **options)
+        ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL, **options)
     except Exception as error:  # many kinds, for one reason: there is nobody to talk to
         raise ConfigError(
             f"--ray {address}: {next(iter(str(error).splitlines()), type(error).__name__)}",
@@ -129,12 +133,14 @@ class RayScheduler(Scheduler):
         spec: The run, whose data and outputs each worker reads by their absolute paths.
         settings: The settings of the session.
         ledger: The calls of the run.
+        calls: The same, together with the shared ledger.
         options: Where Ray is, and how many workers there may be.
     """
 
     spec: ResolvedSpec = field(kw_only=True)
     settings: Settings = field(kw_only=True)
     ledger: Ledger = field(kw_only=True)
+    calls: CallStore = field(kw_only=True)
     options: RayOptions = field(kw_only=True)
     _hands: list[_Hand] = field(default_factory=list)
     _chunks: deque[Sequence[Work]] = field(default_factory=deque)
@@ -171,12 +177,19 @@ class RayScheduler(Scheduler):
         return self.end_reason
 
     async def _make_order(self) -> WorkOrder:
-        inputs, spec = self.plan.inputs, self.spec.spec
+        inputs, spec, budget = self.plan.inputs, self.spec.spec, self.progress.budget
+        settings = self.settings
+        if settings.max_cost is not None and settings.budget is None:
+            # One for the workers of this session, in which the earlier ones have a part too.
+            name = f"workers {secrets.token_hex(8)}"
+            settings = settings.model_copy(update={"budget": name})
+            if (account := self.calls.open_account(name)) is not None:
+                await account(budget.earlier_cost, budget.dearest)
         folders = {model: Path(folder) for model, folder in inputs.output_folders.items()}
         dropped_keys = await self.ledger.get_dropped_keys()
         return WorkOrder(
             spec.model_copy(update={"data": spec.data.absolute(), "outputs": folders}),
-            self.settings,
+            settings,
             inputs.dataset.digest,
             self.plan.roles & self.judges.panel.service_names,
             frozenset(key for key in dropped_keys if self.ledger.find_number(key) is None),
@@ -251,11 +264,12 @@ class RayScheduler(Scheduler):
             self.say(line)
         await self.ledger.add_rows(part.rows)
         budget = self.progress.budget
-        budget.count_calls(part.usage, part.calls)
+        calls, stored_replies, repeated_calls = part.counts
+        budget.count_calls(part.usage, calls)
         budget.cost += part.costs[0]
         budget.dearest = max(budget.dearest, part.costs[1])
-        budget.stored_replies += part.stored_replies
-        self.progress.repeated_calls += part.repeated_calls
+        budget.stored_replies += stored_replies
+        self.progress.repeated_calls += repeated_calls
         for result in part.results:
             ref, models = hand.items[result.place]
             (job,) = make_jobs(self.plan, ref, {result.edit.model: models.pop(result.edit.model)})

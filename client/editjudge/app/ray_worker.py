@@ -24,7 +24,7 @@ from ..engine.content_keys import ItemContents, JudgedEdit
 from ..engine.judge import open_local_judges
 from ..engine.progress import Progress
 from ..engine.run_plan import RunPlan
-from ..engine.scheduler import Job, Scheduler, make_jobs
+from ..engine.scheduler import EndReason, Job, Scheduler, make_jobs
 from ..panel.budget import Budget
 from ..panel.calls import NO_USAGE, Usage
 from ..storage.ledger import Ledger, LedgerRows
@@ -74,11 +74,10 @@ class Part(NamedTuple):
     Attributes:
         results: The judged edits.
         rows: The calls and prompts that are new to this worker.
-        calls: How many calls to judges were made, and the tokens that they took.
-        usage: See `calls`.
-        costs: What they cost, and the cost of the dearest call.
-        stored_replies: How many replies came from the ledger.
-        repeated_calls: How many calls another process had made meanwhile.
+        counts: How many calls to judges were made, how many replies came from the ledger, and how
+            many calls another process had made meanwhile.
+        usage: The tokens that the calls took.
+        costs: What the calls cost, and the cost of the dearest one so far.
         notes: Messages for people.
         end_reason: Why the session is to end, see `Scheduler.run`.
         error: Why the worker cannot go on; empty where it can.
@@ -86,13 +85,11 @@ class Part(NamedTuple):
 
     results: Sequence[EditResult] = ()
     rows: LedgerRows = LedgerRows()
-    calls: int = 0
+    counts: tuple[int, int, int] = (0, 0, 0)
     usage: Usage = NO_USAGE
     costs: tuple[float, float] = (0.0, 0.0)
-    stored_replies: int = 0
-    repeated_calls: int = 0
     notes: Sequence[str] = ()
-    end_reason: str = "done"
+    end_reason: EndReason = "done"
     error: str = ""
 
 
@@ -128,7 +125,7 @@ class Worker:
         os.environ.setdefault("OPENCV_FOR_THREADS_NUM", "1")
         self._order = order
         self._queue: asyncio.Queue[Sequence[Work] | None] = asyncio.Queue()
-        self._task: asyncio.Task[str] | None = None
+        self._task: asyncio.Task[EndReason] | None = None
         self._notes: list[str] = []
 
     async def add(self, chunk: Sequence[Work] | None) -> None:
@@ -161,7 +158,7 @@ class Worker:
         )
         if isinstance(calls, SharedCalls):
             calls.dropped_keys = order.dropped_keys
-        budget = Budget(order.settings.max_cost)
+        budget = Budget.of(order.settings, calls)
         async with open_local_judges(order.settings, calls, budget) as judges:
             panel = judges.panel
             for role in order.roles - panel.service_names:
@@ -178,28 +175,19 @@ class Worker:
             )
             self._task = asyncio.create_task(scheduler.run())
             yield Part()
-            repeated_before = 0
-            is_done = False
+            repeated_count, is_done = 0, False
             while not is_done:
                 is_done = bool((await asyncio.wait([self._task], timeout=_INTERVAL))[0])
+                results, rows = [*scheduler.results], ledger.new_rows()
+                counts = budget.calls, budget.stored_replies, calls.repeated_count - repeated_count
+                costs, said = (budget.cost, budget.dearest), [*notes]
+                part = Part(results, rows, counts, budget.usage, costs, said, scheduler.end_reason)
                 repeated_count = calls.repeated_count
-                part = Part(
-                    tuple(scheduler.results),
-                    ledger.new_rows(),
-                    budget.calls,
-                    budget.usage,
-                    (budget.cost, budget.dearest),
-                    budget.stored_replies,
-                    repeated_count - repeated_before,
-                    tuple(notes),
-                    scheduler.end_reason,
-                )
-                repeated_before = repeated_count
-                budget.calls, budget.usage, budget.stored_replies = 0, NO_USAGE, 0
-                budget.cost = 0.0
-                for sent in (scheduler.results, notes):
-                    sent.clear()
-                if part.results or any(part.rows) or part.notes or is_done:
+                budget.calls, budget.stored_replies, budget.cost = 0, 0, 0.0
+                budget.usage = NO_USAGE
+                scheduler.results.clear()
+                notes.clear()
+                if results or any(rows) or said or is_done:
                     yield part
             if not self._task.cancelled():
                 self._task.result()

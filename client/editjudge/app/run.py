@@ -49,7 +49,7 @@ from .estimate import Estimate, count_calls, describe_sampled_judges, estimate, 
 from .judge_spread import JudgeSpread
 from .ledger_hits import count_ledger_hits
 from .name_shift import refuse_shifted_outputs
-from .ray_pool import RayOptions
+from .ray_pool import RayOptions, RayScheduler
 from .spec import ResolvedSpec, RunSpec, check_known
 from .summary import Cells, judge_spread, mean_cells
 from .view import RunView
@@ -316,11 +316,15 @@ class RunSession:
     def _make_scheduler(self, *arguments: Any, **more: Any) -> Scheduler:
         if (ray := self._options.get("ray")) is None:
             return Scheduler(*arguments, **more)
-        from .ray_pool import RayScheduler
-
-        spec, settings = self.resolved_spec, self._session.settings
-        own: Any = {"spec": spec, "settings": settings, "ledger": self._store.ledger}
-        return RayScheduler(*arguments, **more, **own, options=ray)
+        return RayScheduler(
+            *arguments,
+            spec=self.resolved_spec,
+            settings=self._session.settings,
+            ledger=self._store.ledger,
+            calls=self._calls,
+            options=ray,
+            **more,
+        )
 
     def finish(self) -> RunResult:
         """Return the result of a run without anything to judge; no service is called."""

@@ -26,6 +26,8 @@ from ..prompts.rubrics import list_rubric_ids, load_rubric_files
 
 Options: TypeAlias = Mapping[str, Any]
 """The values of a command's options, by the names of its parameters."""
+NO_LEDGER = "none"
+"""In the place of a ledger: there is to be none, also where the settings have one."""
 
 
 def settings_from(options: Options | None = None) -> Settings:
@@ -57,7 +59,8 @@ def settings_from(options: Options | None = None) -> Settings:
     names = [n for n in ("max_cost", "ledger") if options.get(n) is not None]
     changes = {name: options[name] for name in names}
     if "ledger" in changes:
-        changes["ledger"] = parse_ledger(changes["ledger"])
+        is_none = changes["ledger"] == NO_LEDGER
+        changes["ledger"] = None if is_none else parse_ledger(changes["ledger"])
     changes["judges"] = _judges(settings, options)
     settings = settings.model_copy(update=changes)
     if options.get("gateway"):
@@ -307,18 +310,17 @@ def parse_shard(text: str) -> tuple[int, int]:
 
 
 def parse_ray(options: Options) -> RayOptions | None:
-    """Parse --ray with --workers, N or MIN-MAX, and --may-repeat-calls; None without --ray.
+    """Parse --ray with --workers, N or MIN-MAX; None without --ray.
 
     Raises:
         ConfigError: --workers is no range, or is given without --ray.
     """
     address, text = options["ray"], options["workers"]
-    if text and not address:
-        raise ConfigError("--workers are those on Ray", "give --ray ADDRESS, or leave it out")
-    if not address:
-        return None
-    least, _, most = (text or "").partition("-")
-    if text and not (least.isdecimal() and (most or "1").isdecimal() and int(least)):
-        raise ConfigError(f"--workers {text} is no number of workers", "write N or MIN-MAX")
+    least, _, most = (text or "1").partition("-")
+    is_number = least.isdecimal() and (most or least).isdecimal() and int(least) > 0
+    if not is_number or (text and not address):
+        raise ConfigError(
+            f"--workers {text} cannot be used", "give --ray ADDRESS too, and N or MIN-MAX workers"
+        )
     workers = (int(least), max(int(least), int(most or 0))) if text else None
-    return RayOptions(address, workers, options["may_repeat_calls"])
+    return RayOptions(address, workers, options["ledger"] == NO_LEDGER) if address else None

@@ -1,0 +1,204 @@
+"""Runs on Ray: the table is that of one process, and a call is paid for once, whatever dies."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from editjudge.base.config import PostgresAddress
+
+from ..e2e.conftest import Ran, ended, here, process, ran
+from ..e2e.test_judge import Judge
+from ..patience import until
+from ..postgres.server import Server
+from ..small_data import save_picture, write_items
+from .cluster import Cluster
+
+EDITS = 60
+IN_FLIGHT = 8
+"""The calls that a process has in flight at most."""
+
+
+class SlowJudge(Judge):
+    """Takes a moment for an answer, as a model does."""
+
+    seconds = 0.3
+
+    async def _answer(self, request: web.Request) -> Any:
+        response = await super()._answer(request)
+        await asyncio.sleep(self.seconds)
+        return response
+
+    @property
+    def repeated_count(self) -> int:
+        return len(self.bodies) - len(set(self.bodies))
+
+
+class Setting:
+    """A data set of several items a source, and the commands that judge it."""
+
+    def __init__(self, folder: Path, cluster: Cluster, ledger: PostgresAddress) -> None:
+        self.folder = folder
+        self.cluster = cluster
+        for number in range(EDITS // 3):
+            save_picture(folder / "data" / f"s{number}.png", (8, 8 + number))
+        lines = ({"source": f"s{n // 3}.png", "instruction": f"edit {n}"} for n in range(EDITS))
+        self._items = write_items(folder / "data", lines)
+        for number in range(EDITS - 1):  # one output is missing
+            save_picture(folder / "ours" / f"{number}.png", (8, 8 + number // 3))
+        self._ledger = ("--ledger", ledger.url)
+        self._ray = ("--ray", cluster.address)
+        self.judge = SlowJudge()
+
+    def arguments(
+        self, out: str, *options: str, ray: bool = True, ledger: bool = True
+    ) -> list[Any]:
+        given = ["run", "core", "--data", self._items, "--outputs", f"ours={self.folder / 'ours'}"]
+        given += ["--dimension", "core.editing_artifacts", "--dimension", "core.psnr.source.whole"]
+        given += [*self._ledger] if ledger else []
+        given += [*self._ray] if ray else []
+        return [*given, "--out", self.folder / out, "--json", *options]
+
+    @property
+    def variables(self) -> dict[str, str]:
+        return {**self.cluster.variables, "EDITJUDGE_CONCURRENCY": str(IN_FLIGHT)}
+
+    async def run(self, out: str, *options: str, **how: bool) -> Ran:
+        return await ran(*self.arguments(out, *options, **how), **self.variables)
+
+    def begin(self, out: str, *options: str, **how: bool) -> Any:
+        return process(*self.arguments(out, *options, **how), **self.variables)
+
+    def table(self, out: str) -> list[str]:
+        """The lines of the summary, but for the time when the run began."""
+        lines = here("summary", self.folder / out, "--json").out.splitlines()
+        assert any(f"/{EDITS}" in line or '"scored"' in line for line in lines)
+        return [line for line in lines if '"start_time"' not in line]
+
+    async def one_process(self) -> list[str]:
+        """The table of one process that shares nothing."""
+        plain = SlowJudge()
+        plain.seconds = 0.0
+        async with plain.serving() as url:
+            done = await self.run("plain", "--judge", url, ray=False, ledger=False)
+        assert done.code == 0, done.err
+        return self.table("plain")
+
+
+@pytest.fixture
+def setting(tmp_path: Path, ray: Cluster, shared: PostgresAddress, server: Server) -> Setting:
+    return Setting(tmp_path, ray, shared)
+
+
+def last_event(done: Ran) -> Any:
+    return json.loads(done.out.splitlines()[-1])
+
+
+async def test_the_table_is_that_of_one_process_and_replies_are_shared(setting: Setting) -> None:
+    judge = setting.judge
+    async with judge.serving() as url:
+        done = await setting.run("a", "--judge", url, "--workers", "2")
+        assert (done.code, done.err) == (0, ""), done.err
+        calls = len(judge.bodies)
+        again = await setting.run("b", "--judge", url, "--workers", "1-2")
+        alone = await setting.run("c", "--judge", url, ray=False)
+    assert (again.code, alone.code, len(judge.bodies)) == (0, 0, calls)
+    assert judge.repeated_count == 0
+    tables = [setting.table(out) for out in "abc"]
+    assert tables == [await setting.one_process()] * 3
+    event = last_event(done)
+    assert (event["edits"], event["judged"]) == (EDITS - 1, EDITS - 1)
+    assert event["usage"]["prompt_tokens"] == 100 * calls, "whether it binds replies takes none"
+    assert (last_event(again)["usage"]["calls"], last_event(again)["usage"]["known"]) == (0, calls)
+
+
+@pytest.mark.parametrize("victim", ["worker", "node", "driver", "interrupted", "preempted"])
+async def test_what_dies_costs_at_most_what_it_had_in_flight(setting: Setting, victim: str) -> None:
+    cluster, judge = setting.cluster, setting.judge
+    mark = cluster.add("127.0.0.3", 1)
+    try:
+        async with judge.serving() as url:
+            begun = setting.begin("a", "--judge", url, "--workers", "3")
+            await until(lambda: cluster.workers(mark) and len(judge.bodies) > EDITS // 3, 90)
+            match victim:
+                case "worker":
+                    os.kill(cluster.workers(mark)[0], signal.SIGKILL)
+                case "node":
+                    await asyncio.to_thread(cluster.kill, mark)
+                case "preempted":
+                    await asyncio.to_thread(cluster.drain, mark)
+                case "driver":
+                    begun.kill()
+                case "interrupted":
+                    begun.send_signal(signal.SIGINT)
+            first = await ended(begun, 120)
+            assert len(judge.bodies) >= EDITS - 1 or victim in {"driver", "interrupted"}, first.err
+            if victim in {"driver", "interrupted"}:
+                assert first.code == {"driver": -9, "interrupted": 130}[victim], first.err
+                assert len(judge.bodies) < EDITS - 1, "it ended before its time"
+                first = await setting.run("a", "--judge", url, ray=victim == "driver")
+            assert first.code == 0, first.err
+    finally:
+        if victim not in {"node", "preempted"}:
+            cluster.kill(mark)
+    lost = {"worker": 1, "node": 1, "preempted": 1, "driver": 3}.get(victim, 0)
+    assert judge.repeated_count <= lost * IN_FLIGHT
+    assert setting.table("a") == await setting.one_process()
+
+
+async def test_a_limit_of_costs_holds_over_all_workers(setting: Setting) -> None:
+    judge = setting.judge
+    price = ("--set", "judges.judge.price={input=0,cached=0,output=1000000}")
+    async with judge.serving() as url:
+        given = [*price, *setting.arguments("a", "--workers", "2", "--max-cost", "30")]
+        given[0:0] = ("--set", f"judges.judge.url={url}")
+        done = await ran(*given, **setting.variables)
+    assert done.code == 3, done.err
+    event = last_event(done)
+    assert (event["ended"], event["usage"]["calls"]) == ("cost", len(judge.bodies))
+    assert 0 < event["usage"]["cost"] <= 30 + 2 * IN_FLIGHT
+
+
+def test_what_is_refused(setting: Setting, tmp_path: Path) -> None:
+    cases = {
+        "share no ledger, so that calls could be paid for twice": {"ledger": False},
+        "Judge service spreads edits itself": {"ledger": False, "gateway": True},
+        "--workers 0 cannot be used": {"workers": "0"},
+        "cannot stream results": {"ray": "ray://127.0.0.1:1"},
+    }
+    for reason, case in cases.items():
+        options = ["--workers", case.get("workers", "1")]
+        options += ["--gateway", "127.0.0.1:1"] if case.get("gateway") else []
+        options += ["--ray", case["ray"]] if "ray" in case else []
+        url = [] if case.get("gateway") else ["--judge", "http://127.0.0.1:1/v1"]
+        given = setting.arguments("x", *options, *url, ledger=case.get("ledger", True))
+        refused = here(*given)
+        assert refused.code == 2, refused.err
+        assert reason in refused.err
+        assert refused.err.count("\n") == 1, refused.err
+
+
+async def test_without_a_ledger_replies_may_be_paid_twice(setting: Setting) -> None:
+    async with setting.judge.serving() as url:
+        options = ("--judge", url, "--workers", "2", "--ledger", "none")
+        done = await setting.run("a", *options, ledger=False)
+    assert done.code == 0, done.err
+    assert setting.table("a") == await setting.one_process()
+
+
+async def test_pixels_need_no_ledger(setting: Setting) -> None:
+    asked = setting.arguments("a", "--workers", "2", ledger=False)
+    first = asked.index("--dimension")
+    done = await ran(*asked[:first], *asked[first + 2 :], **setting.variables)
+    assert done.code == 0, done.err
+    assert (
+        last_event(done)["columns"]["ours"]["core.psnr.source.whole"]["counts"]["scored"]
+        == EDITS - 1
+    )
