@@ -8,7 +8,7 @@ import sys
 import pytest
 
 MOST_MODULES = 60
-SERVED = """editjudge_services matplotlib onnxruntime pytriton rapidocr scipy skimage torch"""
+SERVED = """editjudge_services matplotlib onnxruntime pytriton rapidocr ray scipy skimage torch"""
 HEAVY = f"""{SERVED} aiohttp google.protobuf grpc jinja2 pandas pyarrow rich sqlite3 tokenizers
 tritonclient zstandard"""
 """What takes long to load, and has no part in a score of pixels."""
@@ -38,7 +38,7 @@ def load(code: str) -> set[str]:
         (SCORE, HEAVY),
         ("import editjudge; editjudge.score", "cv2"),
         (HELP, "cv2 grpc jinja2 matplotlib numpy onnxruntime pydantic rich torch"),
-        (f"import editjudge.cli.runs; {BENCHMARKS}", "cv2"),
+        (f"import editjudge.cli.runs; {BENCHMARKS}", "cv2 psycopg ray"),
         (CLIENT, SERVED),
         ("import editjudge.answers", "pydantic numpy PIL grpc"),
     ],

@@ -187,7 +187,7 @@ class Worker:
                 budget.usage = NO_USAGE
                 scheduler.results.clear()
                 notes.clear()
-                if results or any(rows) or said or is_done:
+                if results or any(rows) or any(counts) or said or is_done:
                     yield part
             if not self._task.cancelled():
                 self._task.result()
