@@ -180,14 +180,14 @@ class Worker:
                 is_done = bool((await asyncio.wait([self._task], timeout=_INTERVAL))[0])
                 results, rows = [*scheduler.results], ledger.new_rows()
                 counts = budget.calls, budget.stored_replies, calls.repeated_count - repeated_count
-                costs, said = (budget.cost, budget.dearest), [*notes]
-                part = Part(results, rows, counts, budget.usage, costs, said, scheduler.end_reason)
+                costs, lines = (budget.cost, budget.dearest), [*notes]
+                part = Part(results, rows, counts, budget.usage, costs, lines, scheduler.end_reason)
                 repeated_count = calls.repeated_count
                 budget.calls, budget.stored_replies, budget.cost = 0, 0, 0.0
                 budget.usage = NO_USAGE
                 scheduler.results.clear()
                 notes.clear()
-                if results or any(rows) or any(counts) or said or is_done:
+                if results or any(rows) or any(counts) or lines or is_done:
                     yield part
             if not self._task.cancelled():
                 self._task.result()
