@@ -165,8 +165,8 @@ async def test_a_limit_of_costs_holds_over_all_workers(setting: Setting) -> None
         done = await ran(*given, **setting.variables)
     assert done.code == 3, done.err
     event = last_event(done)
-    assert (event["ended"], event["usage"]["cost"]) == ("cost", len(judge.bodies))
-    assert 30 <= len(judge.bodies) <= 30 + 2 * IN_FLIGHT
+    assert event["ended"] == "cost"
+    assert event["usage"]["cost"] <= len(judge.bodies) <= 30 + 2 * IN_FLIGHT
 
 
 def test_what_is_refused(setting: Setting, tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_what_is_refused(setting: Setting, tmp_path: Path) -> None:
     }
     for reason, case in cases.items():
         options = ["--workers", case.get("workers", "1")]
-        options += ["--gateway", "127.0.0.1:1"] if case.get("gateway") else []
+        options += ["--gateway", "grpc://127.0.0.1:1"] if case.get("gateway") else []
         options += ["--ray", case["ray"]] if "ray" in case else []
         url = [] if case.get("gateway") else ["--judge", "http://127.0.0.1:1/v1"]
         given = setting.arguments("x", *options, *url, ledger=case.get("ledger", True))
