@@ -200,12 +200,12 @@ class RayScheduler(Scheduler):
     async def _wait_for_workers(self) -> None:
         has_waited = False
         while self._tasks:
-            finished, self._tasks = await asyncio.wait(
+            ends, self._tasks = await asyncio.wait(
                 self._tasks, timeout=_WAIT_FOR_WORKER, return_when=asyncio.FIRST_COMPLETED
             )
-            for task in finished:
+            for task in ends:
                 task.result()
-            if not finished and not has_waited and not any(hand.is_ready for hand in self._hands):
+            if not ends and not has_waited and not any(hand.is_ready for hand in self._hands):
                 has_waited = True
                 self.say("no worker has begun yet: Ray has no free processor, or starts one")
 
