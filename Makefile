@@ -136,6 +136,7 @@ perf: $(VENV)/.dev $(VENV)/.machines $(VLLM_VENV)/.vllm
 	$(BIN)/python perf/peers.py --peers .venv-peers
 	$(BIN)/python perf/prefix_cache.py
 	$(BIN)/python perf/omni.py
+	$(BIN)/python perf/workers.py
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
