@@ -107,6 +107,14 @@ def test_a_client_certificate_is_two_files(command: Command, tmp_path: Path) -> 
     assert command("front", "certificate", "--team", "a b", "--out", tmp_path).code == 2
 
 
+def test_without_a_front_door_here_the_keys_for_another_are_named(
+    command: Command, tmp_path: Path
+) -> None:
+    ran = command("front", "token", "--team", "vision")
+    (keys,) = tmp_path.rglob("jwks.json")
+    assert f"put {keys} there" in ran.err
+
+
 def test_where_others_sign_no_token_is_made(command: Command, tmp_path: Path) -> None:
     values = tmp_path / "values.yaml"
     values.write_text("tokens: {keys: 'https://id.example.org/keys'}")

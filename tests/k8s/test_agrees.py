@@ -136,6 +136,15 @@ def test_the_judge_service_takes_its_cache_and_its_prices(tmp_path: Path) -> Non
     assert {told["cache"].parent, told["audit"].parent} == {Path(mounts(judge)["kept"])}
 
 
+def test_who_closes_judges_own_paths_has_no_way_to_them() -> None:
+    judge = {"vllm.servers.judge": PARTS["server"]}
+    for further, count in (({}, 1), ({"front.openJudges": False}, 0)):
+        values = FrontValues.model_validate(front_values(based(judge | further)))
+        assert len(values.judges) == count
+        routes = names(based(judge | further, "gateway"), "HTTPRoute")
+        assert sum("vllm" in name for name in routes) == count
+
+
 def test_the_front_door_takes_certificates_token_limits_and_limits(tmp_path: Path) -> None:
     further = {
         "front.clientCa": "clients",

@@ -32,7 +32,10 @@ def token_command(team: str, days: float, class_: CallClass, values: Path | None
             f"# {team} is new: the front door accepts its key within {tokens.key_cache_seconds} s"
         )
     if state is None or state.front is None:
-        print_notice("no front door runs here yet: editjudge up --front")
+        print_notice(
+            "# no front door runs here; editjudge up --front starts one. One in a cluster knows the\n"
+            f"# teams whose keys are in its ConfigMap: put {keys.public} there"
+        )
         return
     print_notice(
         f"# editjudge.toml of team {team}; beside it the token as {team}.token, and as ca.pem\n"
