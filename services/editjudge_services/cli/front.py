@@ -33,8 +33,9 @@ def token_command(team: str, days: float, class_: CallClass, values: Path | None
         )
     if state is None or state.front is None:
         print_notice(
-            "# no front door runs here; editjudge up --front starts one. One in a cluster knows the\n"
-            f"# teams whose keys are in its ConfigMap: put {keys.public} there"
+            "# no front door runs here; editjudge up --front starts one\n"
+            "# one in a cluster knows the teams whose keys are in its ConfigMap:\n"
+            f"# put {keys.public} there"
         )
         return
     print_notice(
