@@ -246,6 +246,19 @@ async def test_counts_that_are_none_lose_no_reply(count: Any) -> None:
     assert said.usage == Usage(0, 0, 3), "what is cached is part of the prompt"
 
 
+@pytest.mark.parametrize("owner", ["vllm", "openai"])
+async def test_vllm_and_doors_before_it_are_told_the_digest_of_the_source(owner: str) -> None:
+    sources = {}
+    for pictures in ((BEFORE, AFTER), (BEFORE, BEFORE), (AFTER,), ()):
+        server = ScriptedOpenAi(owner=owner)
+        await complete(server, prompt=Prompt("", (*pictures, Text("Is it red?"))))
+        sources[pictures] = server.headers[-1].get("x-source")
+    digest = BEFORE.digest.removeprefix("sha256:") if owner == "vllm" else None
+    assert sources[BEFORE, AFTER] == sources[BEFORE, BEFORE] == digest
+    assert (sources[AFTER,] == digest) == (owner == "openai")
+    assert sources[()] is None
+
+
 AZURE = {"code": "content_filter", "innererror": {"code": "ResponsibleAIPolicyViolation"}}
 PROMPT = "Invalid prompt: against our usage policy."
 BLOCKED: dict[str, tuple[Any, str]] = {

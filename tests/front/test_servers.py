@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import io
 import json
 import sys
@@ -248,3 +249,69 @@ async def test_no_field_of_a_question_touches_those_of_others(tmp_path: Path) ->
                 assert not judge.requests
                 mentioned = 'which "uuid": or "priority": <b>ü</b> `{}` \\ \u0001'
                 assert (await ask(chat(user=mentioned)))[0] == 200
+
+
+class _Waiting(ScriptedOpenAi):
+    """A judge that answers once so many calls have come to it and its siblings."""
+
+    arrived: set[str]
+    expected = 1
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        self.arrived.add(request.headers["x-request-id"])
+        while len(self.arrived) < self.expected:
+            await asyncio.sleep(0.01)
+        return await super()._answer(request)
+
+
+async def test_calls_of_one_source_meet_one_judge_while_it_has_no_more_than_others(
+    tmp_path: Path,
+) -> None:
+    judges = [_Waiting(owner="vllm") for _ in range(3)]
+    arrived: set[str] = set()
+    async with contextlib.AsyncExitStack() as stack:
+        running = [await stack.enter_async_context(contextlib.AsyncExitStack()) for _ in judges]
+        urls = []
+        for judge, own in zip(judges, running, strict=True):
+            judge.arrived = arrived
+            urls.append(await own.enter_async_context(judge.serving()))
+        addresses = [url.removeprefix("http://").removesuffix("/v1") for url in urls]
+        servers = {"judge": {"addresses": addresses}}
+        door = await stack.enter_async_context(open_door(tmp_path, judges=servers))
+        bearer = dict(door.metadata("vision"))
+
+        async def ask(source: str) -> None:
+            path = "/judges/judge/v1/chat/completions"
+            status, _, text = await door.http(
+                path, json.loads(chat()), **bearer, **{"x-source": source}
+            )
+            assert status == 200, text
+
+        async def find_home(source: str) -> int:
+            before = [len(judge.requests) for judge in judges]
+            await ask(source)
+            return [len(j.requests) - n for j, n in zip(judges, before, strict=True)].index(1)
+
+        sources = [hashlib.sha256(bytes([number])).hexdigest() for number in range(12)]
+        homes = [await find_home(source) for source in sources]
+        assert homes == [await find_home(source) for source in sources]
+        assert len(set(homes)) == len(judges)
+        assert judges[homes[-1]].headers[-1]["x-source"] == sources[-1]
+
+        for odd in ("x" * 64, "a" * 65, "A" * 64, "a", f"{'a' * 64}, {'a' * 64}"):
+            home = await find_home(odd)
+            assert "x-source" not in judges[home].headers[-1], odd
+
+        arrived.clear()
+        _Waiting.expected = 12
+        before = [len(judge.requests) for judge in judges]
+        await asyncio.gather(*(ask(sources[0]) for _ in range(12)))
+        parts = [len(judge.requests) - n for judge, n in zip(judges, before, strict=True)]
+        assert max(parts) <= 6, "of a greedy source"
+        assert parts[homes[0]] == max(parts)
+
+        await running[0].aclose()
+        _Waiting.expected = 1
+        after = [await find_home(source) for source in sources]
+        assert 0 not in after
+        assert all(new == old for old, new in zip(homes, after, strict=True) if old)

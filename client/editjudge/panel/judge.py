@@ -512,10 +512,9 @@ class Judge:
             context.require_budget(price).turn(has_price=has_price),
             self._leaders.turn(f"{id(ledger)} {call.prompt.prefix}"),
         ):
-            prefix = call.prompt.prefix if call.prompt.pictures else ""
             return await self._get_pool.run(
                 lambda server: self._make_and_store(server, call, ledger, before, context),
-                prefix,
+                call.prompt.source,
                 context.terms,
             )
 

@@ -48,8 +48,10 @@ class _Losses(Generic[E]):
 class EndpointPool(Generic[E]):
     """The replicas of one service.
 
-    A call goes to the replica with the lowest utilisation; equal ones take turns. Every place that
-    a call takes is released, whatever becomes of the call, cancellation included.
+    A call goes to the replica with the lowest utilisation; equal ones take turns. A call with a
+    preference goes to the first replica of an order of its own that is not much busier than the
+    mean (consistent hashing with bounded load). Every place that a call takes is released, whatever
+    becomes of the call, cancellation included.
 
     A call that did not reach its replica is made again in these cases, otherwise it fails:
 
@@ -94,7 +96,7 @@ class EndpointPool(Generic[E]):
         Args:
             call: Makes the call with the replica's client.
             prefer: Calls with the same text go to the same replica, while it serves and is not much
-                busier than the others; empty for no preference.
+                busier than the others, then to the same next one; empty for no preference.
             terms: Terms of the callers.
 
         Raises:
@@ -201,14 +203,14 @@ class EndpointPool(Generic[E]):
                 return place
 
     def _sort_by_load(self, replicas: list[Replica[E]], prefer: str) -> list[Replica[E]]:
-        """The preferred replica alone, or all replicas, the least busy first."""
+        """The preferred replica alone, or without a preference all, the least busy first."""
         if len(replicas) == 1:
             return replicas
         if prefer:
-            favourite = max(replicas, key=lambda replica: _affinity(replica.url, prefer))
-            least = min(replica.utilisation for replica in replicas)
-            if favourite.utilisation <= least + self._policy.preference:
-                return [favourite]
+            mean = sum(replica.utilisation for replica in replicas) / len(replicas)
+            most = max(self._policy.preference, self._policy.balance * mean)
+            light = [replica for replica in replicas if replica.utilisation <= most]
+            return [max(light, key=lambda replica: _affinity(replica.url, prefer))]
         self._turn += 1
         rotation = [replicas[(i + self._turn) % len(replicas)] for i in range(len(replicas))]
         return sorted(rotation, key=lambda replica: replica.utilisation)
@@ -230,9 +232,9 @@ class EndpointPool(Generic[E]):
         ) from last
 
 
-def _affinity(url: str, prefix: str) -> bytes:
-    """Rank of a replica for a prefix (rendezvous hashing).
+def _affinity(url: str, prefer: str) -> bytes:
+    """Rank of a replica for calls with a preference (rendezvous hashing).
 
-    When a replica is lost, only the prefixes that preferred it move to others.
+    When a replica is lost, only the calls that preferred it move to others.
     """
-    return hashlib.blake2b(f"{url}\n{prefix}".encode(), digest_size=8).digest()
+    return hashlib.blake2b(f"{url}\n{prefer}".encode(), digest_size=8).digest()

@@ -222,6 +222,14 @@ class Prompt:
             self.digest if end == len(self.parts) else Prompt(self.system, self.parts[:end]).digest
         )
 
+    @property
+    def source(self) -> str:
+        """Digest of the first image, 64 hex digits; empty without images.
+
+        Prompts about edits of one source share it, whatever was made of the source.
+        """
+        return self.pictures[0].digest.rpartition(":")[2] if self.pictures else ""
+
     def followed_by(self, *parts: Part) -> Prompt:
         """The same prompt with more parts at its end."""
         return Prompt(self.system, (*self.parts, *parts))

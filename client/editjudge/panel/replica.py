@@ -27,15 +27,17 @@ class PoolPolicy:
         first_pause: Seconds from the loss of a server to the first call that probes it; doubled
             after each probe that fails.
         longest_pause: Seconds that this pause takes at most.
-        preference: A preferred server is taken while its utilisation (0..1 without a queue) exceeds
-            that of the least busy one by no more than this.
+        preference: A preferred server is taken while its utilisation is at most this (0..1 without
+            a queue).
+        balance: Beyond that it is taken while its utilisation is at most so many times the mean.
     """
 
     patience: float = 0.0
     lost_after: int = 5
     first_pause: float = 1.0
     longest_pause: float = 15.0
-    preference: float = 0.5
+    preference: float = 0.25
+    balance: float = 1.25
 
 
 DEFAULT_POLICY = PoolPolicy()

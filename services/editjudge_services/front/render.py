@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from editjudge.base.contracts import MODEL_HEADER, NAME, TOKENS_HEADER
+from editjudge.base.contracts import MODEL_HEADER, NAME, SOURCE_HEADER, TOKENS_HEADER
 from editjudge.base.errors import ConfigError, MissingExtra
 from editjudge.base.output_files import check_overwrite
 
@@ -63,6 +63,7 @@ def render(values: FrontValues, folder: Path) -> Path:
         classes=CALL_CLASSES,
         model_header=MODEL_HEADER,
         tokens_header=TOKENS_HEADER,
+        source_header=SOURCE_HEADER,
         team_name=NAME,
         jwks_at=key_server if values.tokens.url else None,
         jwks_tls=keys.scheme == "https",

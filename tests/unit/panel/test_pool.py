@@ -213,3 +213,38 @@ async def test_a_preferred_replica_keeps_its_calls_until_it_is_much_busier() -> 
         assert all(prefixes.count(prefix) in {0, 3} for prefix in range(4))
     await asyncio.gather(*(pool.run(asking(n), prefer="prefix 0") for n in range(9)))
     assert all(server.most > 1 for server in servers)
+
+
+async def test_a_greedy_source_has_no_more_of_a_replica_than_a_bound() -> None:
+    servers = [Server(64, seconds=5) for _ in range(4)]
+    pool = pool_of(*servers, most=16)
+    tasks = [asyncio.create_task(pool.run(asking(n), prefer="greedy")) for n in range(4)]
+    await asyncio.sleep(1)
+    assert sorted(server.most for server in servers) == [0, 0, 0, 4], "while there is room"
+    tasks += [asyncio.create_task(pool.run(asking(n), prefer="greedy")) for n in range(4, 40)]
+    await asyncio.sleep(1)
+    assert max(server.most for server in servers) <= 1.25 * 40 / 4 + 1
+    await asyncio.gather(*tasks)
+
+
+async def test_a_replica_that_is_lost_or_added_moves_only_sources_of_its_own() -> None:
+    pool = pool_of(*(Server(64) for _ in range(4)), most=4)
+
+    async def find_homes(some: EndpointPool[Server]) -> list[Server]:
+        homes: list[Server] = []
+        for number in range(40):
+
+            async def note(server: Server) -> None:
+                homes.append(server)
+
+            await some.run(note, prefer=f"source {number}")
+        return homes
+
+    before = await find_homes(pool)
+    lost = pool.replicas[0].target
+    after = await find_homes(pool.with_replicas(pool.replicas[1:]))
+    assert [one for one in before if one is not lost] == [
+        new for old, new in zip(before, after, strict=True) if old is not lost
+    ]
+    assert lost in before
+    assert await find_homes(pool) == before, "it is back"

@@ -221,14 +221,21 @@ class HttpServer:
         self._secrets = Secrets(endpoint.headers, self._headers, self._proxy)
         self.connections = RenewableConnection(self._open_session, _close_session, policy)
 
-    async def ask(self, url: str, body: Body | None = None, *, model: str = "") -> HttpReply:
+    async def ask(
+        self,
+        url: str,
+        body: Body | None = None,
+        *,
+        model: str = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> HttpReply:
         """Send a GET, or a POST of a JSON body in pieces (`make_chat_body`), without a time limit.
 
         Raises:
             ServiceError: the server cannot be reached, replies with something that is no JSON, or
                 reports a failure that a retry can fix.
         """
-        reply = await self._request(url, body, model)
+        reply = await self._request(url, body, model, headers)
         if not reply.ok:
             error = self.to_error(reply, model)
             if isinstance(error, ServiceError) and error.retryable:
@@ -273,7 +280,9 @@ class HttpServer:
             error.retryable = again  # type: ignore[misc]  # the server knows better than the class
         return error
 
-    async def _request(self, url: str, body: Body | None, model: str) -> HttpReply:
+    async def _request(
+        self, url: str, body: Body | None, model: str, headers_of_call: Mapping[str, str] | None
+    ) -> HttpReply:
         import aiohttp
 
         if self.connections.is_closed:
@@ -287,6 +296,7 @@ class HttpServer:
                 "GET" if body is None else "POST",
                 url,
                 data=None if body is None else _make_payload_type()(body),
+                headers=headers_of_call,
                 timeout=aiohttp.ClientTimeout(total=None),
                 allow_redirects=False,
                 proxy=self._proxy,

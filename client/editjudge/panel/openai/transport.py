@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ...base.contracts import SOURCE_HEADER
 from ...base.errors import (
     Abstention,
     BadReply,
@@ -346,7 +347,10 @@ class OpenAiTransport(Transport):
         fixed_fields: dict[str, Any] = {"model": model.name, **provider.neutral}
         fixed_fields |= self._endpoint.extra
         control: set[str] = set()
+        headers: dict[str, str] = {}
         if _is_vllm(model):
+            if prompt.source:
+                headers[SOURCE_HEADER] = prompt.source
             if context.salt:
                 fixed_fields["cache_salt"] = context.salt
             control = await self._vocabulary.control_tokens(prompt, model.name)
@@ -362,7 +366,7 @@ class OpenAiTransport(Transport):
             detail = self._endpoint.image_detail
             body = await prompt.work(chat.make_chat_body, body_fields, prompt.system, parts, detail)
             url = f"{self.url}/chat/completions"
-            reply = await self._server.ask(url, body, model=model.name)
+            reply = await self._server.ask(url, body, model=model.name, headers=headers)
             if reply.ok:
                 return reply
             if not self._capabilities.learn(reply, body_fields):

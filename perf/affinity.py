@@ -1,0 +1,239 @@
+"""What source affinity gives: two real vLLMs, calls spread by source beside calls spread by load.
+
+Edits of one source are siblings: they share their first picture. Each is asked about once, so all
+that a cache can hold of another's prompt is the system's text and the source. Four sets of edits
+are asked about: every source with one edit, with 4, with 16, and a greedy source that has three
+quarters of all edits. Both ways of spreading are tried through the real Envoy, with the
+configuration of `editjudge front` and the same with least requests, and through the client's own
+pool, with and without a preference. Runs are interleaved, pictures are new in each, and both caches
+are emptied.
+
+Ratios are affinity over load, from one run; above 1 is better for shares and requests a second,
+below 1 for p50. Two servers, the door and the client share the cores of this machine, so that
+a server that is idle gives its time to the other one: requests a second tell what work was saved,
+and the busiest server's part of the calls tells how even it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import click
+import httpx2
+from rich.console import Console
+from rich.table import Table
+
+from editjudge.base.config import JudgeEndpoint, Secret, StackSettings
+from editjudge.base.item import Edit
+from editjudge.panel.budget import Budget
+from editjudge.panel.context import DEFAULT_TERMS, AnyTerms, CallContext
+from editjudge.panel.judge import Judge
+from editjudge.panel.openai import OpenAiTransport
+from editjudge.panel.pool import EndpointPool
+from editjudge.panel.prompt import Prompt, Text
+from editjudge.panel.replica import Replica
+from editjudge.panel.retry import RetryPolicy
+from editjudge.panel.transport import Transport
+from editjudge.scorers.judge_scorer import JUDGE
+from editjudge.storage.ledger import Ledger
+from editjudge_services.front import render
+from editjudge_services.runtime.vllm_server import VllmServer
+
+from .prefix_cache import ROOT, make_edits, questions, tiny_model
+
+T = TypeVar("T")
+IN_FLIGHT = 16
+WAYS = ("door", "pool")
+SETS = {"1 sibling": 1, "4 siblings": 4, "16 siblings": 16, "a greedy source": 0}
+
+
+class LoadPool(EndpointPool[Transport]):
+    """A pool that spreads calls by load alone."""
+
+    async def run(
+        self,
+        call: Callable[[Transport], Awaitable[T]],
+        prefer: str = "",
+        terms: AnyTerms = DEFAULT_TERMS,
+    ) -> T:
+        """Make a call at the least busy replica."""
+        return await super().run(call, "", terms)
+
+
+def make_siblings(count: int, siblings: int, side: int, shift: int) -> list[Edit]:
+    """Edits, so many of each source in turn; 0 gives three quarters of them one source."""
+    sources = make_edits(count, side, shift)
+    edits = []
+    for i, own in enumerate(sources):
+        first = (0 if i % 4 else i) if not siblings else i % (count // siblings)
+        item = replace(own.item, sources=sources[first].item.sources)
+        edits.append(replace(own, item=item))
+    return edits
+
+
+async def measure(
+    urls: list[str], direct: list[str], edits: list[Edit], *, affinity: bool, **settings: Any
+) -> tuple[float, float, float, float]:
+    """Share of cached tokens, p50 in seconds, requests a second, and the busiest server's part."""
+    endpoints = [JudgeEndpoint(url=url, max_outside=1.0, **settings) for url in urls]
+    policy = RetryPolicy(deadline=600)
+    async with contextlib.AsyncExitStack() as stack:
+        opened = [await stack.enter_async_context(OpenAiTransport(e, policy)) for e in endpoints]
+        replicas = [
+            Replica[Transport](url, lambda _, one=one: one, 2 * IN_FLIGHT // len(urls))
+            for url, one in zip(urls, opened, strict=True)
+        ]
+        pool = (EndpointPool if affinity else LoadPool)(replicas)
+        ledger = stack.enter_context(Ledger())
+        judge = Judge(JUDGE, endpoints[0], pool, ledger, prefix_first=False)
+        await judge.open(30)
+        asked = [questions(edit, judge)[0] for edit in edits]
+        await judge.choose(Prompt("", (Text("Which?"),)), asked[0][1])
+        async with httpx2.AsyncClient(trust_env=False) as client:
+            before = [await count_requests(client, url) for url in direct]
+            for url in direct:
+                (await client.post(f"{url}/reset_prefix_cache")).raise_for_status()
+            budget, seconds = Budget(), []
+            paid, places = judge.with_context(CallContext(budget)), asyncio.Semaphore(IN_FLIGHT)
+
+            async def ask(prompt: Prompt, choices: tuple[str, ...]) -> None:
+                async with places:
+                    begun = time.perf_counter()
+                    await paid.choose(prompt, choices)
+                    seconds.append(time.perf_counter() - begun)
+
+            start = time.perf_counter()
+            await asyncio.gather(*(ask(*one) for one in asked))
+            total = time.perf_counter() - start
+            after = [await count_requests(client, url) for url in direct]
+    parts = [late - early for early, late in zip(before, after, strict=True)]
+    share = budget.usage.cached_tokens / budget.usage.prompt_tokens
+    return share, statistics.median(seconds), len(asked) / total, max(parts) / sum(parts)
+
+
+async def count_requests(client: httpx2.AsyncClient, url: str) -> float:
+    """How many requests a server has ended."""
+    text = (await client.get(f"{url}/metrics")).text
+    lines = [one for one in text.splitlines() if one.startswith("vllm:request_success_total{")]
+    return sum(float(line.rpartition(" ")[2]) for line in lines)
+
+
+@contextlib.contextmanager
+def serving_two(python: Path, model: Path, folder: Path) -> Iterator[list[str]]:
+    """Two vLLMs with one thread each; gives their addresses."""
+    os.environ |= {"VLLM_SERVER_DEV_MODE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+    os.environ |= {"OMP_NUM_THREADS": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
+    settings = StackSettings(judge=model, judge_args=("--block-size", "32"), judge_timeout=600)
+    servers = [VllmServer(folder / f"vllm-{i}.log", python, settings) for i in range(2)]
+    with contextlib.ExitStack() as stack:
+        for server in servers:
+            stack.callback(server.stop)
+            server.spawn()
+        for server in servers:
+            server.wait_until_ready()
+        yield [server.url.removesuffix("/v1") for server in servers]
+
+
+@contextlib.contextmanager
+def by_least_requests(folder: Path) -> Iterator[None]:
+    """Render the door's configuration with least requests for judges."""
+    find = render.find_template_folder
+    text = (find() / render.FILE).read_text()
+    folder.mkdir()
+    (folder / render.FILE).write_text(text.replace("http1=true, hashed=true", "http1=true"))
+    render.find_template_folder = lambda: folder
+    try:
+        yield
+    finally:
+        render.find_template_folder = find
+
+
+async def compare(
+    direct: list[str], work: Path, count: int, side: int, rounds: int
+) -> dict[tuple[str, str, bool], list[tuple[float, ...]]]:
+    """Interleaved runs: by way, set and whether calls are spread by source."""
+    from tests.front.door import open_door
+
+    addresses = [urlsplit(url).netloc for url in direct]
+    judges = {"judge": {"addresses": addresses}}
+    runs: dict[tuple[str, str, bool], list[tuple[float, ...]]] = {}
+    async with contextlib.AsyncExitStack() as stack:
+        doors = {True: await stack.enter_async_context(open_door(work / "hashed", judges=judges))}
+        with by_least_requests(work / "template"):
+            doors[False] = await stack.enter_async_context(open_door(work / "load", judges=judges))
+        settings: dict[bool, dict[str, Any]] = {}
+        for affinity, door in doors.items():
+            (work / f"{affinity}.token").write_text(door.token("vision"))
+            key = Secret(file=work / f"{affinity}.token")
+            settings[affinity] = {"ca_file": door.authority.certificate, "api_key": key}
+        shift = 0
+        for number in range(rounds + 1):
+            for name, siblings in SETS.items():
+                for way in WAYS:
+                    for affinity in (True, False) if number % 2 else (False, True):
+                        shift += count + 1
+                        edits = make_siblings(count, siblings, side, shift)
+                        if way == "door":
+                            url = doors[affinity].server.url.replace("grpcs", "https")
+                            urls, more = [f"{url}/judges/judge/v1"], settings[affinity]
+                        else:
+                            urls, more = [f"{url}/v1" for url in direct], {}
+                        run = await measure(urls, direct, edits, affinity=affinity, **more)
+                        if number:  # the first round warms up
+                            runs.setdefault((way, name, affinity), []).append(run)
+    return runs
+
+
+@click.command()
+@click.option("--edits", "count", default=32, show_default=True, help="A multiple of 16.")
+@click.option("--side", default=256, show_default=True, help="Of the images, in pixels.")
+@click.option("--rounds", default=2, show_default=True)
+@click.option(
+    "--python",
+    type=click.Path(path_type=Path),
+    default=ROOT / ".venv-vllm/bin/python",
+    envvar="EDITJUDGE_VLLM_PYTHON",
+    help="Of the environment that has vLLM (make test-vllm).",
+)
+def main(count: int, side: int, rounds: int, python: Path) -> None:
+    """Print shares of cached tokens, p50, requests a second and their ratios."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        model = tiny_model(folder, side)
+        with serving_two(python.absolute(), model, folder) as direct:
+            runs = asyncio.run(compare(direct, folder, count, side, rounds))
+    title = f"{count} edits of {side}x{side}, {IN_FLIGHT} in flight, medians of {rounds} rounds"
+    table = Table(title=f"{title}; affinity / load")
+    for heading in ("by", "set", "cached", "p50 ms", "requests/s", "busiest", "p50", "requests/s"):
+        table.add_column(heading, justify="right")
+    for way in WAYS:
+        for kind in SETS:
+            mine, other = (
+                [statistics.median(each) for each in zip(*runs[way, kind, affinity], strict=True)]
+                for affinity in (True, False)
+            )
+            table.add_row(
+                way,
+                kind,
+                f"{mine[0]:.3f} / {other[0]:.3f}",
+                f"{1000 * mine[1]:.0f} / {1000 * other[1]:.0f}",
+                f"{mine[2]:.1f} / {other[2]:.1f}",
+                f"{mine[3]:.2f} / {other[3]:.2f}",
+                f"{mine[1] / other[1]:.2f}",
+                f"{mine[2] / other[2]:.2f}",
+            )
+    Console(width=120).print(table)
+
+
+if __name__ == "__main__":
+    main()
