@@ -135,6 +135,7 @@ perf: $(VENV)/.dev $(VENV)/.machines $(VLLM_VENV)/.vllm
 	$(BIN)/python perf/run.py
 	$(BIN)/python perf/peers.py --peers .venv-peers
 	$(BIN)/python perf/prefix_cache.py
+	$(BIN)/python perf/affinity.py
 	$(BIN)/python perf/omni.py
 	$(BIN)/python perf/workers.py
 

@@ -30,6 +30,7 @@ from urllib.parse import urlsplit
 
 import click
 import httpx2
+from prefix_cache import ROOT, make_edits, questions, tiny_model
 from rich.console import Console
 from rich.table import Table
 
@@ -48,8 +49,6 @@ from editjudge.scorers.judge_scorer import JUDGE
 from editjudge.storage.ledger import Ledger
 from editjudge_services.front import render
 from editjudge_services.runtime.vllm_server import VllmServer
-
-from .prefix_cache import ROOT, make_edits, questions, tiny_model
 
 T = TypeVar("T")
 IN_FLIGHT = 16

@@ -136,11 +136,11 @@ def questions(edit: Edit, judge: Judge) -> list[Question]:
     for scorer in scorers:
         if isinstance(scorer, FiveLevel):
             levels = scorer.template
-            asked.append((make_prompt(levels, edit, judge), tuple(levels.weights)))
+            asked.append((make_prompt(levels, edit, judge.prepare_picture), tuple(levels.weights)))
         elif isinstance(scorer, QuestionList):
             one = get_template(scorer.question_prompt)
             asked += [
-                (make_prompt(one, edit, judge, question=question), ("Yes", "No"))
+                (make_prompt(one, edit, judge.prepare_picture, question=question), ("Yes", "No"))
                 for question in QUESTIONS[scorer.prompt]
             ]
     return asked

@@ -115,6 +115,7 @@ class ScriptedOpenAi:
         app.router.add_post("/v1/chat/completions", self._answer)
         if self.owner == "vllm":
             app.router.add_get("/version", self._version)
+            app.router.add_get("/health", self._health)
             if self.tokenize:
                 app.router.add_post("/tokenize", self._tokenize)
         runner = web.AppRunner(app, handler_cancellation=True, access_log=None)
@@ -134,6 +135,9 @@ class ScriptedOpenAi:
         if self.owner == "vllm":
             cards = [c | {"root": "Org/Judge", "max_model_len": 4096} for c in cards]
         return web.json_response({"object": "list", "data": cards})
+
+    async def _health(self, request: web.Request) -> web.Response:
+        return web.Response()
 
     async def _version(self, request: web.Request) -> web.Response:
         return web.json_response({"version": "0.32.0"})

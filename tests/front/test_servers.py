@@ -305,7 +305,12 @@ async def test_calls_of_one_source_meet_one_judge_while_it_has_no_more_than_othe
         arrived.clear()
         _Waiting.expected = 12
         before = [len(judge.requests) for judge in judges]
-        await asyncio.gather(*(ask(sources[0]) for _ in range(12)))
+        tasks = []
+        for number in range(12):  # Envoy counts a call once it has a connection
+            tasks.append(asyncio.create_task(ask(sources[0])))
+            while len(arrived) <= number:
+                await asyncio.sleep(0.01)
+        await asyncio.gather(*tasks)
         parts = [len(judge.requests) - n for judge, n in zip(judges, before, strict=True)]
         assert max(parts) <= 6, "of a greedy source"
         assert parts[homes[0]] == max(parts)
