@@ -17,6 +17,7 @@ import hashlib
 import json
 import random
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -43,7 +44,10 @@ RUNS = {
     },
 }
 ITEMS_A_SOURCE = 4
+UNSCORED, MISSING = 0.02, 0.02
+"""Shares of verdicts without a number, and of edits without an output."""
 FORMATS = ("csv", "jsonl", "parquet")
+COMMANDS = ("summary", "compare", "rank", *FORMATS, "report")
 
 
 def asked(folder: Path, name: str):
@@ -83,6 +87,8 @@ def make(folder: Path, name: str, verdicts: int) -> None:
             file.write(json.dumps(line | named) + "\n")
     resolved = asked(folder, name)
     signatures = resolved.signatures({})
+    ends = {d.id: (d.range[0], min(d.range[1], 1e4)) for d in resolved.dimensions_by_id.values()}
+    skills = {model: number / 20 for number, model in enumerate(resolved.spec.outputs)}
     with (
         RunStore.open(folder / "run", resolved.header(Settings())) as store,
         store.database.transaction(),
@@ -90,14 +96,17 @@ def make(folder: Path, name: str, verdicts: int) -> None:
         contents = ItemContents(resolved.dataset)
         for ref, model in product(resolved.dataset.items(), resolved.spec.outputs):
             index, item, content = ref.index, ref.id, contents.read(ref)
-            if rng.random() < 0.02:
+            if rng.random() < MISSING:
                 missing = Missing("absent", "no file")
                 store.save_edit_now(JudgedEdit(item, model, None, missing, content))
                 continue
             verdicts_of = {}
             for dimension in signatures:
-                verdict = Score(value=rng.random(), evidence={"seen": index})
-                if rng.random() < 0.02:
+                low, high = ends[dimension]
+                # Most values lie near one end, each model's a little elsewhere.
+                value = low + (high - low) * rng.betavariate(5 + skills[model], 1.5)
+                verdict = Score(value=value, evidence={"seen": index})
+                if rng.random() < UNSCORED:
                     verdict = NoScore(kind="unparsable", reason=f"reply {index}")
                 verdicts_of[dimension] = verdict
             seen = FileState(ABSENT, "sha256:" + "0" * 64)
@@ -109,20 +118,33 @@ def make(folder: Path, name: str, verdicts: int) -> None:
 
 def measure(folder: Path, what: str) -> dict[str, float]:
     """One command, without what it prints."""
+    from editjudge.app.comparison import compare_models, rank_models
     from editjudge.app.export import export
     from editjudge.app.view import RunView
     from editjudge.base.strict import to_json
+    from editjudge.report.site import write_report
 
     start, out = time.process_time(), folder / f"out.{what}"
     with RunView(folder / "run") as view:
         if what == "summary":
             out.write_text(to_json(view.results()))
+        elif what == "compare":
+            out.write_text(to_json(compare_models((view, "m0"), (view, "m1"))))
+        elif what == "rank":
+            out.write_text(to_json(rank_models(view)))
+        elif what == "report":
+            write_report([folder / "run"], out, pictures=False)
         else:
             export(view, out, what)
     used = time.process_time() - start
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    digest = hashlib.sha256(out.read_bytes()).hexdigest()[:12]  # to compare what two versions say
-    return {"seconds": used, "MB": most, "digest": digest}
+    digest = hashlib.sha256()  # to compare what two versions say
+    for file in sorted(out.rglob("*.js"), key=lambda f: f.name) if out.is_dir() else [out]:
+        with file.open("rb") as opened:
+            while block := opened.read(1 << 20):
+                digest.update(block)
+    shutil.rmtree(out) if out.is_dir() else out.unlink()
+    return {"seconds": used, "MB": most, "digest": digest.hexdigest()[:12]}
 
 
 def in_process(*arguments: str) -> dict[str, float]:
