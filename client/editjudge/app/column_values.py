@@ -50,9 +50,9 @@ class ColumnValues:
         gains = (values - np.array([each for each, _ in others])) * (1 if higher_is_better else -1)
         if not np.isfinite(gains).all():
             return False
-        nearest = Clusters.of(gains[gains.mean(axis=1).argmin()].tolist(), clusters.tolist())
+        nearest = Clusters.of(gains[gains.mean(axis=1).argmin()], clusters)
         if nearest.error and nearest.value < _SMALLEST_T * nearest.error:
             return False  # most columns end here, without resampling
-        tests = list(measure_differences(gains, clusters.tolist()))
+        tests = list(measure_differences(gains, clusters))
         ps = holm([1.0 if test.p is None else test.p for test in tests])
         return max(ps) < LEVEL and all(test.of.value > 0 for test in tests)

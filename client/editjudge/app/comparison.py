@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from heapq import nlargest
 from itertools import combinations
-from typing import Literal, NamedTuple
+from typing import Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..base.differences import Difference, compare_signatures
 from ..base.errors import ConfigError
@@ -166,26 +167,33 @@ def compare_models(
     """
     (view, _), (other_run, _) = first, second
     dimensions = _shared_dimensions(view, other_run, tuple(patterns))
+    scores = _Scores(dimension.id for dimension in dimensions)
     if view is other_run:
-        mine, theirs = _read_numbers(view, [first[1], second[1]], dimensions)
+        mine, theirs = scores.read(view, [first[1], second[1]])
     else:
-        (mine,), (theirs,) = (_read_numbers(run, [it], dimensions) for run, it in (first, second))
-    changed_items = frozenset() if view is other_run else view.changed_items(other_run)
-    common_items = mine.items & theirs.items - changed_items
-    clusters = view.clusters(common_items)
+        (mine,), (theirs,) = (scores.read(run, [name]) for run, name in (first, second))
+    places, other_places = _match_items(mine.items, theirs.items)
+    is_changed = np.zeros(len(places), dtype=np.bool_)
+    if view is not other_run and (changed_items := view.changed_items(other_run)):
+        is_changed[:] = [mine.items[place] in changed_items for place in places.tolist()]
+    places, other_places = places[~is_changed], other_places[~is_changed]
+    clusters = _clusters_at(view, places, len(mine.items))
+    order = _order_by_id(mine.items, places)
+    places, other_places, clusters = places[order], other_places[order], clusters[order]
     comparisons = [
-        _compare_on(dimension, mine, theirs, clusters)
+        _compare_on(dimension, scores, (mine, places), (theirs, other_places), clusters)
         for dimension in dimensions
-        if dimension.id in mine.applying | theirs.applying
+        if dimension.id in scores.applying
     ]
+    pending_counts = (mine.is_pending[places].sum(), theirs.is_pending[other_places].sum())
     return ModelComparison(
         first=first[1],
         second=second[1],
-        items=len(common_items),
-        other_items=len(mine.items & theirs.items & changed_items),
+        items=len(places),
+        other_items=int(is_changed.sum()),
         dimensions=tuple(_adjust_for_all(comparisons)),
         untrained=_untrained_services(view, other_run),
-        pending=sum(len(each.pending & common_items) for each in (mine, theirs)),
+        pending=int(sum(pending_counts)),
         checks=_describe_checks([row.dimension for row in comparisons], view, other_run),
     )
 
@@ -208,17 +216,22 @@ def rank_models(view: RunView, patterns: Iterable[str] = ()) -> Rankings:
             "name a model of another run: compare RUN A B --other RUN2",
         )
     dimensions = _shared_dimensions(view, view, tuple(patterns))
-    by_model = dict(zip(models, _read_numbers(view, models, dimensions), strict=True))
-    applying = set().union(*(numbers.applying for numbers in by_model.values()))
-    common = {
-        d.id: sorted(set.intersection(*({*numbers.scores[d.id]} for numbers in by_model.values())))
+    scores = _Scores(dimension.id for dimension in dimensions)
+    by_model = dict(zip(models, scores.read(view, models), strict=True))
+    is_common = {
+        d.id: np.logical_and.reduce([~np.isnan(of.values(d.id)) for of in by_model.values()])
         for d in dimensions
     }
-    clusters = view.clusters({item for items in common.values() for item in items})
+    places = np.flatnonzero(np.logical_or.reduce([*is_common.values()]))
+    ids = next(iter(by_model.values())).items
+    clusters = _clusters_at(view, places, len(ids))
+    order = _order_by_id(ids, places)
+    places, clusters = places[order], clusters[order]
     rankings = tuple(
-        _rank(dimension, by_model, common[dimension.id], clusters)
+        _rank(dimension, by_model, places[common], clusters[common], len(ids))
         for dimension in dimensions
-        if dimension.id in applying
+        if dimension.id in scores.applying
+        for common in [is_common[dimension.id][places]]
     )
     checks = _describe_checks([each.dimension for each in rankings], view)
     return Rankings(dimensions=rankings, untrained=_untrained_services(view), checks=checks)
@@ -237,69 +250,115 @@ def _describe_checks(dimensions: Collection[str], *views: RunView) -> str:
     )
 
 
-class _Score(NamedTuple):
-    """The score of a model on an item.
-
-    Attributes:
-        signature: What the number depends on.
-        is_imputed: Whether a rule set the value.
-    """
-
-    value: float
-    signature: str
-    is_imputed: bool
-
-
 @dataclass
-class _ModelNumbers:
-    """The scores of one model, collected edit by edit.
+class _ModelScores:
+    """The scores of one model on some dimensions, twelve bytes for each item.
 
     Attributes:
-        scores: Scores by dimension and item.
-        items: Ids of the requested items.
-        applying: Ids of the dimensions that apply to any of them.
-        pending: Ids of items with a dimension that is not judged yet.
+        items: Ids of the requested items, in the order of the data.
+        numbers: By dimension, the score of each item; NaN where it has none.
+        marks: By dimension, of each score twice the number of its signature, plus 1 where a rule
+            imputed it.
+        pending: For each item, 1 if a dimension is not judged yet.
     """
 
-    scores: dict[str, dict[str, _Score]]
-    items: set[str] = field(default_factory=set)
-    applying: set[str] = field(default_factory=set)
-    pending: set[str] = field(default_factory=set)
+    items: list[str]
+    numbers: dict[str, array[float]]
+    marks: dict[str, array[int]]
+    pending: bytearray = field(default_factory=bytearray)
 
-    def add(self, row: Row) -> None:
-        """Add an edit."""
-        item = row.item.id
-        self.items.add(item)
-        for name, numbers in self.scores.items():
-            outcome = row.outcomes.get(name)
-            if outcome is None or isinstance(outcome, NotApplicable):
-                continue
-            self.applying.add(name)
-            if isinstance(outcome, Pending):
-                self.pending.add(item)
+    @property
+    def is_pending(self) -> NDArray[np.bool_]:
+        """For each item, whether a dimension is not judged yet."""
+        return np.frombuffer(self.pending, dtype=np.bool_)
+
+    def values(self, dimension: str) -> NDArray[np.float64]:
+        """The score of each item; NaN where it has none."""
+        return np.frombuffer(self.numbers[dimension])
+
+
+class _Scores:
+    """Reads the scores of models, of one run or of two.
+
+    Args:
+        dimensions: Ids of the dimensions.
+
+    Attributes:
+        applying: Ids of the dimensions that apply to any item.
+        signatures: What scores depend on, with a number each.
+    """
+
+    def __init__(self, dimensions: Iterable[str]) -> None:
+        self._dimensions = tuple(dimensions)
+        self.applying: set[str] = set()
+        self.signatures: dict[str, int] = {}
+
+    def read(self, view: RunView, models: Collection[str]) -> list[_ModelScores]:
+        """Read the scores of some models of a run in one pass.
+
+        Raises:
+            ConfigError: a model is not in the run.
+        """
+        for model in models:
+            if model not in view.header.outputs:
+                models_here = ", ".join(view.header.outputs)
+                raise ConfigError(f"{view.folder}: no model {model}", f"its models: {models_here}")
+        items: list[str] = []
+        by_model = {
+            model: _ModelScores(
+                items,
+                {name: array("d") for name in self._dimensions},
+                {name: array("I") for name in self._dimensions},
+            )
+            for model in models
+        }
+        for row in view.rows():
+            if row.item_index == len(items):
+                items.append(row.item.id)
+            if row.model in by_model:
+                self._add(by_model[row.model], row)
+        return [by_model[model] for model in models]
+
+    def _add(self, scores: _ModelScores, row: Row) -> None:
+        is_pending = False
+        for name in self._dimensions:
+            outcome, value, mark = row.outcomes.get(name), math.nan, 0
+            if outcome is not None and not isinstance(outcome, NotApplicable):
+                self.applying.add(name)
             if isinstance(outcome, Score):
                 signature = str(row.signatures.get(name, ""))
-                numbers[item] = _Score(outcome.value, signature, outcome.imputed)
+                number = self.signatures.setdefault(signature, len(self.signatures))
+                value, mark = outcome.value, 2 * number + outcome.imputed
+            is_pending = is_pending or isinstance(outcome, Pending)
+            scores.numbers[name].append(value)
+            scores.marks[name].append(mark)
+        scores.pending.append(is_pending)
 
-    def values(self, dimension: str, items: Iterable[str]) -> list[float]:
-        """The scores for these items, all of which must have one."""
-        return [self.scores[dimension][item].value for item in items]
+
+_Places: TypeAlias = NDArray[np.int64]
+"""The places of items among those of a run."""
 
 
-def _read_numbers(
-    view: RunView, models: Collection[str], dimensions: Iterable[Dimension]
-) -> list[_ModelNumbers]:
-    """Collect the scores of some models of a run in one pass."""
-    for model in models:
-        if model not in view.header.outputs:
-            models_here = ", ".join(view.header.outputs)
-            raise ConfigError(f"{view.folder}: no model {model}", f"its models: {models_here}")
-    names = [dimension.id for dimension in dimensions]
-    each = {model: _ModelNumbers({name: {} for name in names}) for model in models}
-    for row in view.rows():
-        if row.model in each:
-            each[row.model].add(row)
-    return [each[model] for model in models]
+def _match_items(ids: list[str], other_ids: list[str]) -> tuple[_Places, _Places]:
+    """Find the items of both lists: their places in the first, in order, and in the other."""
+    if ids is other_ids:
+        return np.arange(len(ids)), np.arange(len(ids))
+    there = {item: place for place, item in enumerate(other_ids)}
+    pairs = [(place, there[item]) for place, item in enumerate(ids) if item in there]
+    places, other_places = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    return places, other_places
+
+
+def _clusters_at(view: RunView, places: _Places, count: int) -> NDArray[np.int64]:
+    """The cluster of each of these items, whose places are in order, of `count` items."""
+    is_chosen = np.zeros(count, dtype=np.bool_)
+    is_chosen[places] = True
+    return np.asarray(view.clusters(is_chosen), dtype=np.int64)
+
+
+def _order_by_id(ids: list[str], places: _Places) -> _Places:
+    """How the items at these places are sorted by their ids."""
+    return np.argsort(np.array(ids, dtype=object)[places], kind="stable")
 
 
 def _shared_dimensions(
@@ -316,32 +375,46 @@ def _shared_dimensions(
 
 
 def _compare_on(
-    dimension: Dimension, first: _ModelNumbers, second: _ModelNumbers, clusters: Mapping[str, int]
+    dimension: Dimension,
+    scores: _Scores,
+    first: tuple[_ModelScores, _Places],
+    second: tuple[_ModelScores, _Places],
+    clusters: NDArray[np.int64],
 ) -> DimensionComparison:
-    """Compare two models on one dimension, over the items in `clusters`."""
-    scores_a, scores_b = first.scores[dimension.id], second.scores[dimension.id]
-    items_a, items_b = scores_a.keys() & clusters.keys(), scores_b.keys() & clusters.keys()
-    unequal = sorted(i for i in items_a & items_b if scores_a[i].signature != scores_b[i].signature)
-    items = sorted((items_a & items_b).difference(unequal))
-    pairs = [EditPair(item=i, first=scores_a[i].value, second=scores_b[i].value) for i in items]
-    differing = (pair for pair in pairs if pair.first != pair.second)
-    causes = (compare_signatures(scores_a[i].signature, scores_b[i].signature) for i in unequal[:1])
-    values = [pair.first for pair in pairs], [pair.second for pair in pairs]
-    of_items, higher = [clusters[item] for item in items], dimension.higher_is_better
-    figures = compare(*values, of_items, higher_is_better=higher) if items else None
+    """Compare two models on one dimension, over the items at these places."""
+    name, higher = dimension.id, dimension.higher_is_better
+    (values_a, marks_a), (values_b, marks_b) = (
+        (model.values(name)[places], np.asarray(model.marks[name])[places])
+        for model, places in (first, second)
+    )
+    has_a, has_b = ~np.isnan(values_a), ~np.isnan(values_b)
+    has_both, differs = has_a & has_b, marks_a // 2 != marks_b // 2
+    unequal, common = np.flatnonzero(has_both & differs), np.flatnonzero(has_both & ~differs)
+    causes: tuple[Difference, ...] = ()
+    if len(unequal):
+        texts = [*scores.signatures]
+        causes = compare_signatures(*(texts[each[unequal[0]] // 2] for each in (marks_a, marks_b)))
+    a, b = values_a[common], values_b[common]
+    figures = compare(a, b, clusters[common], higher_is_better=higher) if len(common) else None
+    items, places = first[0].items, first[1][common]
+    furthest = np.argsort(-np.abs(b - a), kind="stable")[:_MAX_FURTHEST]
     return DimensionComparison(
-        dimension=dimension.id,
+        dimension=name,
         unit=dimension.unit,
         higher_is_better=higher,
         figures=figures,
-        only_first=len(items_a - items_b),
-        only_second=len(items_b - items_a),
-        neither=len(clusters.keys() - items_a - items_b),
-        imputed_first=sum(scores_a[item].is_imputed for item in items),
-        imputed_second=sum(scores_b[item].is_imputed for item in items),
+        only_first=int((has_a & ~has_b).sum()),
+        only_second=int((has_b & ~has_a).sum()),
+        neither=int((~has_a & ~has_b).sum()),
+        imputed_first=int((marks_a[common] % 2).sum()),
+        imputed_second=int((marks_b[common] % 2).sum()),
         signed_otherwise=len(unequal),
-        causes=next(causes, ()),
-        furthest=tuple(nlargest(_MAX_FURTHEST, differing, key=lambda p: abs(p.second - p.first))),
+        causes=causes,
+        furthest=tuple(
+            EditPair(item=items[places[one]], first=a[one], second=b[one])
+            for one in furthest.tolist()
+            if a[one] != b[one]
+        ),
     )
 
 
@@ -362,16 +435,17 @@ def _adjust_for_all(rows: Sequence[DimensionComparison]) -> Iterator[DimensionCo
 
 def _rank(
     dimension: Dimension,
-    each: Mapping[str, _ModelNumbers],
-    items: list[str],
-    clusters: Mapping[str, int],
+    each: Mapping[str, _ModelScores],
+    places: _Places,
+    clusters: NDArray[np.int64],
+    item_count: int,
 ) -> Ranking:
-    values = {model: numbers.values(dimension.id, items) for model, numbers in each.items()}
-    means = {model: math.fsum(of) / len(items) for model, of in values.items() if items}
+    values = {model: scores.values(dimension.id)[places] for model, scores in each.items()}
+    means = {model: math.fsum(of) / len(places) for model, of in values.items() if len(places)}
     above: dict[str, set[str]] = {model: set() for model in means}
-    pairs, of_items = [*combinations(means, 2)], [clusters[item] for item in items]
-    gains = np.array([np.subtract(values[second], values[first]) for first, second in pairs])
-    tests = measure_differences(gains, of_items) if pairs else ()
+    pairs = [*combinations(means, 2)]
+    gains = (values[second] - values[first] for first, second in pairs)
+    tests = measure_differences(gains, clusters) if pairs else ()
     # A comparison without intervals has no p.
     sure = holm([1.0 if test.p is None else test.p for test in tests])
     for (first, second), p in zip(pairs, sure, strict=True):
@@ -379,17 +453,17 @@ def _rank(
             ahead = (means[second] > means[first]) is dimension.higher_is_better
             worse, better = (first, second) if ahead else (second, first)
             above[worse].add(better)
-    sources = len({*of_items})
-    places = rank_ranges({model: frozenset(names) for model, names in above.items()})
+    sources = len(np.unique(clusters))
+    ranges = rank_ranges({model: frozenset(names) for model, names in above.items()})
     return Ranking(
         dimension=dimension.id,
         higher_is_better=dimension.higher_is_better,
-        edits=len(items),
-        items=max(len(numbers.items) for numbers in each.values()),
+        edits=len(places),
+        items=item_count,
         sources=sources,
         unseen=largest_unseen_share(sources) if sources else None,
         models={
-            model: ModelPlace(mean=mean, first_place=places[model][0], last_place=places[model][1])
+            model: ModelPlace(mean=mean, first_place=ranges[model][0], last_place=ranges[model][1])
             for model, mean in means.items()
         },
     )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
+from itertools import compress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Self
@@ -180,16 +182,14 @@ class RunView:
         """
         return self._store.edits(model)
 
-    def clusters(self, items: Collection[str]) -> dict[str, int]:
-        """Return the cluster of each item: items that share a source, even indirectly, share it.
+    def clusters(self, chosen: Iterable[bool]) -> array[int]:
+        """Return the clusters of items: those that share a source, even indirectly, share one.
 
         Args:
-            items: Ids.
+            chosen: Of each item of the data, whether it is among them.
         """
         contents = tables.make_item_contents(self._store, self.resolved_spec)
-        refs = [ref for ref in contents.dataset.items() if ref.id in items]
-        numbers = tables.compute_clusters(contents, refs)
-        return dict(zip((ref.id for ref in refs), numbers, strict=True))
+        return tables.compute_clusters(contents, compress(contents.dataset.items(), chosen))
 
     def changed_items(self, other: RunView) -> frozenset[str]:
         """Return the items that both runs have and whose contents differed when they were judged.

@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats: TypeAlias = NDArray[np.float64]
+ClusterNames: TypeAlias = Sequence[Hashable] | NDArray[np.int64]
+"""The cluster of each item: any names, or an array of numbers, which takes less memory."""
 CONFIDENCE = 0.95
 _MOST = 0.5 + 1e-9
 """The largest share of all weight of one cluster; with more, it decides the mean alone."""
@@ -41,7 +43,7 @@ class Clusters:
     counts: Floats
 
     @classmethod
-    def of(cls, values: Sequence[float], clusters: Sequence[Hashable]) -> Clusters:
+    def of(cls, values: Sequence[float] | Floats, clusters: ClusterNames) -> Clusters:
         """Build the sums from each item's value and cluster.
 
         Raises:
@@ -112,8 +114,11 @@ class Clusters:
         return max(1.0, min(effective, self.count) - 1)
 
 
-def number_clusters(clusters: Iterable[Hashable]) -> NDArray[np.int64]:
+def number_clusters(clusters: ClusterNames) -> NDArray[np.int64]:
     """Number clusters from 0 in order of first appearance (int64, one for each item)."""
+    if isinstance(clusters, np.ndarray):
+        _, first, places = np.unique(clusters, return_index=True, return_inverse=True)
+        return np.argsort(np.argsort(first))[places]
     numbers: dict[Hashable, int] = {}
     return np.array([numbers.setdefault(each, len(numbers)) for each in clusters], dtype=np.int64)
 

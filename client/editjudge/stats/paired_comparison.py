@@ -6,7 +6,7 @@ Holm's method adjusts the p values of several comparisons that are made together
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from .bootstrap import bootstrap_t
 from .clusters import (
     CONFIDENCE,
     SAME,
+    ClusterNames,
     Clusters,
     Floats,
     explain_no_interval,
@@ -121,9 +122,9 @@ class Comparison(Strict):
 
 
 def compare(
-    first: Sequence[float],
-    second: Sequence[float],
-    clusters: Sequence[Hashable],
+    first: Sequence[float] | Floats,
+    second: Sequence[float] | Floats,
+    clusters: ClusterNames,
     *,
     higher_is_better: bool = True,
 ) -> Comparison:
@@ -184,23 +185,27 @@ class DifferenceTest(NamedTuple):
 
 
 def measure_differences(
-    differences: Floats, clusters: Sequence[Hashable]
+    differences: Iterable[Floats], clusters: ClusterNames
 ) -> Iterator[DifferenceTest]:
     """Test K series of differences on the same N items.
 
     Args:
-        differences: The differences (float64, K x N); finite.
+        differences: K rows of differences (float64, N); finite. They are read one after the other.
         clusters: The cluster of each item.
     """
-    if differences.shape[1] != len(clusters) or not len(clusters):
-        raise ValueError(f"{differences.shape[1]} values, {len(clusters)} clusters: give one each")
     places = number_clusters(clusters)
-    sums = np.array([np.bincount(places, weights=row) for row in differences])
+    rows, largest = [], []
+    for row in differences:
+        if len(row) != len(clusters) or not len(clusters):
+            raise ValueError(f"{len(row)} values, {len(clusters)} clusters: give one each")
+        rows.append(np.bincount(places, weights=row))
+        largest.append(float(np.abs(row).max()))
+    sums = np.array(rows, dtype=np.float64)
     counts = np.bincount(places).astype(np.float64)
     flip_ps = sign_flip_p(sums)
     resamples = bootstrap_t(sums, counts) if len(counts) > 1 else None
     for k, of in enumerate(Clusters(row, counts) for row in sums):
-        reason = explain_no_interval(of, float(np.abs(differences[k]).max()))
+        reason = explain_no_interval(of, largest[k])
         if resamples is None or reason not in {"", SAME}:
             yield DifferenceTest(of, None, None, None, reason)
         elif reason or of.error is None:

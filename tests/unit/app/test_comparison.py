@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -127,11 +129,17 @@ def compare_on(
     clusters: Mapping[str, int],
 ) -> DimensionComparison:
     """Two models on PSNR, from their values, signatures and marks by item."""
-    both = (
-        module._ModelNumbers({PSNR: {item: module._Score(*one) for item, one in of.items()}})
-        for of in (first, second)
-    )
-    return module._compare_on(OF_CORE.dimensions_by_id[PSNR], *both, clusters)
+    scores = module._Scores([PSNR])
+    ids, none = [*clusters], (math.nan, "", False)
+    models = []
+    for of in (first, second):
+        values, signatures, imputed = zip(*(of.get(item, none) for item in ids), strict=True)
+        numbers = [scores.signatures.setdefault(s, len(scores.signatures)) for s in signatures]
+        marks = [2 * number + put_in for number, put_in in zip(numbers, imputed, strict=True)]
+        model = module._ModelScores(ids, {PSNR: array("d", values)}, {PSNR: array("I", marks)})
+        models.append((model, np.arange(len(ids))))
+    of_items = np.array([*clusters.values()])
+    return module._compare_on(OF_CORE.dimensions_by_id[PSNR], scores, *models, of_items)
 
 
 def test_a_better_model_is_found_and_an_equal_one_is_not(data: Data, opened: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +29,11 @@ KEPT = "items are as the run stored them"
 def said(out: Path, **places: Any) -> dict[str, Any]:
     """What is read of a run: its table, comparison, export, flaws and clusters."""
     with RunView(out, **places) as view:
-        ids = [f"{index}" for index in range(COUNT)]
         return {
             "table": view.results(count_missing=True).to_dict()["models"],
             "rows": [row.model_dump() for row in long_rows(view)],
             "flaws": view.flawed_outcomes(),
-            "clusters": view.clusters(ids),
+            "clusters": view.clusters(repeat(True)),
             "item": str(view.item("1")),
         }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -62,12 +63,11 @@ def _numbers(run: Path, other: Path | None = None) -> dict[str, Any]:
         plain, counted = view.results(), view.results(count_missing=True)
         compared = compare_models((view, "a"), (second, "b"))
         figures = compared.dimensions[0].figures
-        items = {ref.id for ref in view.resolved_spec.dataset.items()}
         return {
             "sources": (plain.sources, counted.sources),
             "cells": [results.to_dict()["models"] for results in (plain, counted)],
             "figures": figures,
-            "clusters": view.clusters(items),
+            "clusters": view.clusters(repeat(True)),
         }
 
 

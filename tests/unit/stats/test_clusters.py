@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy
 
-from editjudge.stats.clusters import Clusters, link_clusters
+from editjudge.stats.clusters import Clusters, link_clusters, number_clusters
 from editjudge.stats.paired_comparison import compare
 
 
@@ -109,3 +109,8 @@ def test_items_that_share_any_part_are_one_cluster() -> None:
         together.setdefault(number, []).append(item)
     assert sorted(together.values()) == [["a", "b", "c"], ["d", "e"], ["f"], ["g"]]
     assert not link_clusters([])
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=30))
+def test_an_array_of_clusters_is_numbered_as_a_list_is(names: list[int]) -> None:
+    assert number_clusters(np.array(names)).tolist() == number_clusters(names).tolist()
