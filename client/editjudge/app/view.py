@@ -182,14 +182,14 @@ class RunView:
         """
         return self._store.edits(model)
 
-    def clusters(self, chosen: Iterable[bool]) -> array[int]:
+    def clusters(self, selection: Iterable[bool]) -> array[int]:
         """Return the clusters of items: those that share a source, even indirectly, share one.
 
         Args:
-            chosen: Of each item of the data, whether it is among them.
+            selection: Of each item of the data, whether it is among them.
         """
         contents = tables.make_item_contents(self._store, self.resolved_spec)
-        return tables.compute_clusters(contents, compress(contents.dataset.items(), chosen))
+        return tables.compute_clusters(contents, compress(contents.dataset.items(), selection))
 
     def changed_items(self, other: RunView) -> frozenset[str]:
         """Return the items that both runs have and whose contents differed when they were judged.
