@@ -63,11 +63,12 @@ def _numbers(run: Path, other: Path | None = None) -> dict[str, Any]:
         plain, counted = view.results(), view.results(count_missing=True)
         compared = compare_models((view, "a"), (second, "b"))
         figures = compared.dimensions[0].figures
+        ids = [ref.id for ref in view.resolved_spec.dataset.items()]
         return {
             "sources": (plain.sources, counted.sources),
             "cells": [results.to_dict()["models"] for results in (plain, counted)],
             "figures": figures,
-            "clusters": view.clusters(repeat(True)),
+            "clusters": dict(zip(ids, view.clusters(repeat(True)), strict=True)),
         }
 
 
