@@ -127,3 +127,12 @@ def here_in(steps: list[Any], places: dict[str, Path]) -> str:
         told = here(*moved(each["command"], places)[1:])
         assert told.code == 0, told.err
     return told.out
+
+
+def test_another_number_of_shards_is_written_by_a_job() -> None:
+    again = PARTS["run"] | {"merge": {"into": "second", "shards": 3}}
+    things = based(OPTIONS["vllm"], {"runs.first": again})
+    (step,) = containers(pod(things, "merge-first"))
+    folders = [f"/runs/first/{shard}" for shard in range(again["shards"])]
+    words = ["editjudge", "merge", *folders, "--out=/runs/second", "--shards=3"]
+    assert step["command"] == words

@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -22,6 +23,7 @@ from ..engine.run_header import RunHeader
 from ..engine.stored_items import encode_items, encode_traits
 from ..storage.store import RunStore, StoredEdit, StoredVerdict
 from .spec import ResolvedSpec, RunSpec
+from .view import RunView
 
 Prefer: TypeAlias = Literal["first", "last"]
 _LEAVE_OUT = (
@@ -40,12 +42,14 @@ class MergeCounts:
         verdicts: Verdicts in it.
         duplicates: Verdicts that were in several runs.
         conflicts: Duplicates that differed; `prefer` decided between them.
+        costs: Of each new run the cost of its calls, in the currency of the prices.
     """
 
     edits: int = 0
     verdicts: int = 0
     duplicates: int = 0
     conflicts: int = 0
+    costs: list[float] = field(default_factory=list)
 
 
 def dimensions_of(header: RunHeader) -> Mapping[str, Dimension]:
@@ -58,8 +62,10 @@ def merge(
     out: Path,
     prefer: Prefer | None = None,
     dimensions: Callable[[RunHeader], Mapping[str, Dimension]] = dimensions_of,
+    *,
+    shards: int | None = None,
 ) -> MergeCounts:
-    """Write a new run with the edits, verdicts and calls of several runs.
+    """Write a new run with the edits, verdicts and calls of several runs, or one for each shard.
 
     A verdict that several runs hold with one signature is written once; any other verdict replaces
     a failed one.
@@ -70,6 +76,10 @@ def merge(
         prefer: The run to use if outputs or signatures differ, or only one run has a score; None
             makes such a difference an error.
         dimensions: Returns the dimensions of a run by id, for their tolerances.
+        shards: Write as many runs, named by their numbers from 0, into the folder `out`: what there
+            is of each shard's items, by their places in the data as it is now. A session with
+            `shard=(i, shards)` goes on in the i-th. The former runs must not be in use. A call that
+            no verdict rests on yet is in each; its cost, like any, counts in the first one alone.
 
     Raises:
         ConfigError: the runs differ in their benchmark, protocol, judges or in an item; values of
@@ -79,26 +89,33 @@ def merge(
     """
     if out.exists():
         raise ConfigError(f"{out} exists", "give another --out")
-    partial = out.with_name(f".{out.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
+    unfinished = out.with_name(f".{out.name}.partial")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    counts = MergeCounts()
     try:
-        with wrap_disk_errors(out):
-            with ExitStack() as stack:
-                stores = (RunStore.open(each, read_only=True) for each in folders)
-                runs = list(map(stack.enter_context, stores))
-                header = _join_headers(runs)
-                target = stack.enter_context(RunStore.open(partial, header))
-                merger = _Merger(target, dimensions(header), prefer)
-                with target.database.transaction():
-                    for run in runs:
-                        merger.add(run)
-                    contents = _join_items(runs)
-                    digest = contents.data or header.data_digest
-                    target.save_contents([], contents, {"data_digest": digest})
-            partial.replace(out)
+        with wrap_disk_errors(out), ExitStack() as stack:
+            # A session in one of them would judge what the shards judge as well.
+            stores = (RunStore.open(each, read_only=shards is None) for each in folders)
+            runs = list(map(stack.enter_context, stores))
+            header = _join_headers(runs)
+            merger = _Merger(counts, dimensions(header), prefer)
+            if shards is None:
+                merger.write(runs, header, unfinished)
+            else:
+                items = RunView.from_store(runs[0]).resolved_spec.dataset.items()
+                shard_of = {ref.id: ref.index % shards for ref in items}
+                for shard in range(shards):
+                    has = partial(_is_in_shard, shard_of, shard)
+                    merger.write(runs, header, unfinished / str(shard), has)
+            unfinished.replace(out)
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
-    return merger.counts
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return counts
+
+
+def _is_in_shard(shard_of: Mapping[str, int], shard: int, item: str) -> bool:
+    """Whether a shard has an item; those that the data has no more are in the first."""
+    return shard_of.get(item, 0) == shard
 
 
 def _join_headers(runs: Sequence[RunStore]) -> RunHeader:
@@ -143,22 +160,51 @@ def _join_items(runs: Sequence[RunStore]) -> FileCache:
 
 
 class _Merger:
-    """Adds runs to a new run, one after another."""
+    """Writes new runs, adding former ones to each, one after another."""
+
+    _target: RunStore
 
     def __init__(
-        self, target: RunStore, dimensions: Mapping[str, Dimension], prefer: Prefer | None
+        self, counts: MergeCounts, dimensions: Mapping[str, Dimension], prefer: Prefer | None
     ) -> None:
-        self.counts = MergeCounts()
-        self._target = target
+        self._counts = counts
         self._dimensions = dimensions
         self._prefer = prefer
+        self._paid_calls: dict[Path, set[int]] = {}
 
-    def add(self, run: RunStore) -> None:
+    def write(
+        self,
+        runs: Sequence[RunStore],
+        header: RunHeader,
+        folder: Path,
+        has: Callable[[str], bool] | None = None,
+    ) -> None:
+        """Write a new run.
+
+        Args:
+            has: Whether the run has an item, by its id; None for a run that has all.
+        """
+        with RunStore.open(folder, header) as self._target:
+            with self._target.database.transaction():
+                for run in runs:
+                    self._add(run, has)
+                contents = _join_items(runs)
+                digest = contents.data or header.data_digest
+                self._target.save_contents([], contents, {"data_digest": digest})
+            self._counts.costs.append(self._target.costs[0])
+
+    def _add(self, run: RunStore, has: Callable[[str], bool] | None) -> None:
         """Add one run's calls, facts, items, edits and verdicts."""
-        calls = run.ledger.copy_to(self._target.ledger)
+        own, others = set[int](), set[int]()
+        for edit in run.edits() if has else ():
+            of_edit = own if has is None or has(edit.item) else others
+            of_edit.update(*run.calls_of(edit).values())
+        paid = self._paid_calls.setdefault(run.folder, set())
+        calls = run.ledger.copy_to(self._target.ledger, others - own, paid)
+        paid.update(calls)
         self._check_items(run)
         for edit in run.edits():
-            if not self._accepts_output(run, edit):
+            if (has and not has(edit.item)) or not self._accepts_output(run, edit):
                 continue
             edit_key, numbers = run.judged_edit(edit), run.calls_of(edit)
             self._target.save_edit_now(edit_key)
@@ -192,7 +238,7 @@ class _Merger:
         """Whether the new run uses this output of an edit; updates the counts."""
         earlier = self._target.edit(edit.item, edit.model)
         if earlier is None:
-            self.counts.edits += 1
+            self._counts.edits += 1
         elif earlier.digest != edit.digest:
             if self._prefer is None:
                 raise ConfigError(
@@ -202,7 +248,7 @@ class _Merger:
                 )
             if self._prefer == "first":
                 return False
-            self.counts.verdicts -= len(_verdicts_by_dimension(self._target, earlier))
+            self._counts.verdicts -= len(_verdicts_by_dimension(self._target, earlier))
         return True
 
     def _select_verdicts(self, run: RunStore, edit: StoredEdit) -> list[StoredVerdict]:
@@ -212,9 +258,9 @@ class _Merger:
         for name, later in _verdicts_by_dimension(run, edit).items():
             where = f"{name} of {edit.model} for {edit.item} in {run.folder}"
             if name not in earlier:
-                self.counts.verdicts += 1
+                self._counts.verdicts += 1
             else:
-                self.counts.duplicates += 1
+                self._counts.duplicates += 1
                 if not self._wins(later, earlier[name], name, where):
                     continue
             selection.append(later)
@@ -239,7 +285,7 @@ class _Merger:
             causes = compare_signatures(earlier.signature, later.signature) if differs else ()
             keys = f": {'; '.join(map(str, causes))}" if causes else ""
             raise ConfigError(f"{where} has {what} than in an earlier run{keys}", _SET_PREFER)
-        self.counts.conflicts += 1
+        self._counts.conflicts += 1
         return self._prefer == "last"
 
     def _check_close(self, later: float, earlier: float, name: str, where: str) -> None:

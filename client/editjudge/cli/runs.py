@@ -308,15 +308,23 @@ def _end_lines(result: RunResult) -> list[str]:
     return lines
 
 
-def merge_command(runs: tuple[Path, ...], out: Path, prefer: Prefer | None) -> None:
-    """Merge runs into a new one."""
-    counts = merge(runs, out, prefer)
+def merge_command(
+    runs: tuple[Path, ...], out: Path, prefer: Prefer | None, shards: int | None
+) -> None:
+    """Merge runs into a new one, or into one for each shard."""
+    counts = merge(runs, out, prefer, shards=shards)
     decisions = f", {counts.conflicts:,} of them decided by --prefer" if counts.conflicts else ""
     print_text(
         f"{out}: {format_count(counts.verdicts, 'verdict')} on {format_count(counts.edits, 'edit')}"
         f" ({counts.duplicates:,} were in several runs{decisions})"
     )
-    _print_pending(out)
+    if shards is None:
+        _print_pending(out)
+        return
+    if cost := sum(counts.costs):
+        each = ", ".join(f"{one:.4g}" for one in counts.costs)
+        print_text(f"spent so far: {cost:.4g}; --max-cost of each shard counts its own: {each}")
+    print_notice(f"go on with --shard I/{shards} --out {shlex.quote(str(out))}/I, I from 0")
 
 
 def _print_pending(run: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -256,11 +256,17 @@ class Ledger(CallStore):
         costs = [row[6] or 0.0 for row in self._database.rows(CALLS)]
         return sum(costs), max(costs, default=0.0)
 
-    def copy_to(self, other: Ledger) -> dict[int, int]:
-        """Copy all calls, prompts and facts into another ledger, where existing ones stay.
+    def copy_to(
+        self, other: Ledger, without: Container[int] = (), free_calls: Container[int] = ()
+    ) -> dict[int, int]:
+        """Copy calls with their prompts, and facts, into another ledger, where existing ones stay.
 
         If the other ledger has another reply to a call, the call is copied as dropped. `get` does
         not find it there, but verdicts that rest on it can show it.
+
+        Args:
+            without: Row numbers of calls that are left out.
+            free_calls: Row numbers of calls whose cost another new ledger has.
 
         Returns:
             By row number of a call in this ledger, its row number in the other.
@@ -269,7 +275,13 @@ class Ledger(CallStore):
         for _, name, value in own.rows(FACTS):
             if target.fact(decode_text(name)) is None:
                 target.put(FACTS, name=name, value=value)
-        prompts, calls = own.rows(PROMPTS, long=True), own.rows(CALLS, long=True)
+        digests = {row[4] for row in own.rows(CALLS) if row[0] not in without}
+        prompts = (row for row in own.rows(PROMPTS, long=True) if row[2] in digests)
+        calls = (
+            (*row[:6], None, *row[7:]) if row[0] in free_calls else row
+            for row in own.rows(CALLS, long=True)
+            if row[0] not in without
+        )
         return other._add_rows(prompts, calls, own.compressor.decompress)
 
     def new_rows(self) -> LedgerRows:

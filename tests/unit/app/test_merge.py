@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import shutil
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+import editjudge
 from editjudge.app.merge import Prefer, merge
+from editjudge.app.run import preview_run
+from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
 from editjudge.base.item import Missing
 from editjudge.base.signature import versions
@@ -193,3 +197,37 @@ def test_runs_of_different_things_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="exists; give another --out"):
         merge([first, first], other, dimensions=known)
     assert {path.name for path in runs.iterdir()} == {"a", "b"}
+
+
+async def test_a_run_of_three_shards_goes_on_with_two(tmp_path: Path) -> None:
+    """Nothing is lost, asked again or counted twice, and none of them may be in use."""
+    names = [f"item{number}" for number in range(8)]
+    write_items(tmp_path, ({"id": name} for name in names))
+    for picture in ("s", *(f"a/{name}" for name in names)):
+        save_picture(tmp_path / f"{picture}.png")
+    for shard in range(3):
+        folder = tmp_path / "3" / str(shard)
+        # The last two are left.
+        await editjudge.run_async(make_spec(tmp_path, "a", limit=6), out=folder, shard=(shard, 3))
+        with RunStore.open(folder) as store:  # of an edit that was under way
+            await store.ledger.put(ask(shard), reply(cost=1.0))
+    spec = make_spec(tmp_path, "a")
+    former, out = [tmp_path / "3" / str(shard) for shard in range(3)], tmp_path / "2"
+    with RunStore.open(former[1]), pytest.raises(ConfigError, match="in use by another process"):
+        merge(former, out, shards=2)
+    arguments = [*map(str, former), "--out", str(out), "--shards", "2"]
+    done = CliRunner().invoke(command, arguments, catch_exceptions=False)
+    assert "6 verdicts on 6 edits (0 were in several runs)" in done.output
+    assert "spent so far: 3; --max-cost of each shard counts its own: 3, 0" in done.output
+    assert f"go on with --shard I/2 --out {out}/I" in done.stderr
+    for shard in range(2):
+        plan = preview_run(spec, out / str(shard), Settings(), shard=(shard, 2))[1]
+        pending = compress(plan.ids, plan.todo["a"])
+        assert [*pending] == [names[6 + shard]]
+        with RunStore.open(out / str(shard)) as store:
+            assert count_replies(store.ledger) == 3
+    merge([out / "0", out / "1"], tmp_path / "whole")
+    merge(former, tmp_path / "former")
+    assert shown(tmp_path / "whole") == shown(tmp_path / "former")
+    with RunStore.open(tmp_path / "whole") as store:
+        assert store.costs[0] == 3.0
