@@ -22,6 +22,10 @@ assert judgement.outcomes["core.psnr.source.whole"].value == 100.0
 """
 HELP = "import editjudge.cli; editjudge.cli.root.main(['--help'], standalone_mode=False)"
 BENCHMARKS = "from editjudge.benchmarks.registry import load_benchmarks; load_benchmarks()"
+LIST = (
+    "import editjudge.cli; editjudge.cli.root.main(['list', 'benchmarks'], standalone_mode=False)"
+)
+RUNS = "editjudge.app.results editjudge.app.spec editjudge.app.view editjudge.engine.run_plan"
 CLIENT = "from editjudge import Client, score; import editjudge.cli.scoring"
 
 
@@ -40,6 +44,8 @@ def load(code: str) -> set[str]:
         (HELP, "cv2 grpc jinja2 matplotlib numpy onnxruntime pydantic rich torch"),
         (f"import editjudge.cli.runs; {BENCHMARKS}", "cv2 psycopg ray"),
         (CLIENT, SERVED),
+        ("import editjudge.cli.scoring", RUNS),
+        (LIST, f"{RUNS} editjudge.engine.run_plan editjudge.engine.judge grpc jinja2 rich sqlite3"),
         ("import editjudge.answers", "pydantic numpy PIL grpc"),
     ],
 )

@@ -89,8 +89,8 @@ def merge(
     """
     if out.exists():
         raise ConfigError(f"{out} exists", "give another --out")
-    unfinished = out.with_name(f".{out.name}.partial")
-    shutil.rmtree(unfinished, ignore_errors=True)
+    new_folder = out.with_name(f".{out.name}.partial")
+    shutil.rmtree(new_folder, ignore_errors=True)
     counts = MergeCounts()
     try:
         with wrap_disk_errors(out), ExitStack() as stack:
@@ -100,16 +100,16 @@ def merge(
             header = _join_headers(runs)
             merger = _Merger(counts, dimensions(header), prefer)
             if shards is None:
-                merger.write(runs, header, unfinished)
+                merger.write(runs, header, new_folder)
             else:
                 items = RunView.from_store(runs[0]).resolved_spec.dataset.items()
                 shard_of = {ref.id: ref.index % shards for ref in items}
                 for shard in range(shards):
                     has = partial(_is_in_shard, shard_of, shard)
-                    merger.write(runs, header, unfinished / str(shard), has)
-            unfinished.replace(out)
+                    merger.write(runs, header, new_folder / str(shard), has)
+            new_folder.replace(out)
     finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+        shutil.rmtree(new_folder, ignore_errors=True)
     return counts
 
 
@@ -199,9 +199,9 @@ class _Merger:
         for edit in run.edits() if has else ():
             of_edit = own if has is None or has(edit.item) else others
             of_edit.update(*run.calls_of(edit).values())
-        paid = self._paid_calls.setdefault(run.folder, set())
-        calls = run.ledger.copy_to(self._target.ledger, others - own, paid)
-        paid.update(calls)
+        paid_calls = self._paid_calls.setdefault(run.folder, set())
+        calls = run.ledger.copy_to(self._target.ledger, others - own, paid_calls)
+        paid_calls.update(calls)
         self._check_items(run)
         for edit in run.edits():
             if (has and not has(edit.item)) or not self._accepts_output(run, edit):

@@ -8,23 +8,16 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 from textwrap import indent
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from ..app.catalogue import DimensionEntry, TemplateEntry
-from ..base.contracts import CONTRACTS, Tensor
 from ..base.errors import ConfigError
-from ..base.prompt_releases import prompt_releases
 from ..base.terminal import print_text
-from ..benchmarks.benchmark import Benchmark, use_templates
 from ..benchmarks.registry import load_benchmark, load_benchmarks, select_dimensions
-from ..benchmarks.rubric_dimensions import make_rubric_dimensions
-from ..panel import SPECIALISTS, model_name
-from ..panel.specialists import list_custom_services
-from ..prompts import load_templates
-from ..prompts.custom_templates import load_custom_folder
-from ..report.numbers import direction_arrow
-from .options import settings_from
-from .output import print_json
+
+if TYPE_CHECKING:  # each kind loads what it lists
+    from ..app.catalogue import DimensionEntry
+    from ..base.contracts import Tensor
+    from ..benchmarks.benchmark import Benchmark
 
 N = TypeVar("N", bound=str)
 Entry: TypeAlias = dict[str, Any]
@@ -37,6 +30,8 @@ def list_command(what: str, names: tuple[str, ...], prompts: Path | None, *, jso
         lines = partial(lines, in_full=bool(names))
     listing = entries(names, prompts)
     if json:
+        from .output import print_json
+
         print_json(listing)
         return
     for line in lines(listing):
@@ -91,6 +86,11 @@ def _switch_lines(switches: Iterable[Entry]) -> Iterator[str]:
 
 
 def _dimensions(patterns: tuple[str, ...], prompts: Path | None) -> list[DimensionEntry]:
+    from ..app.catalogue import DimensionEntry
+    from ..benchmarks.benchmark import use_templates
+    from ..benchmarks.rubric_dimensions import make_rubric_dimensions
+    from ..prompts.custom_templates import load_custom_folder
+
     custom = load_custom_folder(prompts) if prompts else ()
     rubrics = {d.id: d for d in make_rubric_dimensions(custom)}
     others = tuple(name for name in patterns if name not in rubrics)
@@ -100,6 +100,8 @@ def _dimensions(patterns: tuple[str, ...], prompts: Path | None) -> list[Dimensi
 
 
 def _dimension_lines(dimensions: Iterable[DimensionEntry]) -> Iterator[str]:
+    from ..report.numbers import direction_arrow
+
     for entry in dimensions:
         low, high = entry.range
         unit = f" {entry.unit}" if entry.unit else ""
@@ -113,6 +115,11 @@ def _dimension_lines(dimensions: Iterable[DimensionEntry]) -> Iterator[str]:
 
 
 def _services(names: tuple[str, ...], _: Path | None) -> list[Entry]:
+    from ..base.contracts import CONTRACTS
+    from ..panel import SPECIALISTS, model_name
+    from ..panel.specialists import list_custom_services
+    from .options import settings_from
+
     every = [*SPECIALISTS, *list_custom_services(settings_from())]
     return [
         {
@@ -138,6 +145,10 @@ def _tensor(tensor: Tensor) -> str:
 
 
 def _prompts(patterns: tuple[str, ...], _: Path | None) -> Entry:
+    from ..app.catalogue import TemplateEntry
+    from ..base.prompt_releases import prompt_releases
+    from ..prompts import load_templates
+
     own, originals = load_templates(), prompt_releases()
     selection = set(_select_names([*own, *originals], patterns, "prompt"))
     return {

@@ -8,13 +8,10 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from ..app.ray_pool import RayOptions
-from ..app.spec import RunSpec
-from ..app.view import RunView
 from ..base.config import JudgeEndpoint, Settings, load_settings, parse_ledger
 from ..base.errors import ConfigError, EditjudgeError, InputError
 from ..base.terminal import print_notice
@@ -23,6 +20,11 @@ from ..benchmarks.registry import load_benchmark as benchmark_of
 from ..panel.specialists import list_custom_services
 from ..prompts.custom_templates import load_custom_texts
 from ..prompts.rubrics import list_rubric_ids, load_rubric_files
+
+if TYPE_CHECKING:  # a verb without a run needs neither
+    from ..app.ray_pool import RayOptions
+    from ..app.spec import RunSpec
+    from ..app.view import RunView
 
 Options: TypeAlias = Mapping[str, Any]
 """The values of a command's options, by the names of its parameters."""
@@ -161,6 +163,8 @@ def spec_from(
     name = benchmark_of(benchmark).name
     before = before if before is not None and before.benchmark == name else None
     rubrics = load_rubric_files(options["rubric"])
+    from ..app.spec import RunSpec
+
     return RunSpec.model_validate(
         {
             "benchmark": name,
@@ -294,6 +298,8 @@ def open_run(run: Path, options: Options = MappingProxyType({})) -> RunView:
 
 def open_quietly(run: Path, options: Options) -> RunView:
     """Open a run like `open_run`; the page says where items come from."""
+    from ..app.view import RunView
+
     return RunView(run, data=options.get("data"), roots=parse_roots(options.get("root", ())))
 
 
@@ -323,4 +329,8 @@ def parse_ray(options: Options) -> RayOptions | None:
             f"--workers {text} cannot be used", "give --ray ADDRESS too, and N or MIN-MAX workers"
         )
     workers = (int(least), max(int(least), int(most or 0))) if text else None
-    return RayOptions(address, workers, options["ledger"] == NO_LEDGER) if address else None
+    if not address:
+        return None
+    from ..app.ray_pool import RayOptions
+
+    return RayOptions(address, workers, options["ledger"] == NO_LEDGER)
