@@ -22,10 +22,8 @@ assert judgement.outcomes["core.psnr.source.whole"].value == 100.0
 """
 HELP = "import editjudge.cli; editjudge.cli.root.main(['--help'], standalone_mode=False)"
 BENCHMARKS = "from editjudge.benchmarks.registry import load_benchmarks; load_benchmarks()"
-LIST = (
-    "import editjudge.cli; editjudge.cli.root.main(['list', 'benchmarks'], standalone_mode=False)"
-)
-RUNS = "editjudge.app.results editjudge.app.spec editjudge.app.view editjudge.engine.run_plan"
+LIST = HELP.replace("'--help'", "'list', 'benchmarks'")
+RUNS = "editjudge.app.results editjudge.app.view"
 CLIENT = "from editjudge import Client, score; import editjudge.cli.scoring"
 
 
@@ -45,7 +43,7 @@ def load(code: str) -> set[str]:
         (f"import editjudge.cli.runs; {BENCHMARKS}", "cv2 psycopg ray"),
         (CLIENT, SERVED),
         ("import editjudge.cli.scoring", RUNS),
-        (LIST, f"{RUNS} editjudge.engine.run_plan editjudge.engine.judge grpc jinja2 rich sqlite3"),
+        (LIST, f"{RUNS} editjudge.engine.judge editjudge.engine.run_plan rich sqlite3"),
         ("import editjudge.answers", "pydantic numpy PIL grpc"),
     ],
 )
