@@ -23,7 +23,7 @@ from editjudge.base.signature import name_implementation
 from editjudge.base.verdict import Score, Verdict
 from editjudge.benchmarks.co_edit.specialists import framed, off_canvas
 from editjudge.benchmarks.dimension import Reading
-from editjudge.pixels.alignment import align
+from editjudge.pixels.alignment import Alignment, align, align_coarse_to_fine
 from editjudge.pixels.metrics import METRICS, mse, psnr_from_mse
 from editjudge.pixels.ssim import ssim, ssim_blacked_out, windows_within
 from editjudge.scorers.pixels import BlackedOutSsim, PixelComparison
@@ -179,10 +179,10 @@ def _moves() -> dict[str, Pixels]:
     }
 
 
-def _aligned() -> dict[str, Any]:
+def _aligned(by: Callable[[Pixels, Pixels], Alignment]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, image in _moves().items():
-        fit = align(image, scene())
+        fit = by(image, scene())
         found[f"{name}, matches"] = fit.matches
         found[f"{name}, inliers"] = fit.inliers
         found[f"{name}, mse"] = mse(scene(), fit.image)
@@ -236,7 +236,8 @@ COMPUTED: Mapping[Callable[..., object], Callable[[], dict[str, Any]]] = {
     framed: _framed,
     off_canvas: lambda: {"cut": digest(off_canvas(edit_of(scene(), scene(256, 256))).output.rgb)},
     ssim_blacked_out: _blacked_out,
-    align: _aligned,
+    align: partial(_aligned, align),
+    align_coarse_to_fine: partial(_aligned, align_coarse_to_fine),
     text_accuracy: _texts,
 }
 WHOLE: Mapping[Reading, Callable[[], dict[str, Any]]] = {

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..base.item import Need
 from ..base.parse import package_tables
-from ..scorers.pixels import PixelComparison
+from ..scorers.pixels import CoarseToFineComparison, PixelComparison
 from ..scorers.regions import Reference, Region
 from .dimension import Dimension, Reading, make_dimension
 
@@ -31,7 +31,8 @@ def required_fields(reference: Reference, region: Region) -> frozenset[Need]:
 
 
 def _pixel(metric: str, row: Mapping[str, Any], reference: Reference, region: Region) -> Dimension:
-    scorer = PixelComparison(reference, aligned=metric.startswith("aligned_"))
+    kind = CoarseToFineComparison if metric.startswith("aligned_") else PixelComparison
+    scorer = kind(reference)
     fields = dict(row)
     region_variant = fields.pop("region_variant", row["variant"])
     return make_dimension(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from threading import Condition, Lock
 from typing import TypeAlias
 
-from ..base.images import Image
+from ..base.images import RGB, Image
 from ..pixels.alignment import Keypoints, find_keypoints
 
 _Key: TypeAlias = "tuple[str, tuple[int, int]]"
@@ -21,10 +21,12 @@ class KeypointCache:
 
     Args:
         budget: Bytes that the cache holds at most; searches in progress come on top.
+        find: Finds them; by default `find_keypoints`.
     """
 
-    def __init__(self, budget: int) -> None:
+    def __init__(self, budget: int, find: Callable[[RGB], Keypoints] | None = None) -> None:
         self._budget = budget
+        self._find = find
         self._futures: dict[_Key, Future[Keypoints]] = {}
         self._lock = Lock()
 
@@ -48,7 +50,7 @@ class KeypointCache:
 
     def _search(self, image: Image, key: _Key, future: Future[Keypoints]) -> None:
         try:
-            sought = find_keypoints(image.rgb)
+            sought = (self._find or find_keypoints)(image.rgb)
         except BaseException as error:
             with self._lock:
                 del self._futures[key]
