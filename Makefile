@@ -119,6 +119,7 @@ wheel: $(VENV)/.dev
 perf: $(VENV)/.dev $(VENV)/.machines $(VLLM_VENV)/.vllm
 	$(BIN)/python perf/pixels.py
 	$(BIN)/python perf/align.py
+	$(BIN)/python perf/moves.py 4
 	$(BIN)/python perf/panel.py
 	$(BIN)/python perf/front.py
 	$(BIN)/python perf/hostile.py
