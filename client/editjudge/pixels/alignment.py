@@ -247,27 +247,31 @@ def align_coarse_to_fine(
 def _refine(matrix: _Matrix, output: RGB, reference: RGB) -> _Matrix:
     """Correct a fit by corners that are followed; the fit itself where too few can be."""
     side = min(FINE_SIDE, max(reference.shape[:2]))
-    edited, fixed = (
+    edit_grey, reference_grey = (
         cv2.cvtColor(_reduce(image, side), cv2.COLOR_RGB2GRAY) for image in (output, reference)
     )
-    to_reference, from_output = _scaling(fixed, reference), _scaling(output, edited)
+    to_reference, from_output = _scaling(reference_grey, reference), _scaling(output, edit_grey)
     first = np.linalg.inv(to_reference) @ _square(matrix) @ np.linalg.inv(from_output)
-    size = fixed.shape[1::-1]
-    moved = cv2.warpAffine(
-        edited, first[:2], size, flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REFLECT
+    size = reference_grey.shape[1::-1]
+    edit_warp = cv2.warpAffine(
+        edit_grey, first[:2], size, flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REFLECT
     )
-    covered = cv2.warpAffine(np.full_like(edited, 255), first[:2], size, flags=cv2.INTER_NEAREST)
-    covered = cv2.erode(covered, np.ones((9, 9), np.uint8), borderValue=[0])
-    moved, fixed = _equalise(moved), _equalise(fixed)
+    cover = cv2.warpAffine(np.full_like(edit_grey, 255), first[:2], size, flags=cv2.INTER_NEAREST)
+    cover = cv2.erode(cover, np.ones((9, 9), np.uint8), borderValue=[0])
+    edit_warp, reference_grey = _equalise(edit_warp), _equalise(reference_grey)
     apart = max(5.0, min(size) / 50)
     # The stubs promise corners, but there are none in an even picture.
-    corners: Any = cv2.goodFeaturesToTrack(fixed, CORNERS, 0.01, apart, mask=covered)
+    corners: Any = cv2.goodFeaturesToTrack(reference_grey, CORNERS, 0.01, apart, mask=cover)
     if corners is None or len(corners) < MIN_CORNERS:
         return matrix
-    ends, seen, _ = cv2.calcOpticalFlowPyrLK(fixed, moved, corners, corners.copy(), **FOLLOW)
-    back, seen_back, _ = cv2.calcOpticalFlowPyrLK(moved, fixed, ends, ends.copy(), **FOLLOW)
-    returned = np.linalg.norm((back - corners)[:, 0], axis=1) < MOST_RETURN_ERROR
-    good = returned & (seen[:, 0] > 0) & (seen_back[:, 0] > 0)
+    ends, status, _ = cv2.calcOpticalFlowPyrLK(
+        reference_grey, edit_warp, corners, corners.copy(), **FOLLOW
+    )
+    back, status_back, _ = cv2.calcOpticalFlowPyrLK(
+        edit_warp, reference_grey, ends, ends.copy(), **FOLLOW
+    )
+    is_back = np.linalg.norm((back - corners)[:, 0], axis=1) < MOST_RETURN_ERROR
+    good = is_back & (status[:, 0] > 0) & (status_back[:, 0] > 0)
     if np.count_nonzero(good) < MIN_CORNERS:
         return matrix
     correction, agreeing = cv2.estimateAffinePartial2D(
@@ -275,10 +279,10 @@ def _refine(matrix: _Matrix, output: RGB, reference: RGB) -> _Matrix:
     )
     if correction is None or 2 * np.count_nonzero(agreeing) < len(agreeing):
         return matrix
-    refined = to_reference @ _square(correction) @ first @ from_output
+    finer = to_reference @ _square(correction) @ first @ from_output
     places = _corners(output.shape[1], output.shape[0])
-    step = _residuals(refined[:2], places, _move(matrix, places))
-    return refined[:2] if step.max() <= _tolerance(reference) else matrix
+    step = _residuals(finer[:2], places, _move(matrix, places))
+    return finer[:2] if step.max() <= _tolerance(reference) else matrix
 
 
 def _round_shift(matrix: _Matrix) -> _Matrix:

@@ -130,10 +130,10 @@ class PixelComparison(PixelScorer):
     def _in_turn(self, edit: Edit, fields: frozenset[str]) -> Verdicts:
         reference: Image = getattr(edit.item, self.reference)
         pixels = max(math.prod(image.size) for image in (edit.output, reference))
-        needed = pixels * ALIGNING_BYTES_A_PIXEL
+        memory = pixels * ALIGNING_BYTES_A_PIXEL
         if self._coarse_to_fine:
-            needed = min(needed, COARSE_ALIGNING_BYTES) + 3 * pixels
-        with _ALIGNING.of(needed):
+            memory = min(memory, COARSE_ALIGNING_BYTES) + 3 * pixels
+        with _ALIGNING.of(memory):
             return self.compare(edit, fields)
 
     def compare(self, edit: Edit, fields: frozenset[str]) -> Verdicts:
@@ -186,11 +186,11 @@ class PixelComparison(PixelScorer):
         for pixels, resize_note in ways:
             own = (find_coarse_keypoints if self._coarse_to_fine else find_keypoints)(pixels)
             try:
-                given = (pixels, reference.rgb, own, reference_keypoints.result())
+                inputs = (pixels, reference.rgb, own, reference_keypoints.result())
                 fit = (
-                    align_coarse_to_fine(*given)
+                    align_coarse_to_fine(*inputs)
                     if self._coarse_to_fine
-                    else align(*given, require_plausible=self.plausible)
+                    else align(*inputs, require_plausible=self.plausible)
                 )
             except Degenerate as problem:
                 problems.append(problem)
