@@ -151,7 +151,7 @@ async def test_what_dies_costs_at_most_what_it_had_in_flight(setting: Setting, v
     finally:
         if victim not in {"node", "preempted"}:
             cluster.kill(mark)
-    lost = {"worker": 1, "node": 1, "preempted": 1, "driver": 3}.get(victim, 0)
+    lost = {"worker": 1, "node": 1, "preempted": 1, "driver": 3, "interrupted": 3}.get(victim, 0)
     assert judge.repeated_count <= lost * IN_FLIGHT
     assert setting.table("a") == await setting.one_process()
 

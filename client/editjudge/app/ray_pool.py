@@ -54,11 +54,17 @@ class RayOptions(NamedTuple):
     may_repeat_calls: bool = False
 
     def check(self, plan: RunPlan, settings: Settings) -> None:
-        """Refuse what would be paid for twice.
+        """Refuse what would be paid for twice, and what Ray cannot do.
 
         Raises:
-            ConfigError: there is no ledger that machines can share, or a Judge service judges.
+            ConfigError: there is no ledger that machines can share, a Judge service judges, or the
+                address is one for clients outside of the cluster.
         """
+        if self.address.startswith("ray://"):
+            raise ConfigError(
+                f"--ray {self.address}: a client of Ray cannot stream results",
+                "give host:port on a machine of the cluster, or use ray job submit",
+            )
         if settings.gateway is not None:
             raise ConfigError(
                 "--ray and --gateway contradict each other: the Judge service spreads edits itself",
@@ -85,11 +91,6 @@ def _connect(address: str) -> Any:
         MissingExtra: Ray is not installed.
         ConfigError: there is no such cluster, or it refuses this client.
     """
-    if address.startswith("ray://"):
-        raise ConfigError(
-            f"--ray {address}: a client of Ray cannot stream results",
-            "give host:port on a machine of the cluster, or use ray job submit",
-        )
     if address == LOCAL:
         # Ray listens on all addresses of the machine.
         os.environ["RAY_AUTH_MODE"] = "token"
