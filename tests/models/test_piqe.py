@@ -1,4 +1,6 @@
+import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import cv2
 import numpy as np
@@ -10,8 +12,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from editjudge.base.errors import Abstention
+from editjudge_services.quality import piqe_service
 from editjudge_services.quality.piqe import compute_piqe, quality_from_piqe
+from editjudge_services.runtime.specialist import Request
 
+from ..patience import patience
 from ..verdicts import abstains
 from .builders import NO_PICTURES
 
@@ -142,3 +147,20 @@ def test_quality_of_no_number_is_refused():
 def test_quality_stays_in_range_and_falls(a, b):
     low, high = sorted((a, b))
     assert 0 <= quality_from_piqe(high) <= quality_from_piqe(low) <= 1
+
+
+def test_a_batch_is_scored_side_by_side_and_in_its_order(monkeypatch):
+    """Two at a time fit in memory, and neither waits for the other."""
+    images = [ASTRONAUT, np.full((64, 64, 3), 128, np.uint8), noisy(ASTRONAUT), PHOTOS["coffee"]]
+    both = threading.Barrier(2)
+    monkeypatch.setattr(piqe_service, "_THREADS", ThreadPoolExecutor(2))
+    monkeypatch.setattr(
+        piqe_service,
+        "compute_piqe",
+        lambda image: both.wait(patience(30)) + 1 and compute_piqe(image),
+    )
+    answers = piqe_service.Piqe().infer([Request({"IMAGE": image}) for image in images])
+    assert isinstance(answers[1], Abstention)
+    for image, answer in zip(images, answers, strict=True):
+        if image is not images[1]:
+            assert answer["SCORE"] == np.float32(quality_from_piqe(compute_piqe(image)))

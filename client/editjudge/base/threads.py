@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from contextvars import copy_context
 from functools import partial
-from threading import Lock
+from threading import Condition, Lock
 from typing import ParamSpec, TypeVar, TypeVarTuple
 
 from .fair_queue import TEAM, FairQueue, Turn
@@ -108,3 +109,41 @@ def _run(box: list[Future[T]], work: Callable[[], T]) -> None:
         job.set_result(result)
     finally:
         del job
+
+
+class MemoryBudget:
+    """Lets threads work while their memory fits a budget, first come, first served.
+
+    A thread that needs more than the whole budget works beside those that fit it, one such at a
+    time: it may take minutes, and others are not to wait for it.
+
+    Args:
+        budget: How much all threads that fit it may hold at once, for example in bytes.
+    """
+
+    def __init__(self, budget: int) -> None:
+        self._budget = self._free = budget
+        self._first = Lock()
+        self._large = Lock()
+        self._room = Condition()
+
+    @contextmanager
+    def of(self, size: int) -> Iterator[None]:
+        """Wait until the budget has room, and hold it until the block ends.
+
+        Args:
+            size: How much the block needs.
+        """
+        if size > self._budget:
+            with self._large:
+                yield
+            return
+        with self._first, self._room:  # who waits for room holds up those behind
+            self._room.wait_for(lambda: self._free >= size)
+            self._free -= size
+        try:
+            yield
+        finally:
+            with self._room:
+                self._free += size
+                self._room.notify_all()

@@ -1,11 +1,10 @@
-"""A cache of keypoints and a memory budget, which alignments in several threads share."""
+"""A cache of keypoints, which alignments in several threads share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import contextmanager
-from threading import Condition, Lock
+from threading import Lock
 from typing import TypeAlias
 
 from ..base.images import RGB, Image
@@ -66,41 +65,3 @@ class KeypointCache:
             if free >= 0:
                 return
             free += self._futures.pop(key).result().nbytes
-
-
-class MemoryBudget:
-    """Lets threads work while their memory fits a budget, first come, first served.
-
-    A thread that needs more than the whole budget works beside those that fit it, one such at a
-    time: it may take minutes, and others are not to wait for it.
-
-    Args:
-        budget: How much all threads that fit it may hold at once, for example in bytes.
-    """
-
-    def __init__(self, budget: int) -> None:
-        self._budget = self._free = budget
-        self._first = Lock()
-        self._large = Lock()
-        self._room = Condition()
-
-    @contextmanager
-    def of(self, size: int) -> Iterator[None]:
-        """Wait until the budget has room, and hold it until the block ends.
-
-        Args:
-            size: How much the block needs.
-        """
-        if size > self._budget:
-            with self._large:
-                yield
-            return
-        with self._first, self._room:  # who waits for room holds up those behind
-            self._room.wait_for(lambda: self._free >= size)
-            self._free -= size
-        try:
-            yield
-        finally:
-            with self._room:
-                self._free += size
-                self._room.notify_all()

@@ -15,7 +15,7 @@ from PIL import Image as Pil
 
 from ..base.images import RGB, Image, decode, load_mask
 from ..base.item import Edit
-from ..base.threads import FairThreads, in_thread
+from ..base.threads import FairThreads, MemoryBudget, in_thread
 from ..base.verdict import Evidence, NoScore, Score, Verdict, Verdicts
 from ..pixels.alignment import (
     Alignment,
@@ -28,7 +28,7 @@ from ..pixels.metrics import METRICS
 from ..pixels.opencv import missing_opencv
 from ..pixels.regions import Degenerate
 from ..pixels.ssim import ssim_blacked_out
-from .keypoints import KeypointCache, MemoryBudget
+from .keypoints import KeypointCache
 from .regions import Reference, fitted, select_region, squashed
 from .scorer import Scorer
 

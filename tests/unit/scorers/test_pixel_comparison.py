@@ -13,9 +13,9 @@ from PIL import Image as Pil
 from PIL import ImageFilter
 
 from editjudge.base.item import Edit
+from editjudge.base.threads import MemoryBudget
 from editjudge.base.verdict import NoScore, Score
 from editjudge.scorers import pixels as module
-from editjudge.scorers.keypoints import MemoryBudget
 from editjudge.scorers.pixels import PixelComparison
 
 MSE = frozenset({"mse.whole"})

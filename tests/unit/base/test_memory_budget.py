@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from editjudge.scorers.keypoints import MemoryBudget
+from editjudge.base.threads import MemoryBudget
 
 from ...patience import patience
 
