@@ -4,33 +4,53 @@ The same images, one at a time; both sides start from the bytes of a JPEG and do
 so the difference is the transport, the queue and the adaptor. PP-OCR with its own networks; the
 others at their published size with random weights, made on the spot. Rounds are interleaved
 and medians compared. The memory of each model's process is read after the rounds.
+
+With --edits, what the Judge service costs an edit of two pictures that a judge sees in one question,
+against a FastAPI service of 40 lines: once one that reads the heads of pictures alone, once one that
+decodes them. The judge answers at once, so that processor time is what is compared. Pictures are new
+in each edit, or the same in all. Then 200 edits are in flight, beside a judge that takes its time,
+and the most memory of the service is read.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import io
+import itertools
 import json
 import os
+import random
 import re
+import socket
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Mapping
+import zlib
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import click
+import grpc
 import numpy as np
+from hostile import Memory, make_request, open_service
 from PIL import Image, ImageDraw, ImageFont
 from rich.console import Console
 from rich.table import Table
+from scripted_judge import Script, judging
 from specialists import FULL, install
 
 from editjudge.base.config import Endpoint, Settings
 from editjudge.base.images import RGB, decode
 from editjudge.panel import Panel
+from editjudge.v1 import judge_pb2 as pb
+from editjudge.v1 import judge_pb2_grpc
 from editjudge_services.features.recipe import RECIPES as VISION
 from editjudge_services.perceptual.recipe import RECIPES as LPIPS
 from editjudge_services.runtime.repository import find_specialists
@@ -121,12 +141,191 @@ async def measure(url: str, size: int, rounds: int) -> dict[str, dict[str, float
     return found
 
 
+Send = Callable[[bytes, bytes], Awaitable[object]]
+IN_FLIGHT = 16
+
+
+def mark(picture: bytes, number: int) -> bytes:
+    """The same picture in a file that nobody has seen: its density is the number."""
+    density = number.to_bytes(4) + number.to_bytes(4)
+    if picture.startswith(b"\x89PNG"):
+        body = b"pHYs" + density + b"\0"
+        chunk = (9).to_bytes(4) + body + zlib.crc32(body).to_bytes(4)
+        return picture[:33] + chunk + picture[33:]
+    return picture[:14] + density[:4] + picture[18:]  # of the JFIF segment
+
+
+def make_photograph(kind: str, seed: int) -> bytes:
+    """1024x1024 pixels about as hard to compress as a photograph."""
+    random_state = np.random.default_rng(seed)
+    layers = [
+        np.asarray(
+            Image.fromarray(random_state.integers(0, 256, (n, n, 3), np.uint8)).resize(
+                (1024, 1024), 3
+            ),
+            np.int16,
+        )
+        for n in (8, 64, 256)
+    ]
+    pixels = sum(layer // 3 for layer in layers) + random_state.integers(-2, 3, (1024, 1024, 3))
+    buffer = io.BytesIO()
+    Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8)).save(buffer, kind, quality=90)
+    return buffer.getvalue()
+
+
+def read_processor_seconds(pid: int) -> float:
+    """The processor time of a process."""
+    times = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def contender(judge: str, kind: str) -> Iterator[tuple[int, str]]:
+    """The FastAPI service in a process of its own; gives it, and its address."""
+    with socket.create_server(("127.0.0.1", 0)) as place:
+        port = place.getsockname()[1]
+    script = Path(__file__).parent / "contenders" / "with_fastapi.py"
+    process = subprocess.Popen([sys.executable, script, judge, str(port), kind])
+    try:
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port)).close()
+                break
+            except OSError:
+                time.sleep(0.1)
+        yield process.pid, f"http://127.0.0.1:{port}/score"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+async def send_many(send: Send, pairs: Iterator[tuple[bytes, bytes]], at_once: int) -> None:
+    """Send edits side by side."""
+
+    async def work() -> None:
+        for pair in pairs:
+            await send(*pair)
+
+    await asyncio.gather(*(work() for _ in range(at_once)))
+
+
+def make_sends(session: aiohttp.ClientSession, address: str, web: str) -> dict[str, Send]:
+    """The ways to send an edit to the Judge service."""
+    options = [("grpc.max_send_message_length", -1)]
+    stub = judge_pb2_grpc.JudgeServiceStub(grpc.aio.insecure_channel(address, options))
+
+    def make(before: bytes, after: bytes) -> pb.ScoreRequest:
+        request = make_request()
+        request.edit.sources[0].data, request.edit.edited.data = before, after
+        return request
+
+    async def score(before: bytes, after: bytes) -> None:
+        reply = await stub.Score(make(before, after), timeout=600)
+        assert reply.outcomes[0].HasField("value"), reply
+
+    async def post(before: bytes, after: bytes) -> None:
+        edit = make(before, after).edit
+        before64, after64 = (base64.b64encode(each).decode() for each in (before, after))
+        body = {
+            "edit": {
+                "instruction": edit.instruction,
+                "sources": [{"data": before64}],
+                "edited": {"data": after64},
+                "task": edit.task,
+            },
+            "dimensions": ["kris.visual_consistency"],
+            "protocol": {"benchmark": "kris"},
+        }
+        async with session.post(f"{web}/v1/score", json=body) as reply:
+            assert "value" in (text := await reply.text()), text
+
+    return {"Score": score, "JSON": post}
+
+
+def make_contender_send(session: aiohttp.ClientSession, url: str) -> Send:
+    """The way to send an edit to the FastAPI service."""
+
+    async def post(before: bytes, after: bytes) -> None:
+        before64, after64 = (base64.b64encode(each).decode() for each in (before, after))
+        text = make_request().edit.instruction
+        body = {"instruction": text, "source": before64, "edited": after64}
+        async with session.post(url, json=body) as reply:
+            assert reply.status == 200, await reply.text()
+
+    return post
+
+
+async def measure_edits(rounds: int, edits: int) -> Table:
+    """Processor milliseconds of an edit by service, picture and way, and memory at 200 in flight."""
+    numbers = itertools.count(1)
+    table = Table("edits", "service", "CPU ms an edit, median", "least", title="two of 1024x1024")
+    session_options = {
+        "timeout": aiohttp.ClientTimeout(600),
+        "connector": aiohttp.TCPConnector(limit=0),
+    }
+    with tempfile.TemporaryDirectory(prefix="editjudge-perf-") as folder:
+        with (
+            judging(Script(latency=0)) as judge,
+            open_service(judge, Path(folder) / "cache") as (pid, address, web),
+            contender(judge, "heads") as (heads_pid, heads_url),
+            contender(judge, "decoding") as (decoding_pid, decoding_url),
+        ):
+            async with aiohttp.ClientSession(**session_options) as session:
+                sides = {
+                    name: (pid, send) for name, send in make_sends(session, address, web).items()
+                }
+                for name, own_pid, url in (
+                    ("FastAPI, heads", heads_pid, heads_url),
+                    ("FastAPI, decoding", decoding_pid, decoding_url),
+                ):
+                    sides[name] = own_pid, make_contender_send(session, url)
+                for kind, is_new in (("JPEG", True), ("JPEG", False), ("PNG", True)):
+                    pair = make_photograph(kind, 0), make_photograph(kind, 1)
+                    if True:
+                        spent: dict[str, list[float]] = {name: [] for name in sides}
+                        for index in range(rounds + 1):
+                            for name in random.sample(list(sides), len(sides)):
+                                own_pid, send = sides[name]
+                                count = edits if index else 2 * IN_FLIGHT
+                                pairs = (
+                                    (mark(pair[0], n), mark(pair[1], n)) if is_new else pair
+                                    for n in itertools.islice(numbers, count)
+                                )
+                                start = read_processor_seconds(own_pid)
+                                await send_many(send, pairs, IN_FLIGHT)
+                                if index:
+                                    used = read_processor_seconds(own_pid) - start
+                                    spent[name].append(1e3 * used / count)
+                        label = f"{kind} of {len(pair[0]) // 1000} kB, {'new' if is_new else 'the same'}"
+                        for name, each in spent.items():
+                            table.add_row(
+                                label, name, f"{statistics.median(each):.1f}", f"{min(each):.1f}"
+                            )
+        with (
+            judging(Script(latency=5)) as judge,
+            open_service(judge, Path(folder) / "cache 2") as (pid, address, web),
+        ):
+            async with aiohttp.ClientSession(**session_options) as session:
+                memory = Memory(pid)
+                watch = asyncio.create_task(memory.watch())
+                pair = make_photograph("JPEG", 0), make_photograph("JPEG", 1)
+                pairs = ((mark(pair[0], n), mark(pair[1], n)) for n in range(200))
+                await send_many(make_sends(session, address, web)["Score"], pairs, 200)
+                watch.cancel()
+        table.add_row("JPEG, 200 in flight", "Score", f"{memory.most_mib:.0f} MiB at most", "")
+    return table
+
+
 @click.command()
 @click.option("--size", default=768, show_default=True, help="Side of the images in pixels.")
 @click.option("--rounds", default=15, show_default=True)
+@click.option("--edits", default=0, help="Measure the Judge service, with so many edits a round.")
 @click.option("--json", "as_json", is_flag=True)
-def main(size: int, rounds: int, as_json: bool) -> None:
+def main(size: int, rounds: int, edits: int, as_json: bool) -> None:
     """Print the median time of both sides, the overhead of serving, and memory."""
+    if edits:
+        Console(width=120).print(asyncio.run(measure_edits(rounds, edits)))
+        return
     with tempfile.TemporaryDirectory(prefix="editjudge-perf-") as folder:
         os.environ["EDITJUDGE_MODELS_DIR"] = folder
         for entry, tiny in FULL.items():

@@ -41,7 +41,14 @@ from ..benchmarks.registry import (
     select_dimensions,
 )
 from ..benchmarks.registry import load_dimensions as all_dimensions
-from ..engine.judge import Judgement, Signatures, judge
+from ..engine.judge import (
+    Judgement,
+    Signatures,
+    computes_pixels,
+    find_lazy_limit,
+    judge,
+    roles_of,
+)
 from ..panel import Panel
 from ..panel.budget import Budget
 from ..panel.calls import CallRecord
@@ -156,7 +163,11 @@ class Client:
             StoreError: the ledger is damaged, or its disk is full.
             RuntimeError: the client was not entered.
         """
-        edit = await _load_edit("edit", edit)
+        return await self._score("edit", edit, dimensions, prompts, budget or self.budget)
+
+    async def _score(
+        self, name: str, edit: object, dimensions: Dimensions, prompts: Prompts, budget: Budget
+    ) -> Judgement:
         texts = _texts(prompts)
         custom, rubrics = _custom_templates(texts)
         own = (*make_specialist_dimensions(list_custom_services(self.settings)), *rubrics)
@@ -164,15 +175,16 @@ class Client:
         others = all_dimensions(dimension.id for dimension in selection).values()
         by_id = {d.id: d for d in (*use_templates(others, custom), *selection)}
         signatures = self._signatures(by_id)
+        edit = await _load_edit(name, edit, self._find_lazy_limit(selection, by_id))
         if self._gateway is None:
-            context = CallContext(budget or self.budget)
+            context = CallContext(budget)
             return await self.judge(edit, selection, by_id, signatures, context)
         from ..benchmarks.rounds import JudgeRounds
         from ..gateway.messages import make_protocol
         from ..gateway.session import GatewaySession
 
         protocol = make_protocol(CORE, "", JudgeRounds(), texts)
-        judges = GatewaySession(self._gateway, protocol, budget or self.budget)
+        judges = GatewaySession(self._gateway, protocol, budget)
         await judges.begin(selection, by_id, signatures)
         return await judges.judge(edit, selection, by_id, signatures)
 
@@ -207,8 +219,9 @@ class Client:
 
         async def one(place: int, each: Edit | EditArguments) -> Judgement | EditjudgeError:
             try:
-                edit = await _load_edit(f"edit {place}", each)
-                return await self.score(edit, requested_dimensions, prompts, budget)
+                return await self._score(
+                    f"edit {place}", each, requested_dimensions, prompts, budget or self.budget
+                )
             except InputError as error:
                 return error
 
@@ -238,6 +251,17 @@ class Client:
         stored_records = await panel.get_records(calls - new_records.keys())
         own_records = {key: record for key, record in new_records.items() if key in calls}
         return replace(judgement, replies={**stored_records, **own_records})
+
+    def _find_lazy_limit(
+        self, selection: Iterable[Dimension], by_id: Mapping[str, Dimension]
+    ) -> int:
+        """Return the most pixels of a picture that stays encoded; any does for a Judge service."""
+        if self._gateway is not None:
+            return find_lazy_limit((), reads_pixels=False)
+        roles = set().union(*(roles_of(each, by_id) for each in selection))
+        judges = (one for role, one in self.panel.judges.items() if role in roles)
+        reads_pixels = any(computes_pixels(each, by_id) for each in selection)
+        return find_lazy_limit(judges, reads_pixels=reads_pixels)
 
     def _signatures(self, dimensions_by_id: Mapping[str, Dimension]) -> Signatures:
         """Return the signatures of the last call if it had the same dimensions, else new ones."""
@@ -281,11 +305,10 @@ def score(
         TextError: see `editjudge.base.item.Item`.
         StoreError: the ledger is damaged, or its disk is full.
     """
-    loaded_edit = Edit.load(**edit)
 
     async def score_once() -> Judgement:
         async with Client(settings, judges=judges) as client:
-            return await client.score(loaded_edit, dimensions, prompts)
+            return await client.score(edit, dimensions, prompts)
 
     return run_sync(score_once())
 
@@ -387,11 +410,12 @@ def add_local_stack(settings: Settings) -> Settings:
     return settings
 
 
-async def _load_edit(name: str, edit: object) -> Edit:
+async def _load_edit(name: str, edit: object, max_lazy_pixels: int) -> Edit:
     """Load an edit in a thread, unless it is one already.
 
     Args:
         name: What errors call it.
+        max_lazy_pixels: See `Edit.load`.
 
     Raises:
         InputError: the arguments make no edit.
@@ -405,7 +429,7 @@ async def _load_edit(name: str, edit: object) -> Edit:
     if unknown := [key for key in edit if key not in names]:
         raise InputError(name, f"unknown {unknown[0]!r}", f"Edit.load takes {', '.join(names)}")
     try:
-        return await in_thread(lambda: Edit.load(**edit))
+        return await in_thread(lambda: Edit.load(**edit, max_lazy_pixels=max_lazy_pixels))
     except (TypeError, ValueError) as error:
         raise InputError(name, str(error), "see editjudge.Edit.load") from error
 

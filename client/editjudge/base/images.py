@@ -21,7 +21,15 @@ from PIL import UnidentifiedImageError
 
 from .digest import content_digest
 from .errors import ImageError, UnreadError
-from .integrity import MAX_HEADER, check_exif, check_structure, inspect_image, media_type_of
+from .integrity import (
+    MAX_HEADER,
+    check_exif,
+    check_structure,
+    inspect_image,
+    media_type_of,
+    recall_image,
+    remember_image,
+)
 from .rgb import (
     ORIENTATION_TAG,
     DecodingRules,
@@ -119,6 +127,7 @@ class Image(_Picture):
         media_type: `image/png` or the like if `encoded_bytes` may be sent unchanged, that is, if
             nothing was converted while decoding and the file holds no metadata. None otherwise.
         size: Width and height; needed if `pixels` is None.
+        digest: Its `digest`, where it is known.
 
     Attributes:
         size: Width and height in pixels.
@@ -133,8 +142,11 @@ class Image(_Picture):
         *,
         media_type: str | None = None,
         size: tuple[int, int] | None = None,
+        digest: str = "",
     ) -> None:
         self.name, self.encoded_bytes = name, encoded_bytes
+        if digest:
+            self._digest = digest
         if pixels is not None:
             size = pixels.shape[1], pixels.shape[0]
         elif size is None:
@@ -278,6 +290,23 @@ def load_image(image: ImageLike, name: str = "", *, max_lazy_pixels: int = 0) ->
             not an image.
     """
     return image if isinstance(image, Image) else _load(image, name, _PICTURE, max_lazy_pixels)
+
+
+def leave_encoded(data: bytes, name: str, max_pixels: int) -> Image | None:
+    """Make an image that is decoded only when its pixels are read.
+
+    A file is checked once in a process; whether it was is known by its digest.
+
+    Returns:
+        None for a file of more pixels, or where only decoding can tell whether it is an image.
+
+    Raises:
+        ImageError: The file is empty, or too large or too slow to decode.
+    """
+    try:
+        return _leave_encoded(data, name, max_pixels, PurePath(name).suffix.lower())
+    except ValueError as error:
+        raise _make_image_error(name or "image bytes", error) from error
 
 
 def count_pixels(data: bytes) -> int:
@@ -498,11 +527,8 @@ def _from_bytes(
 ) -> Image:
     expected_format = _SUFFIXES.get(suffix)
     try:
-        _check_cost(data)
-        info = inspect_image(data, min(lazy_limit, MAX_PIXELS)) if lazy_limit else None
-        # A file whose suffix names another format gets a note, and is not sent unchanged.
-        if info and (not expected_format or info.media_type == f"image/{expected_format.lower()}"):
-            return Image(name, data, None, media_type=info.media_type, size=info.size)
+        if lazy_limit and (image := _leave_encoded(data, name, lazy_limit, suffix)):
+            return image
         rgb, notes, media_type = _decode(data, reading)
     except ValueError as error:
         raise _make_image_error(name, error) from error
@@ -511,6 +537,21 @@ def _from_bytes(
         notes = (*notes, Note("misnamed", f"named {suffix} but holds {actual_format}"))
         media_type = None
     return Image(name, data, rgb, notes, media_type=media_type)
+
+
+def _leave_encoded(data: bytes, name: str, max_pixels: int, suffix: str) -> Image | None:
+    digest, most = content_digest(data), min(max_pixels, MAX_PIXELS)
+    info = recall_image(digest, most)
+    if info is None:
+        _check_cost(data)
+        if (info := inspect_image(data, most)) is None:
+            return None
+        remember_image(digest, info)
+    # A file whose suffix names another format gets a note, and is not sent unchanged.
+    if info.media_type != f"image/{_SUFFIXES.get(suffix, info.media_type[6:]).lower()}":
+        return None
+    name = name or "image bytes"
+    return Image(name, data, None, media_type=info.media_type, size=info.size, digest=digest)
 
 
 def _from_pillow(picture: Pil.Image, name: str, reading: DecodingRules) -> Image:

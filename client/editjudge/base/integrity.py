@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import io
 import re
+from collections import OrderedDict
+from threading import Lock
 from typing import Literal, NamedTuple
 
 import deflate
@@ -24,6 +26,8 @@ from PIL import Image as Pil
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _JPEG = b"\xff\xd8"
+_MAX_PROOFS = 1 << 15
+"""Files that this process has found complete and remembers, in some 10 MB."""
 _CHANNELS = {0: 1, 2: 3}
 """Channels by the colour type of a PNG: grey and RGB. Others have a palette or transparency."""
 _LENGTHS = {b"IHDR": 13, b"pHYs": 9, b"gAMA": 4, b"sRGB": 1, b"IEND": 0}
@@ -106,6 +110,25 @@ def media_type_of(picture: Pil.Image) -> str | None:
     if picture.mode not in {"RGB", "L"} or set(picture.info) - _HARMLESS or picture.getexif():
         return None
     return _MEDIA_TYPES.get(str(picture.format))
+
+
+_proofs: OrderedDict[str, ImageInfo] = OrderedDict()
+_lock = Lock()
+
+
+def recall_image(digest: str, max_pixels: int) -> ImageInfo | None:
+    """What `inspect_image` found for a file in this process; None if it is not known."""
+    with _lock:
+        info = _proofs.get(digest)
+    return info if info and info.size[0] * info.size[1] <= max_pixels else None
+
+
+def remember_image(digest: str, info: ImageInfo) -> None:
+    """Remember what `inspect_image` found, so that a file is checked once."""
+    with _lock:
+        _proofs[digest] = info
+        if len(_proofs) > _MAX_PROOFS:
+            _proofs.popitem(last=False)
 
 
 def inspect_image(data: bytes, max_pixels: int) -> ImageInfo | None:

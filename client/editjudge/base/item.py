@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Required, Self, TypeAlias, TypedDict
 
 from .errors import ImageError, TextError
@@ -159,6 +160,7 @@ class Edit:
         target_text: str | None = None,
         item_id: str = "edit",
         model: str = "",
+        max_lazy_pixels: int = 0,
     ) -> Self:
         """Load an edit from files or from images in memory.
 
@@ -174,6 +176,8 @@ class Edit:
             target_text: Text that the result must show.
             item_id: The name of the edit in results.
             model: The name of the editing model.
+            max_lazy_pixels: Files of at most this many pixels are decoded only when their pixels
+                are read, see `load_image`.
 
         Raises:
             ImageError: an image is not one still picture, or the mask fits neither the source
@@ -184,16 +188,17 @@ class Edit:
         images = list(source) if is_several else [source]  # type: ignore[arg-type]
         if not images:
             raise ImageError("source", "no picture", "give one, or several")
+        load = partial(load_image, max_lazy_pixels=max_lazy_pixels)
         item = Item(
             id=item_id,
             instruction=instruction,
-            sources=tuple(_load_field("source", image, load_image) for image in images),
+            sources=tuple(_load_field("source", image, load) for image in images),
             mask=None if mask is None else _load_field("mask", mask, load_mask),
-            target=None if target is None else _load_field("target", target, load_image),
+            target=None if target is None else _load_field("target", target, load),
             target_text=target_text,
         )
         item.check_mask()
-        return cls(item, model, _load_field("edited", edited, load_image))
+        return cls(item, model, _load_field("edited", edited, load))
 
     @property
     def output(self) -> Image:

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from ..base.config import Settings
 from ..base.errors import Abstention, ConfigError, EditjudgeError, ServiceError, StoreError
 from ..base.identity import Identities, ServiceName, untrained_services
+from ..base.images import MAX_PIXELS
 from ..base.item import Edit, Missing
 from ..base.signature import Signature
 from ..base.text import shorten_list
@@ -34,6 +35,7 @@ from ..panel import Panel
 from ..panel.budget import Budget
 from ..panel.calls import CallRecord, CallStore
 from ..panel.context import CallContext, CallLog
+from ..panel.judge import Judge
 from ..scorers.scorer import Scorer
 from .outcomes import decide_outcomes, find_pending_fields, sort_by_dependency
 
@@ -316,6 +318,19 @@ def computes_pixels(dimension: Dimension, by_id: Mapping[str, Dimension]) -> boo
     return any(reading.scorer.reads_pixels for reading in dimension.readings) or any(
         computes_pixels(part, by_id) for part in parts
     )
+
+
+def find_lazy_limit(judges: Iterable[Judge], *, reads_pixels: bool) -> int:
+    """Return the most pixels of a picture that stays encoded, see `load_image`; 0 for none.
+
+    A picture that fits the limit of every judge is resized for none of them.
+
+    Args:
+        judges: The judges that see the picture.
+        reads_pixels: Whether any dimension computes on pixels.
+    """
+    limits = (each.endpoint.max_pixels for each in judges)
+    return 0 if reads_pixels else min(limits, default=MAX_PIXELS)
 
 
 def _slowest(scorers: list[Scorer]) -> frozenset[Scorer]:

@@ -37,7 +37,7 @@ from ..base.errors import (
     WrongModel,
 )
 from ..base.file_states import FileRead, FileState
-from ..base.images import MAX_PIXELS, Image, load_image
+from ..base.images import Image, load_image
 from ..base.item import Edit, Item, Missing
 from ..base.verdict import (
     Failure,
@@ -54,7 +54,7 @@ from ..benchmarks.dimension import Dimension
 from ..benchmarks.outputs import Outputs
 from ..panel.judge import Judge
 from .content_keys import ItemContent, ItemContents, JudgedEdit
-from .judge import Judgement, Judges, ReportProgress, WaitForIdentities
+from .judge import Judgement, Judges, ReportProgress, WaitForIdentities, find_lazy_limit
 from .progress import Progress
 from .run_plan import RunPlan
 
@@ -282,9 +282,8 @@ class Scheduler:
 
     async def _load_edit(self, job: Job) -> tuple[Edit, JudgedEdit]:
         judges = self._list_local_judges(job)
-        # An image that fits every judge's limit is resized for none of them.
-        left = min((one.endpoint.max_pixels for one in judges), default=MAX_PIXELS)
-        max_lazy_pixels = 0 if self.plan.inputs.reads_pixels and self.judges.is_local else left
+        reads_pixels = self.plan.inputs.reads_pixels and self.judges.is_local
+        max_lazy_pixels = find_lazy_limit(judges, reads_pixels=reads_pixels)
         item, content = await job.shared_item.load(max_lazy_pixels)
         edit, output_file, byte_count = await asyncio.to_thread(
             self._make_edit, job, item, judges, max_lazy_pixels

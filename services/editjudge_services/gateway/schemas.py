@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Literal, Self, TypeVar, get_args
@@ -24,9 +25,16 @@ from pydantic import (
 )
 
 from editjudge import Dimension, Panel
-from editjudge.base.errors import EditjudgeError, InputError
+from editjudge.base.errors import EditjudgeError, ImageError, InputError
 from editjudge.base.identity import untrained_services
-from editjudge.base.images import Image, Mask, count_pixels, load_image, load_mask
+from editjudge.base.images import (
+    Image,
+    Mask,
+    count_pixels,
+    leave_encoded,
+    load_image,
+    load_mask,
+)
 from editjudge.base.item import (
     MAX_TEXT_CHARACTERS,
     Edit,
@@ -56,6 +64,8 @@ _MAX_QUESTIONS = 256
 _MAX_JSON_CHARACTERS = 256 * 1024
 MAX_DIMENSIONS = 8192
 """How many dimensions a request may name, and a protocol have in all rounds of all judges."""
+_MAX_UNCOUNTED_PIXELS = 4 * 1024 * 1024
+"""The largest picture that is checked before there is room to decode it."""
 MAX_PROMPTS = 512
 """How many files of templates a protocol may have."""
 _SEE = "see /v1/openapi.json"
@@ -116,9 +126,11 @@ class EncodedImage(JsonModel):
     name: Text = ""
     """The image's name in messages."""
 
-    def decode(self, field: str) -> Image:
-        """Decode the image; errors name `field`, its path in the request."""
-        return _name_field(field, lambda: load_image(self.data, self.name))
+    def decode(self, field: str, max_lazy_pixels: int) -> Image:
+        """Load the image; errors name `field`, its path in the request."""
+        return _name_field(
+            field, lambda: load_image(self.data, self.name, max_lazy_pixels=max_lazy_pixels)
+        )
 
     def decode_mask(self, field: str) -> Mask:
         """Decode the image as a mask; errors name `field`, its path in the request."""
@@ -227,25 +239,55 @@ class EncodedEdit(JsonModel):
     mask_over_frame: bool = False
     """Whether the mask is stretched over whole images, whatever their aspect ratio."""
 
-    def count_pixels(self) -> int:
-        """Add up the pixels of all images as their headers state them; decodes nothing."""
-        images = (*self.sources, self.edited, self.mask, self.target)
-        return sum(count_pixels(image.data) for image in images if image is not None)
+    def leave_encoded(self, max_pixels: int) -> dict[str, Image]:
+        """Make images of those pictures that need not be decoded, by their paths in the request.
 
-    def decode(self, mask_fits: bool) -> Edit:
+        Those of more than 4 megapixels are left out: to check them takes memory, as decoding does.
+        """
+        most, images = min(max_pixels, _MAX_UNCOUNTED_PIXELS), {}
+        for field, picture in self._pictures().items() if most else ():
+            with suppress(ImageError):  # which decoding tells
+                images[field] = leave_encoded(picture.data, picture.name, most)
+        return {field: image for field, image in images.items() if image is not None}
+
+    def count_pixels(self, encoded: Container[str] = ()) -> int:
+        """Add up the pixels of images as their headers state them; decodes nothing.
+
+        Args:
+            encoded: Paths of the images that stay encoded, which are left out.
+        """
+        pictures = self._pictures() | ({"edit.mask": self.mask} if self.mask else {})
+        data = (each.data for field, each in pictures.items() if field not in encoded)
+        return sum(map(count_pixels, data))
+
+    def _pictures(self) -> dict[str, EncodedImage]:
+        """All pictures but the mask, by their paths in the request."""
+        sources = {f"edit.sources[{i}]": each for i, each in enumerate(self.sources)}
+        others = {"edit.edited": self.edited, "edit.target": self.target}
+        return sources | {field: each for field, each in others.items() if each is not None}
+
+    def decode(
+        self, mask_fits: bool, encoded: Mapping[str, Image], max_lazy_pixels: int = 0
+    ) -> Edit:
         """Decode the images and make the edit; it takes long, so call it in a thread.
 
         Args:
             mask_fits: Whether the mask must have the size of the source and the target.
+            encoded: The images that stay encoded, by their paths in the request.
+            max_lazy_pixels: See `load_image`.
 
         Raises:
             InvalidRequest: naming the field.
         """
         flaws: Flaws = {str(flaw.field): flaw.outcome() for flaw in self.flaws}
         self._check(flaws)
-        sources = [each.decode(f"edit.sources[{i}]") for i, each in enumerate(self.sources)]
-        output = self.edited.decode("edit.edited") if self.edited else None
-        target = self.target.decode("edit.target") if self.target else None
+        lazy = max_lazy_pixels if max_lazy_pixels > _MAX_UNCOUNTED_PIXELS else 0
+        images = {
+            field: encoded.get(field) or each.decode(field, lazy)
+            for field, each in self._pictures().items()
+        }
+        sources = [images[f"edit.sources[{i}]"] for i in range(len(self.sources))]
+        output, target = images.get("edit.edited"), images.get("edit.target")
         mask = self.mask.decode_mask("edit.mask") if self.mask else None
         item = _name_field(
             "edit.instruction",

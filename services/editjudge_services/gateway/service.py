@@ -10,16 +10,20 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
+from typing import NamedTuple
 
 from editjudge import Client, Dimension, Judgement
 from editjudge.base.config import Settings
 from editjudge.base.contracts import LONGEST_NAME, NAME
+from editjudge.base.identity import ServiceName
+from editjudge.base.images import Image
 from editjudge.base.item import Edit
 from editjudge.base.signature import Signature
 from editjudge.base.terminal import print_notice
 from editjudge.base.threads import FairThreads, in_thread
 from editjudge.base.verdict import NotServed
-from editjudge.service import DimensionSet, roles_of
+from editjudge.panel.judge import Judge
+from editjudge.service import DimensionSet, computes_pixels, find_lazy_limit, roles_of
 
 from .accounting import Caller, RequestAccount
 from .admission import INVALID_REQUESTS, MAX_CALLS, SharedLimit, SharedRate
@@ -191,20 +195,27 @@ class JudgeService:
         caller, until = account.caller.team, account.caller.waits_until
         async with self.edits.acquire(caller, 1, until):
             request = await read()
-            (dimension_set, dimensions), pixels = await in_thread(_inspect, request)
+            judges = dict(self.client.panel.judges)
+            inspection = await in_thread(_inspect, request, judges)
+            dimension_set, dimensions = inspection.dimension_set, inspection.dimensions
             account.dimensions = len(dimensions)
-            async with self._pixels.acquire(caller, pixels, until):
+            async with contextlib.AsyncExitStack() as room:
+                if inspection.pixels:
+                    hold = self._pixels.acquire(caller, inspection.pixels, until)
+                    await room.enter_async_context(hold)
                 identities = self.client.panel.identities()
-                judges = dict(self.client.panel.judges)
 
                 def prepare() -> Edit:
                     # Computed in a thread, so that the event loop finds all of it in caches.
                     dimension_set.signatures.of(dimensions, identities)
-                    edit = request.edit.decode(request.protocol.benchmark == "core")
-                    roles = set().union(*(roles_of(d, dimension_set.by_id) for d in dimensions))
+                    edit = request.edit.decode(
+                        request.protocol.benchmark == "core",
+                        inspection.encoded,
+                        inspection.max_lazy_pixels,
+                    )
                     images = filter(None, (*edit.item.sources, edit.item.target, edit.image))
-                    for role, image in product(roles & judges.keys(), images):
-                        judges[role].prepare_picture(image)
+                    for judge, image in product(inspection.judges, images):
+                        judge.prepare_picture(image)
                     return edit
 
                 edit = await in_thread(prepare)
@@ -279,7 +290,31 @@ class JudgeService:
             await asyncio.sleep(_DELETION_SECONDS)
 
 
-def _inspect(request: ScoreRequest) -> tuple[tuple[DimensionSet, Sequence[Dimension]], int]:
-    """The dimensions of a request, and how many pixels its pictures have."""
-    selection = select_dimensions(request.protocol, request.dimensions)
-    return selection, request.edit.count_pixels()
+class _Inspection(NamedTuple):
+    """What is known of a request before any picture is decoded.
+
+    Attributes:
+        judges: The judges that see its pictures.
+        max_lazy_pixels: The most pixels of a picture that stays encoded.
+        encoded: The images that stay encoded, by their paths in the request.
+        pixels: How many pixels are decoded.
+    """
+
+    dimension_set: DimensionSet
+    dimensions: Sequence[Dimension]
+    judges: Sequence[Judge]
+    max_lazy_pixels: int
+    encoded: Mapping[str, Image]
+    pixels: int
+
+
+def _inspect(request: ScoreRequest, judges: Mapping[ServiceName, Judge]) -> _Inspection:
+    dimension_set, dimensions = select_dimensions(request.protocol, request.dimensions)
+    by_id = dimension_set.by_id
+    roles = set().union(*(roles_of(each, by_id) for each in dimensions))
+    own = [judges[role] for role in roles & judges.keys()]
+    reads_pixels = any(computes_pixels(each, by_id) for each in dimensions)
+    limit = find_lazy_limit(own, reads_pixels=reads_pixels)
+    encoded = request.edit.leave_encoded(limit)
+    pixels = request.edit.count_pixels(encoded)
+    return _Inspection(dimension_set, dimensions, own, limit, encoded, pixels)
