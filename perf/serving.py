@@ -5,11 +5,11 @@ so the difference is the transport, the queue and the adaptor. PP-OCR with its o
 others at their published size with random weights, made on the spot. Rounds are interleaved
 and medians compared. The memory of each model's process is read after the rounds.
 
-With --edits, what the Judge service costs an edit of two pictures that a judge sees in one question,
-against a FastAPI service of 40 lines: once one that reads the heads of pictures alone, once one that
-decodes them. The judge answers at once, so that processor time is what is compared. Pictures are new
-in each edit, or the same in all. Then 200 edits are in flight, beside a judge that takes its time,
-and the most memory of the service is read.
+With --edits, what the Judge service costs an edit of two pictures that a judge sees in one
+question, against a FastAPI service of 40 lines: once one that reads the heads of pictures alone,
+once one that decodes them. The judge answers at once, so that processor time is what is compared.
+Pictures are new in each edit, or the same in all. Then 200 edits are in flight, beside a judge that
+takes its time, and the most memory of the service is read.
 """
 
 from __future__ import annotations
@@ -256,7 +256,7 @@ def make_contender_send(session: aiohttp.ClientSession, url: str) -> Send:
 
 
 async def measure_edits(rounds: int, edits: int) -> Table:
-    """Processor milliseconds of an edit by service, picture and way, and memory at 200 in flight."""
+    """Processor milliseconds of an edit by service and picture, and memory at 200 in flight."""
     numbers = itertools.count(1)
     table = Table("edits", "service", "CPU ms an edit, median", "least", title="two of 1024x1024")
     session_options = {
@@ -281,26 +281,26 @@ async def measure_edits(rounds: int, edits: int) -> Table:
                     sides[name] = own_pid, make_contender_send(session, url)
                 for kind, is_new in (("JPEG", True), ("JPEG", False), ("PNG", True)):
                     pair = make_photograph(kind, 0), make_photograph(kind, 1)
-                    if True:
-                        spent: dict[str, list[float]] = {name: [] for name in sides}
-                        for index in range(rounds + 1):
-                            for name in random.sample(list(sides), len(sides)):
-                                own_pid, send = sides[name]
-                                count = edits if index else 2 * IN_FLIGHT
-                                pairs = (
-                                    (mark(pair[0], n), mark(pair[1], n)) if is_new else pair
-                                    for n in itertools.islice(numbers, count)
-                                )
-                                start = read_processor_seconds(own_pid)
-                                await send_many(send, pairs, IN_FLIGHT)
-                                if index:
-                                    used = read_processor_seconds(own_pid) - start
-                                    spent[name].append(1e3 * used / count)
-                        label = f"{kind} of {len(pair[0]) // 1000} kB, {'new' if is_new else 'the same'}"
-                        for name, each in spent.items():
-                            table.add_row(
-                                label, name, f"{statistics.median(each):.1f}", f"{min(each):.1f}"
+                    spent: dict[str, list[float]] = {name: [] for name in sides}
+                    for index in range(rounds + 1):
+                        for name in random.sample(list(sides), len(sides)):
+                            own_pid, send = sides[name]
+                            count = edits if index else 2 * IN_FLIGHT
+                            pairs = (
+                                (mark(pair[0], n), mark(pair[1], n)) if is_new else pair
+                                for n in itertools.islice(numbers, count)
                             )
+                            start = read_processor_seconds(own_pid)
+                            await send_many(send, pairs, IN_FLIGHT)
+                            if index:
+                                used = read_processor_seconds(own_pid) - start
+                                spent[name].append(1e3 * used / count)
+                    age = "new" if is_new else "the same"
+                    label = f"{kind} of {len(pair[0]) // 1000} kB, {age}"
+                    for name, each in spent.items():
+                        table.add_row(
+                            label, name, f"{statistics.median(each):.1f}", f"{min(each):.1f}"
+                        )
         with (
             judging(Script(latency=5)) as judge,
             open_service(judge, Path(folder) / "cache 2") as (pid, address, web),

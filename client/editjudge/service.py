@@ -16,4 +16,5 @@ from .panel.calls import Usage as Usage
 from .panel.context import CallContext as CallContext
 from .panel.context import CallLog as CallLog
 from .panel.context import CallTerms as CallTerms
+from .panel.judge import Judge as Judge
 from .storage.ledger import Ledger as Ledger

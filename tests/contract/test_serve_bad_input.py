@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, NamedTuple
 
 import grpc
+import numpy as np
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from PIL import Image
 
+from editjudge.base import images
 from editjudge.v1 import judge_pb2 as pb
 from editjudge_services.gateway import accounting, http, server
 from editjudge_services.gateway.bounds import MAX_PARTS, MAX_TEXT_BYTES
 from editjudge_services.gateway.schemas import MAX_DIMENSIONS
 from editjudge_services.gateway.server import SERVICE
 
-from ..judge_service import JSON, RunningService, make_body, make_request, png, refusal, serve
+from ..judge_service import (
+    ASKED,
+    JSON,
+    RunningService,
+    judge_settings,
+    make_body,
+    make_request,
+    png,
+    refusal,
+    scripted_judge,
+    serve,
+)
 from ..patience import until
 
 Code = grpc.StatusCode
@@ -473,3 +488,50 @@ async def test_a_place_comes_before_the_body(monkeypatch: pytest.MonkeyPatch) ->
         status, body = await served.post(b"not even JSON")
         assert (status, body["error"]["code"]) == (429, "RESOURCE_EXHAUSTED")
         slow.cancel()
+
+
+def _encode(kind: str, pixels: np.ndarray, **options: Any) -> bytes:
+    stream = io.BytesIO()
+    Image.fromarray(pixels).save(stream, kind, **options)
+    return stream.getvalue()
+
+
+_NOISE = np.random.default_rng(5).integers(0, 256, (64, 64, 3), np.uint8)
+BAD_PICTURES = {
+    "a PNG cut short": png(1, 64)[:-200],
+    "a PNG with a wrong checksum": png(1, 64)[:-20] + bytes(4) + png(1, 64)[-16:],
+    "a JPEG cut short": _encode("JPEG", _NOISE)[:-600],
+    "dark 16 bits": _encode("PNG", np.arange(64 * 64, dtype=np.uint16).reshape(64, 64)),
+    "text": b"no picture",
+}
+
+
+@pytest.mark.parametrize("name", BAD_PICTURES)
+async def test_a_bad_picture_never_reaches_a_judge(name: str) -> None:
+    async with scripted_judge() as judge, serve(judge_settings(judge.url)) as served:
+        for _ in range(2):  # what is wrong once is not taken for whole the next time
+            told = await refusal(served.stub.Score(make_request(ASKED, edited=BAD_PICTURES[name])))
+            assert told.code is Code.INVALID_ARGUMENT
+            assert told.field == "edit.edited"
+
+
+async def test_pictures_that_a_judge_only_sees_are_not_decoded_and_proved_whole_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    proofs, decodings = [], []
+    inspect, decode = images.inspect_image, images._decode
+    monkeypatch.setattr(images, "inspect_image", lambda *a: proofs.append(1) or inspect(*a))
+    monkeypatch.setattr(images, "_decode", lambda *a: decodings.append(1) or decode(*a))
+    async with (
+        scripted_judge() as judge,
+        # No room to decode anything.
+        serve(judge_settings(judge.url), megapixels=2 / 2**20) as served,
+    ):
+        for _ in range(2):
+            request = make_request(ASKED, sources=[png(71, 48)], edited=png(72, 48))
+            (outcome,) = (await served.stub.Score(request)).outcomes
+            assert outcome.HasField("value")
+        told = await refusal(served.stub.Score(make_request(ASKED, "core.psnr.*")))
+        assert "pixels" in told.words
+    assert len(proofs) == 2
+    assert not decodings

@@ -19,7 +19,8 @@ class ServiceOptions:
         http_address: The address of JSON over HTTP.
         edits: How many edits are in flight at most, of all callers.
         megapixels: How many megapixels of images are decoded at a time, of all callers. Each takes
-            up to about 120 MB of memory while it is judged.
+            up to about 120 MB of memory while it is judged. A picture that judges and specialists
+            only see is checked and not decoded.
         held_bytes: How many bytes of requests are in memory at a time, of all callers. There is
             room for the largest request before one is read.
         rate: How many requests of one caller are read in a second: calls, messages of a stream and

@@ -250,14 +250,14 @@ class EncodedEdit(JsonModel):
                 images[field] = leave_encoded(picture.data, picture.name, most)
         return {field: image for field, image in images.items() if image is not None}
 
-    def count_pixels(self, encoded: Container[str] = ()) -> int:
+    def count_pixels(self, encoded_images: Container[str] = ()) -> int:
         """Add up the pixels of images as their headers state them; decodes nothing.
 
         Args:
-            encoded: Paths of the images that stay encoded, which are left out.
+            encoded_images: Paths of the images that stay encoded, which are left out.
         """
         pictures = self._pictures() | ({"edit.mask": self.mask} if self.mask else {})
-        data = (each.data for field, each in pictures.items() if field not in encoded)
+        data = (each.data for field, each in pictures.items() if field not in encoded_images)
         return sum(map(count_pixels, data))
 
     def _pictures(self) -> dict[str, EncodedImage]:
@@ -267,13 +267,13 @@ class EncodedEdit(JsonModel):
         return sources | {field: each for field, each in others.items() if each is not None}
 
     def decode(
-        self, mask_fits: bool, encoded: Mapping[str, Image], max_lazy_pixels: int = 0
+        self, mask_fits: bool, encoded_images: Mapping[str, Image], max_lazy_pixels: int = 0
     ) -> Edit:
         """Decode the images and make the edit; it takes long, so call it in a thread.
 
         Args:
             mask_fits: Whether the mask must have the size of the source and the target.
-            encoded: The images that stay encoded, by their paths in the request.
+            encoded_images: The images that stay encoded, by their paths in the request.
             max_lazy_pixels: See `load_image`.
 
         Raises:
@@ -283,7 +283,7 @@ class EncodedEdit(JsonModel):
         self._check(flaws)
         lazy = max_lazy_pixels if max_lazy_pixels > _MAX_UNCOUNTED_PIXELS else 0
         images = {
-            field: encoded.get(field) or each.decode(field, lazy)
+            field: encoded_images.get(field) or each.decode(field, lazy)
             for field, each in self._pictures().items()
         }
         sources = [images[f"edit.sources[{i}]"] for i in range(len(self.sources))]

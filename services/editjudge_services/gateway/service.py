@@ -22,8 +22,7 @@ from editjudge.base.signature import Signature
 from editjudge.base.terminal import print_notice
 from editjudge.base.threads import FairThreads, in_thread
 from editjudge.base.verdict import NotServed
-from editjudge.panel.judge import Judge
-from editjudge.service import DimensionSet, computes_pixels, find_lazy_limit, roles_of
+from editjudge.service import DimensionSet, Judge, computes_pixels, find_lazy_limit, roles_of
 
 from .accounting import Caller, RequestAccount
 from .admission import INVALID_REQUESTS, MAX_CALLS, SharedLimit, SharedRate
@@ -210,7 +209,7 @@ class JudgeService:
                     dimension_set.signatures.of(dimensions, identities)
                     edit = request.edit.decode(
                         request.protocol.benchmark == "core",
-                        inspection.encoded,
+                        inspection.encoded_images,
                         inspection.max_lazy_pixels,
                     )
                     images = filter(None, (*edit.item.sources, edit.item.target, edit.image))
@@ -296,7 +295,7 @@ class _Inspection(NamedTuple):
     Attributes:
         judges: The judges that see its pictures.
         max_lazy_pixels: The most pixels of a picture that stays encoded.
-        encoded: The images that stay encoded, by their paths in the request.
+        encoded_images: The images that stay encoded, by their paths in the request.
         pixels: How many pixels are decoded.
     """
 
@@ -304,7 +303,7 @@ class _Inspection(NamedTuple):
     dimensions: Sequence[Dimension]
     judges: Sequence[Judge]
     max_lazy_pixels: int
-    encoded: Mapping[str, Image]
+    encoded_images: Mapping[str, Image]
     pixels: int
 
 
@@ -315,6 +314,6 @@ def _inspect(request: ScoreRequest, judges: Mapping[ServiceName, Judge]) -> _Ins
     own = [judges[role] for role in roles & judges.keys()]
     reads_pixels = any(computes_pixels(each, by_id) for each in dimensions)
     limit = find_lazy_limit(own, reads_pixels=reads_pixels)
-    encoded = request.edit.leave_encoded(limit)
-    pixels = request.edit.count_pixels(encoded)
-    return _Inspection(dimension_set, dimensions, own, limit, encoded, pixels)
+    encoded_images = request.edit.leave_encoded(limit)
+    pixels = request.edit.count_pixels(encoded_images)
+    return _Inspection(dimension_set, dimensions, own, limit, encoded_images, pixels)
