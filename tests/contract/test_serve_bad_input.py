@@ -508,11 +508,14 @@ BAD_PICTURES = {
 
 @pytest.mark.parametrize("name", BAD_PICTURES)
 async def test_a_bad_picture_never_reaches_a_judge(name: str) -> None:
-    async with scripted_judge() as judge, serve(judge_settings(judge.url)) as served:
-        for _ in range(2):  # what is wrong once is not taken for whole the next time
-            told = await refusal(served.stub.Score(make_request(ASKED, edited=BAD_PICTURES[name])))
-            assert told.code is Code.INVALID_ARGUMENT
-            assert told.field == "edit.edited"
+    async with scripted_judge().serving() as judge:
+        async with serve(judge_settings(judge)) as served:
+            for _ in range(2):  # what is wrong once is not taken for whole the next time
+                told = await refusal(
+                    served.stub.Score(make_request(ASKED, edited=BAD_PICTURES[name]))
+                )
+                assert told.code is Code.INVALID_ARGUMENT
+                assert told.field == "edit.edited"
 
 
 async def test_pictures_that_a_judge_only_sees_are_not_decoded_and_proved_whole_once(
@@ -522,16 +525,14 @@ async def test_pictures_that_a_judge_only_sees_are_not_decoded_and_proved_whole_
     inspect, decode = images.inspect_image, images._decode
     monkeypatch.setattr(images, "inspect_image", lambda *a: proofs.append(1) or inspect(*a))
     monkeypatch.setattr(images, "_decode", lambda *a: decodings.append(1) or decode(*a))
-    async with (
-        scripted_judge() as judge,
-        # No room to decode anything.
-        serve(judge_settings(judge.url), megapixels=2 / 2**20) as served,
-    ):
-        for _ in range(2):
-            request = make_request(ASKED, sources=[png(71, 48)], edited=png(72, 48))
-            (outcome,) = (await served.stub.Score(request)).outcomes
-            assert outcome.HasField("value")
-        told = await refusal(served.stub.Score(make_request(ASKED, "core.psnr.*")))
-        assert "pixels" in told.words
+    # There is no room to decode anything.
+    async with scripted_judge().serving() as judge:
+        async with serve(judge_settings(judge), megapixels=2 / 2**20) as served:
+            for _ in range(2):
+                request = make_request(ASKED, sources=[png(71, 48)], edited=png(72, 48))
+                (outcome,) = (await served.stub.Score(request)).outcomes
+                assert outcome.HasField("value")
+            told = await refusal(served.stub.Score(make_request(ASKED, "core.psnr.*")))
+            assert "pixels" in told.words
     assert len(proofs) == 2
     assert not decodings
