@@ -20,7 +20,7 @@ import editjudge
 from editjudge import Dimension, Edit, Judgement, Reading, RunSpec, RunView, Score, Scorer
 from editjudge.app.results import Results
 from editjudge.base.config import Settings
-from editjudge.base.errors import ConfigError, MissingExtra
+from editjudge.base.errors import ConfigError, InputError, MissingExtra
 from editjudge.base.verdict import (
     Failure,
     LeftOut,
@@ -217,7 +217,7 @@ def test_a_judge_may_be_a_dictionary(spec: RunSpec) -> None:
 def test_an_option_that_is_none_is_refused(spec: RunSpec) -> None:
     with pytest.raises(TypeError, match="run has no option 'max_costs'; it has settings, "):
         editjudge.run(spec, out="run", max_costs=1)  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match="instruktion"):
+    with pytest.raises(InputError, match="unknown 'instruktion'; Edit.load takes source"):
         editjudge.score(source="data/s.png", edited="out/a/s.png", instruktion="x")  # type: ignore[call-arg]
 
 

@@ -61,7 +61,7 @@ def test_every_door_refuses_it_with_its_name_and_the_fix(tmp_path: Path) -> None
     with pytest.raises(ValueError, match=f"^{WHY}"):
         decode(data)  # as the services' runtime does
     with pytest.raises(InvalidRequest, match=f"edit.edited: {WHY}") as caught:
-        EncodedImage(data=data, name="edit.png").decode("edit.edited")
+        EncodedImage(data=data, name="edit.png").decode("edit.edited", 0)
     assert caught.value.field == "edit.edited"
 
 
@@ -70,7 +70,7 @@ def test_every_door_reads_the_same_where_the_file_says_its_bits(tmp_path: Path) 
     path.write_bytes(data)
     rgb, _ = decode(data)
     assert rgb.max() == 255
-    assert np.array_equal(EncodedImage(data=data).decode("edit.edited").rgb, rgb)
+    assert np.array_equal(EncodedImage(data=data).decode("edit.edited", 0).rgb, rgb)
     edit = Edit.load(source=path, edited=data, instruction="x")
     assert np.array_equal(edit.output.rgb, rgb)
     other, _ = decode(unscaled(2, TEN_BITS))
