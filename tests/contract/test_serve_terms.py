@@ -177,7 +177,7 @@ class Slow:
         self.decoding = 0
         self.go_on = threading.Event()
 
-    def __call__(self, data: bytes, name: str) -> Any:
+    def __call__(self, data: bytes, name: str, **_: Any) -> Any:
         self.decoding += 1
         try:
             self.go_on.wait(60)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import compress
 from pathlib import Path
@@ -182,7 +181,7 @@ class RunView:
         """
         return self._store.edits(model)
 
-    def clusters(self, selection: Iterable[bool]) -> array[int]:
+    def clusters(self, selection: Iterable[bool]) -> Sequence[int]:
         """Return the clusters of items: those that share a source, even indirectly, share one.
 
         Args:
