@@ -18,3 +18,5 @@ from .panel.context import CallLog as CallLog
 from .panel.context import CallTerms as CallTerms
 from .panel.judge import Judge as Judge
 from .storage.ledger import Ledger as Ledger
+from .storage.shared_ledger import AnyLedger as AnyLedger
+from .storage.shared_ledger import open_database as open_database

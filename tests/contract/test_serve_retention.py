@@ -91,12 +91,12 @@ async def test_a_purge_reaches_what_a_service_has_in_memory(tmp_path: Path) -> N
             await context.calls.put(CALL, Reply({"SCORE": b"secret"}))
             await context.calls.put_fact("fact", team)
         assert await purge(tmp_path, [], "a", None) == Holdings(1, 0, 0)
-        cache.forget(keep_days=1)
+        await cache.forget(keep_days=1)
         ours, theirs = cache.for_team("a"), cache.for_team("b")
         assert await ours.calls.get_fact("fact") is None
         assert ours.salt != before["a"].salt
         assert (theirs.salt, await theirs.calls.get_fact("fact")) == (before["b"].salt, "b")
-        cache.forget(keep_days=1e-12)
+        await cache.forget(keep_days=1e-12)
         assert await cache.for_team("b").calls.get_fact("fact") is None
     assert not [path for path in tmp_path.iterdir() if path.name.startswith("purged-")]
 

@@ -362,7 +362,7 @@ class PostgresAddress:
 LedgerPlace: TypeAlias = Path | PostgresAddress
 
 
-def parse_ledger(value: object) -> LedgerPlace | None:
+def parse_ledger(value: object, name: str = "ledger") -> LedgerPlace | None:
     """Parse where a ledger is: a file, or a database by its address.
 
     Raises:
@@ -376,13 +376,13 @@ def parse_ledger(value: object) -> LedgerPlace | None:
         return Path(text)
     if scheme not in {"postgresql", "postgres"}:
         raise ConfigError(
-            f"ledger: no address begins with {scheme}://",
+            f"{name}: no address begins with {scheme}://",
             "give a file or postgresql://host/database",
         )
     user = rest.partition("/")[0].rpartition("@")[0]
     if ":" in user or parse_qs(rest.partition("?")[2]).keys() & {"password", "sslpassword"}:
         raise ConfigError(
-            "ledger: a password is in the address, which others can see",
+            f"{name}: a password is in the address, which others can see",
             "leave it out, and set PGPASSWORD or name a file by ?passfile=PATH",
         )
     return PostgresAddress(text)

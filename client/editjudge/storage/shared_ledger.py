@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from ..base.config import LedgerPlace
+from ..base.config import LedgerPlace, PostgresAddress
 from ..base.errors import MissingExtra, StoreError
 from ..base.terminal import print_notice
 from ..panel.calls import Account, AnyCall, CallRecord, CallStore, Reply
@@ -36,8 +36,13 @@ def open_ledger(
         ConfigError: the file or database is no ledger, or cannot be used.
         StoreError: the file is damaged.
     """
-    if isinstance(place, Path):
-        return Ledger(place)
+    return Ledger(place) if isinstance(place, Path) else open_database(place, patience, say)
+
+
+def open_database(
+    place: PostgresAddress, patience: float, say: Callable[[str], None] = print_notice
+) -> PostgresLedger:
+    """Open a ledger in PostgreSQL; see `open_ledger`."""
     try:
         from .postgres import Postgres
         from .postgres_ledger import PostgresLedger

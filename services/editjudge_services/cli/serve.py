@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from dataclasses import asdict, astuple, fields
+from dataclasses import asdict, astuple, fields, replace
 from pathlib import Path
 from typing import Any
 
-from editjudge.base.config import Settings
+from editjudge.base.config import LedgerPlace, Settings, parse_ledger
 from editjudge.base.errors import ConfigError, MissingExtra, StoreError
 from editjudge.base.terminal import print_notice, print_text
 from editjudge.cli.options import check_judges, parse_judges, settings_from
@@ -20,14 +20,15 @@ from editjudge.report.table import Head, Row, Table
 from ..gateway.audit import AuditLog, find_logs
 from ..gateway.calls import DAY_SECONDS, lock_folder
 from ..gateway.options import ServiceOptions, split_address
-from ..gateway.retention import Holdings, measure, purge
-from ..gateway.usage import COUNTS, read_usage
+from ..gateway.retention import Holdings, measure, purge, read_usage
+from ..gateway.usage import COUNTS
 
 
 def serve_command(**values: Any) -> None:
     """Run the Judge service until SIGTERM; requests in flight then finish."""
     own = values.keys() & {field.name for field in fields(ServiceOptions)}
     options = ServiceOptions(**{name: values.pop(name) for name in own})
+    options = replace(options, cache=parse_ledger(options.cache, "cache"))
     _check(options)
     settings = settings_from(values)
     check_judges(parse_judges(values), settings)
@@ -39,7 +40,7 @@ def serve_command(**values: Any) -> None:
 
 
 def purge_command(
-    folder: Path,
+    folder: str,
     team: tuple[str, ...],
     older_than: float | None,
     audit: tuple[Path, ...],
@@ -47,7 +48,8 @@ def purge_command(
     json: bool,
 ) -> None:
     """Delete what is kept of teams; without a team or an age, show what is kept of each."""
-    holdings = asyncio.run(measure(folder, audit))
+    place = _parse_cache(folder)
+    holdings = asyncio.run(measure(place, audit))
     if unknown := [name for name in team if name not in holdings]:
         raise ConfigError(f"{folder}: nothing is kept of team {unknown[0]!r}", "look at its name")
     rows: dict[str | None, Holdings] = dict(holdings.items())
@@ -55,7 +57,7 @@ def purge_command(
     if team or older_than is not None:
         end = " deleted"
         before = None if older_than is None else time.time() - older_than * DAY_SECONDS
-        rows = {name: asyncio.run(purge(folder, audit, name, before)) for name in team or [None]}
+        rows = {name: asyncio.run(purge(place, audit, name, before)) for name in team or [None]}
         if not audit:
             print_notice("audit lines are not deleted: give the file of the service with --audit")
     if json:
@@ -68,11 +70,11 @@ def purge_command(
         raise StoreError(f"{names}: no audit log that can be read", "if it is one, unpack it")
 
 
-def usage_command(folder: Path, team: tuple[str, ...], *, csv: bool, json: bool) -> None:
+def usage_command(folder: str, team: tuple[str, ...], *, csv: bool, json: bool) -> None:
     """Show the usage of each team on each day (UTC)."""
     rows = [
         (*day, *astuple(usage))
-        for day, usage in read_usage(folder).items()
+        for day, usage in asyncio.run(read_usage(_parse_cache(folder))).items()
         if not team or day[1] in team
     ]
     columns = ("day", "team", *COUNTS)
@@ -84,6 +86,10 @@ def usage_command(folder: Path, team: tuple[str, ...], *, csv: bool, json: bool)
         print_text(table.to_text("csv"), nl=False)
     else:
         print_tables([table])
+
+
+def _parse_cache(text: str) -> LedgerPlace:
+    return parse_ledger(text, "CACHE") or Path(text)
 
 
 def _label(team: str) -> str:
@@ -103,7 +109,7 @@ def _check(options: ServiceOptions) -> None:
     except ImportError as error:
         raise MissingExtra("the Judge service", "judge") from error
     AuditLog(options.audit)
-    if options.cache is not None:
+    if isinstance(options.cache, Path):
         with lock_folder(options.cache):
             pass
 

@@ -7,14 +7,16 @@ import contextlib
 import secrets
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Self, TypeVar
 
 from filelock import FileLock, Timeout
 
+from editjudge.base.config import LedgerPlace, PostgresAddress
 from editjudge.base.errors import ConfigError, EditjudgeError
 from editjudge.service import (
+    AnyLedger,
     Call,
     CallContext,
     CallRecord,
@@ -22,6 +24,7 @@ from editjudge.service import (
     MemoryReplies,
     Reply,
     SpecialistCall,
+    open_database,
 )
 
 from ..runtime.cache import BoundedCache
@@ -37,6 +40,8 @@ _MAX_TEAMS = 1024
 _MAX_REPLIES_IN_MEMORY = 256
 """The number of replies of a team that are held in memory while the ledger cannot be used."""
 _LEDGER_RETRY_SECONDS = 300.0
+_PATIENCE_SECONDS = 30.0
+"""How long requests wait for the server of a database that was lost, as in a failover."""
 _PURGE_MARK = "purged-"
 """How the names of files begin that tell a service which teams were purged."""
 
@@ -44,21 +49,30 @@ _PURGE_MARK = "purged-"
 class CallCache:
     """The cache of the calls of all teams; an async context manager.
 
-    A lock file reserves the folder for one Judge service. A failure of the ledger fails no request:
+    A lock file reserves the folder for one Judge service. A database serves many replicas, of which
+    one at a time makes a call of a team. A later failure of the ledger fails no request:
     the failure is logged, calls are made without the ledger, and the ledger is tried again after
     5 minutes. The stored replies survive a restart.
 
     Args:
-        folder: The folder of the ledger; None holds the latest replies of each team in memory only.
+        place: The folder of the ledger, or its database; None holds the latest replies of each team
+            in memory only.
         is_shared: Whether teams share replies; otherwise each gets only replies to its own calls.
         say: Called with a message of one line when the ledger fails.
 
     Raises:
-        ConfigError: on entry, if another service has locked the folder, or it cannot be written.
+        ConfigError: on entry, if another service has locked the folder, or it cannot be written;
+            if the database cannot be used, or its role sees the rows of all teams.
     """
 
-    def __init__(self, folder: Path | None, *, is_shared: bool, say: Callable[[str], None]) -> None:
-        self.folder = folder
+    def __init__(
+        self, place: LedgerPlace | None, *, is_shared: bool, say: Callable[[str], None]
+    ) -> None:
+        self.folder = place if isinstance(place, Path) else None
+        self._place = place
+        self._shared: AnyLedger | None = None
+        self._get_purges: Callable[[], Awaitable[dict[str, str]]] | None = None
+        self._purges: dict[str, str] = {}
         self._is_shared = is_shared
         self._say = say
         self._opening: asyncio.Task[Ledger] | None = None
@@ -71,6 +85,16 @@ class CallCache:
     async def __aenter__(self) -> Self:
         if self.folder is not None:
             self._resources.enter_context(lock_folder(self.folder))
+        elif isinstance(self._place, PostgresAddress):
+            opening = asyncio.to_thread(open_database, self._place, _PATIENCE_SECONDS, self._say)
+            self._shared = ledger = self._resources.enter_context(await opening)
+            self._get_purges = ledger.get_purges
+            if not (ledger.keeps_teams_apart or self._is_shared):
+                self._resources.close()
+                raise ConfigError(
+                    f"{ledger.where}: the role sees the rows of all teams",
+                    "give one that is no superuser, or --cache-shared",
+                )
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -97,7 +121,7 @@ class CallCache:
             self._teams.put(name, calls := TeamCalls(self, name), 1)
         return CallContext(calls=calls, salt="" if self._is_shared else calls.salt)
 
-    def forget(self, keep_days: float) -> None:
+    async def forget(self, keep_days: float) -> None:
         """Forget replies and salts in memory: of teams that were purged, and of all after days."""
         if keep_days and time.monotonic() - self._began > keep_days * DAY_SECONDS:
             self._began = time.monotonic()
@@ -106,26 +130,34 @@ class CallCache:
             name = marker.name.removeprefix(_PURGE_MARK)
             self._teams.put(name, TeamCalls(self, name), 1)
             marker.unlink(missing_ok=True)
+        if (get_purges := self._get_purges) is not None:
+            purges = await self.try_ledger(lambda _: get_purges(), self._purges)
+            for name in {name for name, _ in purges.items() - self._purges.items()}:
+                self._teams.put(name, TeamCalls(self, name), 1)
+            self._purges = purges
 
-    async def try_ledger(self, work: Callable[[Ledger], Awaitable[T]], fallback: T) -> T:
+    async def try_ledger(self, work: Callable[[AnyLedger], Awaitable[T]], fallback: T) -> T:
         """Run `work` with the ledger; return `fallback` if the ledger cannot be used now."""
-        if self.folder is None:
+        if self.folder is None and self._shared is None:
             return fallback
         # One at a time, so that only one call waits for a locked file.
-        async with self._lock:
+        async with self._lock if self._shared is None else contextlib.nullcontext():
             if time.monotonic() < self._retry_time:
                 return fallback
             try:
-                return await work(await self._open_ledger(self.folder / FILE))
+                return await work(self._shared or await self._open_ledger())
             except Exception as error:  # noqa: BLE001 - a broken ledger must not stop judging
+                if time.monotonic() < self._retry_time:  # another call said so
+                    return fallback
                 self._retry_time = time.monotonic() + _LEDGER_RETRY_SECONDS
                 self._say(f"calls are not cached for {_LEDGER_RETRY_SECONDS:.0f} s: {error}")
                 return fallback
 
-    async def _open_ledger(self, path: Path) -> Ledger:
+    async def _open_ledger(self) -> Ledger:
         """Return the open ledger. A cancelled caller does not cancel the opening for others."""
 
         def open_private() -> Ledger:
+            path = Path(self.folder or "", FILE)
             make_private(path)
             return Ledger(path)
 
@@ -153,12 +185,21 @@ class TeamCalls(MemoryReplies):
         super().__init__(_MAX_REPLIES_IN_MEMORY)
         self._cache = cache
         self._team = team
+        self._ledger: AnyLedger | None = None
         self.salt = secrets.token_hex()
 
     async def get(self, call: Call | SpecialistCall) -> Reply | None:
         """Return the stored reply to a call; None if there is none."""
         reply = await super().get(call)
         return reply or await self._try_ledger(lambda ledger: ledger.get(call), None)
+
+    @contextlib.asynccontextmanager
+    async def claim(self, call: Call | SpecialistCall) -> AsyncIterator[Reply | None]:
+        """Get the stored reply, or None for the replica that is to make the call."""
+        async with contextlib.AsyncExitStack() as claims:
+            yield await super().get(call) or await self._try_ledger(
+                lambda ledger: claims.enter_async_context(ledger.claim(call)), None
+            )
 
     async def put(self, call: Call | SpecialistCall, reply: Reply) -> Reply:
         """Store a reply; a cancellation of the caller does not stop it.
@@ -180,10 +221,12 @@ class TeamCalls(MemoryReplies):
         )
         return {**await super().get_records(names), **records}
 
-    async def _try_ledger(self, work: Callable[[Ledger], Awaitable[T]], fallback: T) -> T:
-        return await self._cache.try_ledger(
-            lambda ledger: work(ledger.for_team(self._team)), fallback
-        )
+    async def _try_ledger(self, work: Callable[[AnyLedger], Awaitable[T]], fallback: T) -> T:
+        def work_with_own(ledger: AnyLedger) -> Awaitable[T]:
+            self._ledger = self._ledger or ledger.for_team(self._team)
+            return work(self._ledger)
+
+        return await self._cache.try_ledger(work_with_own, fallback)
 
 
 @contextlib.contextmanager

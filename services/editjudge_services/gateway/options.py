@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from editjudge.base.config import LedgerPlace
 from editjudge.base.errors import ConfigError
 
 _MEGA = 1024 * 1024
@@ -30,7 +31,8 @@ class ServiceOptions:
         notice: Seconds between the first failing health check and the end of acceptance, so that
             load balancers notice in time.
         drain: Seconds for requests in flight after that.
-        cache: The folder of the call cache and the usage file; None stores neither.
+        cache: The folder of the call cache and the usage file, or the PostgreSQL database that
+            holds both for several replicas; None stores neither.
         cache_shared: Whether a reply that one team paid for answers the calls of others.
         keep_days: Days after which replies, usage and lines of the audit log are deleted; 0 deletes
             nothing.
@@ -46,7 +48,7 @@ class ServiceOptions:
     streams: int = 16
     notice: float = 6.0
     drain: float = 30.0
-    cache: Path | None = None
+    cache: LedgerPlace | None = None
     cache_shared: bool = False
     keep_days: float = 90.0
     audit: Path | None = None

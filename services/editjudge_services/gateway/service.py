@@ -266,7 +266,7 @@ class JudgeService:
         while True:
             await asyncio.sleep(self._discovery_seconds)
             try:
-                self._cache.forget(self._options.keep_days)
+                await self._cache.forget(self._options.keep_days)
                 self.rate.forget()
                 await self.client.panel.rebind()
                 await self.client.panel.probe_judges()

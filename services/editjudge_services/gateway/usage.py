@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextvars import Context
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from editjudge.base.config import LedgerPlace
 from editjudge.base.errors import (
     ConfigError,
     DeadlineExceeded,
@@ -21,7 +23,7 @@ from editjudge.base.errors import (
     StoreError,
 )
 from editjudge.base.local_stack import private
-from editjudge.service import Budget, Usage
+from editjudge.service import Budget, Usage, open_database
 
 if TYPE_CHECKING:
     from editjudge.base.config import Price
@@ -158,18 +160,19 @@ def make_private(path: Path) -> None:
 
 
 class UsageLog:
-    """The usage of each team on each day, in an SQLite file.
+    """The usage of each team on each day, in an SQLite file or a PostgreSQL database.
 
     Additions are written in the background, many in one transaction. Additions that could not be
     written are held in memory and written with the next ones; a crash loses them.
 
     Args:
-        folder: The folder of the file; None stores nothing.
+        place: The folder of the file, or the database; None stores nothing.
         say: Called with a message of one line for the first of several failures in a row.
     """
 
-    def __init__(self, folder: Path | None, say: Callable[[str], None]) -> None:
-        self._path = None if folder is None else folder / FILE
+    def __init__(self, place: LedgerPlace | None, say: Callable[[str], None]) -> None:
+        self._place = place
+        self._write_rows: Callable[[Mapping[DayAndTeam, TeamUsage]], Awaitable[None]] | None = None
         self._say = say
         self._unwritten: dict[DayAndTeam, TeamUsage] = {}
         self._writing: asyncio.Task[None] | None = None
@@ -181,20 +184,27 @@ class UsageLog:
         """Open the file. Leaving the block waits until the last additions are written.
 
         Raises:
-            ConfigError: the file cannot be created.
+            ConfigError: the file cannot be created, or the database cannot be used.
             StoreError: the file is damaged.
         """
-        if self._path is not None:
-            make_private(self._path)
-            await asyncio.to_thread(_write, self._path, {})
-        try:
-            yield
-        finally:
-            await self.flush()
+        with contextlib.ExitStack() as resources:
+            if isinstance(self._place, Path):
+                path = self._place / FILE
+                make_private(path)
+                await asyncio.to_thread(_write, path, {})
+                self._write_rows = lambda rows: asyncio.to_thread(_write, path, rows)
+            elif self._place is not None:
+                opening = asyncio.to_thread(open_database, self._place, 0.0, self._say)
+                add, batches = resources.enter_context(await opening).add_usage, itertools.count(1)
+                self._write_rows = lambda rows: add(next(batches), _to_columns(rows))
+            try:
+                yield
+            finally:
+                await self.flush()
 
     def add(self, team: str, more: TeamUsage) -> None:
         """Add to today's usage of a team; the file is written in the background."""
-        if self._path is None:
+        if self._write_rows is None:
             return
         if not self._unwritten or self._batch is None or self._batch.done():
             self._batch = asyncio.get_running_loop().create_future()
@@ -202,7 +212,7 @@ class UsageLog:
         self._unwritten[day] = self._unwritten.get(day, TeamUsage()) + more
         if self._writing is None or self._writing.done():
             # Without a context it would wait for the turn of the team that happened to be first.
-            work = self._write(self._path)
+            work = self._write(self._write_rows)
             self._writing = asyncio.create_task(work, context=Context())
 
     async def flush(self) -> None:
@@ -210,12 +220,14 @@ class UsageLog:
         if self._batch is not None:
             await asyncio.shield(self._batch)
 
-    async def _write(self, path: Path) -> None:
+    async def _write(
+        self, write: Callable[[Mapping[DayAndTeam, TeamUsage]], Awaitable[None]]
+    ) -> None:
         try:
             while self._unwritten:
                 rows, batch, self._unwritten = self._unwritten, self._batch, {}
                 try:
-                    await asyncio.to_thread(_write, path, rows)
+                    await write(rows)
                 except StoreError as error:
                     for day, usage in rows.items():
                         self._unwritten[day] = self._unwritten.get(day, TeamUsage()) + usage
@@ -233,6 +245,10 @@ class UsageLog:
 def _end(batch: asyncio.Future[None] | None) -> None:
     if batch is not None and not batch.done():
         batch.set_result(None)
+
+
+def _to_columns(rows: Mapping[DayAndTeam, TeamUsage]) -> list[dict[str, object]]:
+    return [{"day": day, "team": team, **asdict(usage)} for (day, team), usage in rows.items()]
 
 
 def read_usage(folder: Path) -> Mapping[DayAndTeam, TeamUsage]:
