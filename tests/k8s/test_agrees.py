@@ -15,7 +15,15 @@ import yaml
 from click import Command, Context
 from click.testing import CliRunner
 
-from editjudge.base.config import JudgeEndpoint, Price, Settings, StackSettings, load_settings
+from editjudge.base.config import (
+    JudgeEndpoint,
+    PostgresAddress,
+    Price,
+    Settings,
+    StackSettings,
+    load_settings,
+    parse_ledger,
+)
 from editjudge.base.contracts import TEAM_HEADER
 from editjudge.base.providers import load_providers
 from editjudge.cli import plugin_commands, root
@@ -133,7 +141,24 @@ def test_the_judge_service_takes_its_cache_and_its_prices(tmp_path: Path) -> Non
     told = serve.make_context("serve", own).params
     assert told["cache_shared"]
     assert told["keep_days"] == 30
-    assert {told["cache"].parent, told["audit"].parent} == {Path(mounts(judge)["kept"])}
+    assert {Path(told["cache"]).parent, told["audit"].parent} == {Path(mounts(judge)["kept"])}
+
+
+def test_a_cache_in_a_database_needs_no_volume() -> None:
+    things = based(OPTIONS["cache in a database"])
+    service = pod(things, "judge")
+    (judge,) = service["containers"]
+    own = [word for word in judge["args"] if not word.startswith("--config=")]
+    place = parse_ledger(serve.make_context("serve", own).params["cache"])
+    assert isinstance(place, PostgresAddress)
+    (password,) = [each for each in judge["env"] if each["name"] == "PGPASSWORD"]
+    assert password["valueFrom"] == {"secretKeyRef": {"name": "ledger", "key": "password"}}
+    assert {volume["name"] for volume in service["volumes"]} == {"settings", "tmp"}
+    assert not [x for x in things if x["kind"] == "StatefulSet"]
+    (scaled,) = [x for x in things if x["kind"] == "ScaledObject"]
+    assert scaled["spec"]["scaleTargetRef"]["kind"] == "Deployment"
+    (policy,) = [x for x in things if x["metadata"]["name"].endswith("judge-to-outside")]
+    assert policy["spec"]["egress"] == [{"ports": [{"port": 6432, "protocol": "TCP"}]}]
 
 
 def test_who_closes_judges_own_paths_has_no_way_to_them() -> None:

@@ -70,7 +70,7 @@ class CallCache:
     ) -> None:
         self.folder = place if isinstance(place, Path) else None
         self._place = place
-        self._shared: AnyLedger | None = None
+        self._database_ledger: AnyLedger | None = None
         self._get_purges: Callable[[], Awaitable[dict[str, str]]] | None = None
         self._purges: dict[str, str] = {}
         self._is_shared = is_shared
@@ -87,7 +87,7 @@ class CallCache:
             self._resources.enter_context(lock_folder(self.folder))
         elif isinstance(self._place, PostgresAddress):
             opening = asyncio.to_thread(open_database, self._place, _PATIENCE_SECONDS, self._say)
-            self._shared = ledger = self._resources.enter_context(await opening)
+            self._database_ledger = ledger = self._resources.enter_context(await opening)
             self._get_purges = ledger.get_purges
             if not (ledger.keeps_teams_apart or self._is_shared):
                 self._resources.close()
@@ -138,14 +138,14 @@ class CallCache:
 
     async def try_ledger(self, work: Callable[[AnyLedger], Awaitable[T]], fallback: T) -> T:
         """Run `work` with the ledger; return `fallback` if the ledger cannot be used now."""
-        if self.folder is None and self._shared is None:
+        if self.folder is None and self._database_ledger is None:
             return fallback
         # One at a time, so that only one call waits for a locked file.
-        async with self._lock if self._shared is None else contextlib.nullcontext():
+        async with self._lock if self._database_ledger is None else contextlib.nullcontext():
             if time.monotonic() < self._retry_time:
                 return fallback
             try:
-                return await work(self._shared or await self._open_ledger())
+                return await work(self._database_ledger or await self._open_ledger())
             except Exception as error:  # noqa: BLE001 - a broken ledger must not stop judging
                 if time.monotonic() < self._retry_time:  # another call said so
                     return fallback
