@@ -6,8 +6,9 @@ others at their published size with random weights, made on the spot. Rounds are
 and medians compared. The memory of each model's process is read after the rounds.
 
 With --edits, what the Judge service costs an edit of two pictures that a judge sees in one
-question, against a FastAPI service of 40 lines: once one that reads the heads of pictures alone,
-once one that decodes them. The judge answers at once, so that processor time is what is compared.
+question, against a FastAPI service of 40 lines (pip install fastapi uvicorn): once one that reads
+the heads of pictures alone, once one that decodes them. The judge answers at once, so that
+processor time is what is compared.
 Pictures are new in each edit, or the same in all. Then 200 edits are in flight, beside a judge that
 takes its time, and the most memory of the service is read.
 """
@@ -192,6 +193,8 @@ def contender(judge: str, kind: str) -> Iterator[tuple[int, str]]:
                 socket.create_connection(("127.0.0.1", port)).close()
                 break
             except OSError:
+                if process.poll() is not None:
+                    raise SystemExit("the contender needs: pip install fastapi uvicorn") from None
                 time.sleep(0.1)
         yield process.pid, f"http://127.0.0.1:{port}/score"
     finally:
