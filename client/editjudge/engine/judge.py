@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..base.config import Settings
 from ..base.errors import Abstention, ConfigError, EditjudgeError, ServiceError, StoreError
@@ -35,9 +35,11 @@ from ..panel import Panel
 from ..panel.budget import Budget
 from ..panel.calls import CallRecord, CallStore
 from ..panel.context import CallContext, CallLog
-from ..panel.judge import Judge
 from ..scorers.scorer import Scorer
 from .outcomes import decide_outcomes, find_pending_fields, sort_by_dependency
+
+if TYPE_CHECKING:
+    from ..panel.judge import Judge
 
 _AT_ONCE = 64
 """How many scorers of one edit are asked side by side; each has its prompt in memory."""
