@@ -217,7 +217,7 @@ async def test_a_run_loses_no_verdict_while_pods_come_and_go(tmp_path: Path) -> 
     save_picture(tmp_path / "s.png", png(0, 16))
     write_items(tmp_path, [{}] * edits)
     spec = make_spec(tmp_path, dimensions=DIMENSIONS)
-    async with panel_pods(0.05, concurrency=4) as (tritons, judges, settings):
+    async with panel_pods(0.15, concurrency=4) as (tritons, judges, settings):
         going = asyncio.create_task(run_async(spec, out=tmp_path / "run", settings=settings))
 
         async def wait_for_calls(more: int) -> None:
