@@ -292,10 +292,15 @@ def load_image(image: ImageLike, name: str = "", *, max_lazy_pixels: int = 0) ->
     return image if isinstance(image, Image) else _load(image, name, _PICTURE, max_lazy_pixels)
 
 
-def leave_encoded(data: bytes, name: str, max_pixels: int) -> Image | None:
+def leave_encoded(
+    data: bytes, name: str, max_pixels: int, suffix: str | None = None
+) -> Image | None:
     """Make an image that is decoded only when its pixels are read.
 
     A file is checked once in a process; whether it was is known by its digest.
+
+    Args:
+        suffix: Of the file, in lower case; by default that of its name.
 
     Returns:
         None for a file of more pixels, or where only decoding can tell whether it is an image.
@@ -303,10 +308,23 @@ def leave_encoded(data: bytes, name: str, max_pixels: int) -> Image | None:
     Raises:
         ImageError: The file is empty, or too large or too slow to decode.
     """
-    try:
-        return _leave_encoded(data, name, max_pixels, PurePath(name).suffix.lower())
-    except ValueError as error:
-        raise _make_image_error(name or "image bytes", error) from error
+    suffix = PurePath(name).suffix.lower() if suffix is None else suffix
+    name = name or "image bytes"
+    digest, most = content_digest(data), min(max_pixels, MAX_PIXELS)
+    info = recall_image(digest, most)
+    if info is None:
+        try:
+            _check_cost(data)
+            info = inspect_image(data, most)
+        except ValueError as error:
+            raise _make_image_error(name, error) from error
+        if info is None:
+            return None
+        remember_image(digest, info)
+    # A file whose suffix names another format gets a note, and is not sent unchanged.
+    if info.media_type != f"image/{_SUFFIXES.get(suffix, info.media_type[6:]).lower()}":
+        return None
+    return Image(name, data, None, media_type=info.media_type, size=info.size, digest=digest)
 
 
 def count_pixels(data: bytes) -> int:
@@ -526,9 +544,9 @@ def _from_bytes(
     data: bytes, name: str, reading: DecodingRules, lazy_limit: int, suffix: str = ""
 ) -> Image:
     expected_format = _SUFFIXES.get(suffix)
+    if lazy_limit and (image := leave_encoded(data, name, lazy_limit, suffix)):
+        return image
     try:
-        if lazy_limit and (image := _leave_encoded(data, name, lazy_limit, suffix)):
-            return image
         rgb, notes, media_type = _decode(data, reading)
     except ValueError as error:
         raise _make_image_error(name, error) from error
@@ -537,21 +555,6 @@ def _from_bytes(
         notes = (*notes, Note("misnamed", f"named {suffix} but holds {actual_format}"))
         media_type = None
     return Image(name, data, rgb, notes, media_type=media_type)
-
-
-def _leave_encoded(data: bytes, name: str, max_pixels: int, suffix: str) -> Image | None:
-    digest, most = content_digest(data), min(max_pixels, MAX_PIXELS)
-    info = recall_image(digest, most)
-    if info is None:
-        _check_cost(data)
-        if (info := inspect_image(data, most)) is None:
-            return None
-        remember_image(digest, info)
-    # A file whose suffix names another format gets a note, and is not sent unchanged.
-    if info.media_type != f"image/{_SUFFIXES.get(suffix, info.media_type[6:]).lower()}":
-        return None
-    name = name or "image bytes"
-    return Image(name, data, None, media_type=info.media_type, size=info.size, digest=digest)
 
 
 def _from_pillow(picture: Pil.Image, name: str, reading: DecodingRules) -> Image:
