@@ -292,10 +292,14 @@ async def test_calls_of_one_source_meet_one_judge_while_it_has_no_more_than_othe
             await ask(source)
             return [len(j.requests) - n for j, n in zip(judges, before, strict=True)].index(1)
 
-        sources = [hashlib.sha256(bytes([number])).hexdigest() for number in range(12)]
-        homes = [await find_home(source) for source in sources]
-        assert homes == [await find_home(source) for source in sources]
-        assert len(set(homes)) == len(judges)
+        async def find_homes() -> list[int]:
+            return [await find_home(source) for source in sources]
+
+        sources = [hashlib.sha256(bytes([number])).hexdigest() for number in range(40)]
+        homes: list[int] = []
+        # Each thread of Envoy learns within a second or so which judges are healthy.
+        while len({*homes}) < len(judges) or homes != await find_homes():
+            homes = await find_homes()
         assert judges[homes[-1]].headers[-1]["x-source"] == sources[-1]
 
         for odd in ("x" * 64, "a" * 65, "A" * 64, "a", f"{'a' * 64}, {'a' * 64}"):
@@ -319,4 +323,5 @@ async def test_calls_of_one_source_meet_one_judge_while_it_has_no_more_than_othe
         _Waiting.expected = 1
         after = [await find_home(source) for source in sources]
         assert 0 not in after
-        assert all(new == old for old, new in zip(homes, after, strict=True) if old)
+        moved = [new for old, new in zip(homes, after, strict=True) if old not in {0, new}]
+        assert len(moved) <= len(sources) // 8, "Maglev moves a few sources of other judges"
