@@ -162,9 +162,11 @@ class RunningService:
     async def batch(self, *requests: Any) -> tuple[int, Any]:
         return await self.post({"requests": requests}, "/v1/score:batch")
 
-    async def get(self, path: str) -> tuple[int, Any]:
-        async with self.session.get(self.web + path) as reply:
-            return reply.status, await reply.json()
+    async def get(self, path: str, team: str = "") -> tuple[int, Any]:
+        headers = {"x-team": team}
+        async with self.session.get(self.web + path, headers=headers) as reply:
+            is_json = reply.content_type == JSON["content-type"]
+            return reply.status, await (reply.json() if is_json else reply.text())
 
     async def score(self, team: str, edited: int = 1, **fields: Any) -> tuple[Any, int]:
         """The outcome of what the judge is asked, and the tokens that the headers tell."""

@@ -29,8 +29,8 @@ from editjudge.panel import prompt
 from editjudge.panel.prompt import Picture
 from editjudge.v1 import judge_pb2 as pb
 from editjudge_services.gateway import accounting
-from editjudge_services.gateway.http import make_openapi, serve_http
-from editjudge_services.gateway.openapi import EXAMPLES
+from editjudge_services.gateway.http import serve_http
+from editjudge_services.gateway.openapi import EXAMPLES, make_openapi
 from editjudge_services.gateway.options import split_address
 from editjudge_services.gateway.schemas import BatchReply, drop_hints
 from editjudge_services.gateway.service import JudgeService

@@ -15,14 +15,24 @@ from editjudge.base.config import Settings
 from editjudge.v1 import judge_pb2 as pb
 from editjudge_services.gateway import accounting, interceptor
 from editjudge_services.gateway import service as gateway_service
-from editjudge_services.gateway.admission import MAX_REQUEST_BYTES
+from editjudge_services.gateway.admission import MAX_CALLS, MAX_REQUEST_BYTES
 from editjudge_services.gateway.interceptor import AdmittedMessages
 from editjudge_services.gateway.options import ServiceOptions
 from editjudge_services.gateway.schemas import EncodedEdit
 from editjudge_services.gateway.service import JudgeService
 from editjudge_services.gateway.servicer import JudgeServicer
 
-from ..judge_service import JSON, Context, make_body, make_request, refusal, serve, teams_of
+from ..judge_service import (
+    ASKED,
+    JSON,
+    Context,
+    make_body,
+    make_request,
+    outcome_of,
+    refusal,
+    serve,
+    teams_of,
+)
 from ..patience import patience, until
 
 MESSAGE = pb.ScoreStreamRequest(request=make_request()).SerializeToString()
@@ -103,6 +113,48 @@ async def test_who_sends_what_is_invalid_waits_and_others_do_not(
         await asyncio.wait([reader], timeout=0.05)
         assert not waiting.sent, "no message is read before its time"
         reader.cancel()
+
+
+async def test_a_new_protocol_is_made_when_its_team_has_paid_for_the_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However many of its calls bring one at a time. Another team does not wait for it."""
+    monkeypatch.setattr(gateway_service, "NEW_DIMENSIONS_OF_REQUEST", 1e-6)
+    async with serve(drain=0.1) as served:
+
+        def ask(team: str, rounds: int) -> Any:
+            protocol = pb.Protocol(rounds=rounds)
+            request = pb.GetPanelRequest(dimensions=[ASKED], protocol=protocol)
+            call = served.stub.GetPanel(request, metadata=[("x-team", team)], timeout=patience(60))
+            return outcome_of(call)
+
+        several = await asyncio.gather(*(ask("a", rounds) for rounds in range(2, 7)))
+        made = [each for each in several if not isinstance(each, grpc.aio.AioRpcError)]
+        codes = {each.code() for each in several if each not in made}
+        assert (len(made), codes) == (1, {grpc.StatusCode.RESOURCE_EXHAUSTED})
+        assert (await ask("b", 7)).signatures
+
+
+async def test_lists_and_descriptions_take_places_and_turns_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(accounting, "WAIT_SECONDS", 0.0)
+    paths = "/v1/dimensions", "/v1/panel", "/v1/openapi.json", "/v1/docs"
+    async with serve(drain=0.1) as served:
+
+        async def statuses() -> set[int]:
+            return {(await served.get(path, "a"))[0] for path in paths}
+
+        assert await statuses() == {200}
+        async with served.service.calls.acquire("a", MAX_CALLS // 2):
+            assert await statuses() == {429}
+        served.service.rate.charge("a", 1e6)
+        assert await statuses() == {429}
+        assert (await served.get("/health", "a"))[0] == 200
+        listing = served.stub.ListDimensions(
+            pb.ListDimensionsRequest(), metadata=[("x-team", "a")], timeout=patience(60)
+        )
+        assert (await refusal(listing)).code == grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
 @pytest.mark.parametrize("method", ["Score", "GetPanel", "ListDimensions"])

@@ -99,7 +99,10 @@ DUE = {
     "a request that waits for room and has no deadline": f"{accounting.WAIT_SECONDS:.0f} s",
     "calls that are open; of one team alone": f"{admission.MAX_CALLS:,}; half",
     "requests of a team in a second, and at once (calls, messages of streams, parts of batches);"
-    " an invalid one counts as": f"{SERVICE.rate}; {admission.INVALID_REQUESTS}",
+    " an invalid one counts as; dimensions that count as one; those of a new protocol": (
+        f"{SERVICE.rate}; {admission.INVALID_REQUESTS}; {admission.DIMENSIONS_OF_REQUEST};"
+        f" {admission.NEW_DIMENSIONS_OF_REQUEST}"
+    ),
     "edits at a time; of one team alone": f"{SERVICE.edits}; half",
     "megapixels decoded at a time; of one team alone": f"{SERVICE.megapixels}; half",
     "bytes of requests at a time; of one team alone": f"{SERVICE.held_bytes // GIB} GiB; half",

@@ -22,6 +22,8 @@ MAX_REQUEST_BYTES = 2 * (MAX_BYTES + MAX_TEXT_BYTES)
 
 INVALID_REQUESTS = 8
 """As how many requests one counts that is refused as invalid: no honest caller sends many."""
+DIMENSIONS_OF_REQUEST, NEW_DIMENSIONS_OF_REQUEST = 64, 4
+"""How many dimensions count as a request: of those asked for, and of a new protocol."""
 MAX_CALLS = 1024
 """How many calls are open at most, of all callers. One that waits for room is not read yet."""
 
@@ -220,6 +222,10 @@ class SharedRate:
             raise NoCapacity(reason, f"ask again in {math.ceil(ready_at - now)} s")
         if ready_at > now:
             await asyncio.sleep(ready_at - now)
+
+    def is_in_debt(self, caller: str) -> bool:
+        """Whether more was taken than the bucket had."""
+        return self.charge(caller, 0.0) > asyncio.get_running_loop().time()
 
     def forget(self) -> None:
         """Forget the callers whose buckets are full."""

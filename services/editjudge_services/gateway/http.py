@@ -26,8 +26,7 @@ from .admission import MAX_REQUEST_BYTES
 from .bounds import check_json
 from .errors import describe_error, wrap_defect
 from .metrics import CONTENT_TYPE
-from .openapi import make_openapi, render_own_page
-from .protocols import list_dimensions
+from .openapi import render_openapi, render_own_page
 from .schemas import (
     BatchReply,
     BatchRequest,
@@ -38,7 +37,6 @@ from .schemas import (
     PanelReply,
     Refusal,
     ScoreRequest,
-    ServedDimension,
     parse_request,
 )
 from .service import JudgeService
@@ -76,10 +74,10 @@ class JsonService:
         for method, path, handler in (
             ("POST", "/v1/score", self._score),
             ("POST", "/v1/score:batch", self._batch),
-            ("GET", "/v1/dimensions", self._dimensions),
-            ("GET", "/v1/panel", self._panel),
-            ("GET", "/v1/openapi.json", self._openapi),
-            ("GET", "/v1/docs", self._docs),
+            ("GET", "/v1/dimensions", self._in_place(self._dimensions)),
+            ("GET", "/v1/panel", self._in_place(self._panel)),
+            ("GET", "/v1/openapi.json", self._in_place(self._openapi)),
+            ("GET", "/v1/docs", self._in_place(self._docs)),
             ("GET", "/health", self._health),
             ("GET", "/metrics", self._metrics),
         ):
@@ -139,10 +137,27 @@ class JsonService:
     async def _acquire_room(self, request: web.Request, caller: Caller) -> AsyncIterator[None]:
         """Hold room for a call and for its body, which is not read yet."""
         size, until = _read_size(request), caller.waits_until
+        async with (
+            self._acquire_place(caller),
+            self._service.requests.acquire(caller.owner, size, until),
+        ):
+            yield
+
+    @contextlib.asynccontextmanager
+    async def _acquire_place(self, caller: Caller) -> AsyncIterator[None]:
+        """Hold a place for a call, which begins when its team has not asked too often."""
         async with self._service.calls.acquire(caller.owner, 1, 0.0):
-            await self._service.rate.wait(caller.owner, until=until)
-            async with self._service.requests.acquire(caller.owner, size, until):
-                yield
+            await self._service.rate.wait(caller.owner, until=caller.waits_until)
+            yield
+
+    def _in_place(self, handler: Handler) -> Handler:
+        """A handler of a request without a body, which takes a place."""
+
+        async def answer(request: web.Request) -> web.StreamResponse:
+            async with self._acquire_place(Caller.of(request.headers, request.path)):
+                return await handler(request)
+
+        return answer
 
     @contextlib.contextmanager
     def _open_account(
@@ -163,14 +178,15 @@ class JsonService:
 
     async def _dimensions(self, request: web.Request) -> web.Response:
         patterns = request.query.getall("pattern", [])
-        dimensions = await asyncio.to_thread(list_dimensions, patterns, "pattern")
-        return _reply(ServedDimension.list_served(dimensions, self._service.client.panel))
+        caller = Caller.of(request.headers, request.path)
+        listing = await self._service.list_dimensions(patterns, "pattern", caller)
+        return await in_thread(_reply, listing)
 
     async def _panel(self, _: web.Request) -> web.Response:
         return _reply(PanelReply.of(self._service.client.panel))
 
     async def _openapi(self, _: web.Request) -> web.Response:
-        return web.json_response(make_openapi())
+        return web.json_response(text=await in_thread(render_openapi))
 
     async def _docs(self, _: web.Request) -> web.Response:
         html, policy = await asyncio.to_thread(render_own_page)

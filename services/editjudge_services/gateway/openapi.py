@@ -126,6 +126,12 @@ def render_page(document: Mapping[str, Any]) -> tuple[str, str]:
 
 
 @cache
+def render_openapi() -> str:
+    """The document as JSON."""
+    return json.dumps(make_openapi())
+
+
+@cache
 def render_own_page() -> tuple[str, str]:
     """Render the page of this service once; returns it with its Content-Security-Policy."""
     return render_page(make_openapi())

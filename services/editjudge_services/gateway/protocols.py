@@ -58,6 +58,12 @@ def select_dimensions(
         raise InvalidRequest(field, error.message, error.fix) from error
 
 
+def is_in_memory(protocol: Protocol) -> bool:
+    """Whether a protocol has been resolved, and not been dropped since."""
+    with _lock:
+        return _cache.get(protocol.model_dump_json()) is not None
+
+
 _cache: BoundedCache[DimensionSet] = BoundedCache(_CACHE_BYTES)
 _lock = Lock()
 

@@ -419,9 +419,8 @@ class ServedDimension(DimensionEntry):
     """Whether every judge and specialist that the dimension needs is available."""
 
     @classmethod
-    def list_served(cls, dimensions: Iterable[Dimension], panel: Panel) -> list[Self]:
-        """Describe dimensions as a panel can judge them."""
-        available = frozenset(map(str, panel.service_names))
+    def list_served(cls, dimensions: Iterable[Dimension], available: frozenset[str]) -> list[Self]:
+        """Describe dimensions as the judges and specialists of these names can judge them."""
         entries = (DimensionEntry.of(each) for each in dimensions)
         return [cls(**dict(each), served=available.issuperset(each.services)) for each in entries]
 

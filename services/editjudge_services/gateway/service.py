@@ -25,14 +25,22 @@ from editjudge.base.verdict import NotServed
 from editjudge.service import DimensionSet, Judge, computes_pixels, find_lazy_limit, roles_of
 
 from .accounting import Caller, RequestAccount
-from .admission import INVALID_REQUESTS, MAX_CALLS, SharedLimit, SharedRate
+from .admission import (
+    DIMENSIONS_OF_REQUEST,
+    INVALID_REQUESTS,
+    MAX_CALLS,
+    NEW_DIMENSIONS_OF_REQUEST,
+    FairLock,
+    SharedLimit,
+    SharedRate,
+)
 from .audit import AuditLog
 from .calls import DAY_SECONDS, CallCache
 from .metrics import Metrics
 from .options import ServiceOptions
-from .protocols import select_dimensions
+from .protocols import is_in_memory, list_dimensions, load_dimensions, select_dimensions
 from .retention import purge
-from .schemas import InvalidRequest, Protocol, ScoreRequest, drop_hints
+from .schemas import InvalidRequest, Protocol, ScoreRequest, ServedDimension, drop_hints
 from .token_reports import Debt, TokenReport
 from .usage import Meter, TeamUsage, UsageLog
 
@@ -40,6 +48,8 @@ _DELETION_SECONDS = 3600.0
 """The interval at which what is old is deleted."""
 _REFUSALS_SECONDS = 60.0
 """The time for which equal refusals have one line in the audit log, after the first's."""
+_Selection = tuple[DimensionSet, Sequence[Dimension]]
+"""All dimensions of a protocol, and those that a request names."""
 _TEAM = re.compile(f"({NAME})?")
 _TEAM_FIX = f"use letters, digits, . _ - alone, {LONGEST_NAME} at most"
 
@@ -94,6 +104,7 @@ class JudgeService:
         self.edits = SharedLimit(options.edits, "edits")
         self.calls = SharedLimit(MAX_CALLS, "calls")
         self.rate = SharedRate(options.rate, options.rate, "requests")
+        self._resolving = FairLock()
         self.requests = SharedLimit(options.held_bytes, "bytes", "body")
         self.streams = SharedLimit(options.streams, "streams")
         self._pixels = SharedLimit(options.pixels, "pixels")
@@ -194,10 +205,10 @@ class JudgeService:
         caller, until = account.caller.team, account.caller.waits_until
         async with self.edits.acquire(caller, 1, until):
             request = await read()
+            selection = await self._select(request.protocol, request.dimensions, account)
+            dimension_set, dimensions = selection
             judges = dict(self.client.panel.judges)
-            inspection = await in_thread(_inspect, request, judges)
-            dimension_set, dimensions = inspection.dimension_set, inspection.dimensions
-            account.dimensions = len(dimensions)
+            inspection = await in_thread(_inspect, request, selection, judges)
             async with contextlib.AsyncExitStack() as room:
                 if inspection.pixels:
                     hold = self._pixels.acquire(caller, inspection.pixels, until)
@@ -237,6 +248,45 @@ class JudgeService:
         }
         return replace(judgement, outcomes=outcomes)
 
+    async def _select(
+        self, protocol: Protocol, names: Iterable[str], account: RequestAccount
+    ) -> _Selection:
+        """Resolve a protocol and the dimensions that a request names, at its team's expense.
+
+        A protocol that is not in memory takes up to a second of Python's lock: they are made one
+        after another, by turns of teams, and each when its team is not in debt for those before.
+        """
+        caller = account.caller
+        while not await in_thread(is_in_memory, protocol):
+            await self.rate.wait(caller.owner, 0.0, caller.waits_until)
+            async with self._resolving:
+                if self.rate.is_in_debt(caller.owner):  # another of its own came first
+                    continue
+                new_set = await in_thread(load_dimensions, protocol)
+                self.rate.charge(caller.owner, len(new_set.by_id) / NEW_DIMENSIONS_OF_REQUEST)
+                selection = await in_thread(select_dimensions, protocol, names)
+                identities = self.client.panel.identities()
+                await in_thread(new_set.signatures.of, selection[1], identities)
+                break
+        else:
+            selection = await in_thread(select_dimensions, protocol, names)
+        account.dimensions = len(selection[1])
+        self.rate.charge(caller.owner, account.dimensions / DIMENSIONS_OF_REQUEST)
+        return selection
+
+    async def list_dimensions(
+        self, patterns: Iterable[str], field: str, caller: Caller
+    ) -> list[ServedDimension]:
+        """List the dimensions that ids and globs name; all without any.
+
+        Raises:
+            InvalidRequest: an id or glob matches no dimension.
+        """
+        dimensions = await in_thread(list_dimensions, patterns, field)
+        self.rate.charge(caller.owner, len(dimensions) / DIMENSIONS_OF_REQUEST)
+        available = frozenset(map(str, self.client.panel.service_names))
+        return await in_thread(ServedDimension.list_served, dimensions, available)
+
     async def make_signatures(
         self, protocol: Protocol, patterns: Iterable[str], account: RequestAccount
     ) -> dict[str, Signature]:
@@ -256,8 +306,7 @@ class JudgeService:
         account.edits = 0
         caller = account.caller
         async with self.edits.acquire(caller.team, 1, caller.waits_until):
-            dimension_set, dimensions = await in_thread(select_dimensions, protocol, patterns)
-            account.dimensions = len(dimensions)
+            dimension_set, dimensions = await self._select(protocol, patterns, account)
             await self.client.panel.probe_judges()
             identities = self.client.panel.identities()
             return await in_thread(dimension_set.signatures.of, dimensions, identities)
@@ -299,16 +348,16 @@ class _Inspection(NamedTuple):
         pixels: How many pixels are decoded.
     """
 
-    dimension_set: DimensionSet
-    dimensions: Sequence[Dimension]
     judges: Sequence[Judge]
     max_lazy_pixels: int
     encoded_images: Mapping[str, Image]
     pixels: int
 
 
-def _inspect(request: ScoreRequest, judges: Mapping[ServiceName, Judge]) -> _Inspection:
-    dimension_set, dimensions = select_dimensions(request.protocol, request.dimensions)
+def _inspect(
+    request: ScoreRequest, selection: _Selection, judges: Mapping[ServiceName, Judge]
+) -> _Inspection:
+    dimension_set, dimensions = selection
     by_id = dimension_set.by_id
     roles = set().union(*(roles_of(each, by_id) for each in dimensions))
     own = [judges[role] for role in roles & judges.keys()]
@@ -316,4 +365,4 @@ def _inspect(request: ScoreRequest, judges: Mapping[ServiceName, Judge]) -> _Ins
     limit = find_lazy_limit(own, reads_pixels=reads_pixels)
     encoded_images = request.edit.leave_encoded(limit)
     pixels = request.edit.count_pixels(encoded_images)
-    return _Inspection(dimension_set, dimensions, own, limit, encoded_images, pixels)
+    return _Inspection(own, limit, encoded_images, pixels)

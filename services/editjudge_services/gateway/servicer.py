@@ -18,8 +18,7 @@ from .accounting import Caller, RequestAccount
 from .errors import DeadlineExceeded, abort, make_refusal, wrap_defect
 from .interceptor import AdmittedMessages
 from .messages import make_dimension, make_response, read_protocol, read_score_request
-from .protocols import list_dimensions
-from .schemas import InvalidRequest, PanelReply, ScoreRequest, ServedDimension
+from .schemas import InvalidRequest, PanelReply, ScoreRequest
 from .service import JudgeService
 
 _IN_STREAM = 16
@@ -148,12 +147,14 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
         self, request: pb.ListDimensionsRequest, context: Any
     ) -> pb.ListDimensionsResponse:
         """List dimensions that can be requested, by ids and globs."""
+        caller = Caller.of_call(context, "ListDimensions")
         try:
-            dimensions = await asyncio.to_thread(list_dimensions, request.patterns, "patterns")
+            listing = await self._service.list_dimensions(request.patterns, "patterns", caller)
         except InvalidRequest as error:
             await abort(context, error)
-        listing = ServedDimension.list_served(dimensions, self._service.client.panel)
-        return pb.ListDimensionsResponse(dimensions=map(make_dimension, listing))
+        return await in_thread(
+            lambda: pb.ListDimensionsResponse(dimensions=map(make_dimension, listing))
+        )
 
     async def GetPanel(  # noqa: N802
         self, request: pb.GetPanelRequest, context: Any
@@ -165,7 +166,7 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
                 protocol = await in_thread(read_protocol, request.protocol)
                 with self._service.open_account(Caller.of_call(context, "GetPanel")) as account:
                     now = await self._service.make_signatures(protocol, request.dimensions, account)
-                signatures = {name: str(signature) for name, signature in now.items()}
+                signatures = await in_thread(lambda: {n: str(each) for n, each in now.items()})
         except Exception as error:  # noqa: BLE001 - of this request alone
             await abort(context, wrap_defect(error))
         panel = PanelReply.of(self._service.client.panel)
