@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import json
 import re
@@ -29,6 +30,7 @@ from editjudge.panel import prompt
 from editjudge.panel.prompt import Picture
 from editjudge.v1 import judge_pb2 as pb
 from editjudge_services.gateway import accounting
+from editjudge_services.gateway.admission import MAX_REQUEST_BYTES
 from editjudge_services.gateway.http import serve_http
 from editjudge_services.gateway.openapi import EXAMPLES, make_openapi
 from editjudge_services.gateway.options import split_address
@@ -48,7 +50,9 @@ from ..judge_service import (
     make_request,
     outcome_of,
     png,
+    priced_settings,
     refusal,
+    scripted_judge,
     serve,
     serve_with_judge,
 )
@@ -235,6 +239,62 @@ async def test_edits_of_streams_and_batches_wait_for_places() -> None:
     assert [answer.WhichOneof("result") for answer in answers] == ["response"] * 12
     assert (status, [each["error"] for each in body["results"]]) == (200, [None] * 64)
     assert not served.service.in_flight
+
+
+@pytest.mark.parametrize("method", ["Score", "ScoreStream"])
+async def test_one_caller_fills_a_judge(method: str) -> None:
+    """With the limits as they are, and a judge that takes 64 calls."""
+    scripted = scripted_judge(600.0)
+    async with scripted.serving() as url:
+        more = {"concurrency": 64, "deadline": patience(300)}
+        settings = priced_settings(url).model_copy(update=more)
+        async with serve(settings, drain=0.1) as served:
+            requests = [make_request(ASKED, edited=png(1, 8 + i)) for i in range(80)]
+            if method == "Score":
+                waiting = [asyncio.ensure_future(served.stub.Score(each)) for each in requests]
+            else:
+                waiting = [asyncio.ensure_future(served.stream(*requests))]
+            await until(lambda: len(scripted.requests) >= 64)
+            assert served.service.in_flight == {"": 64}
+            for each in waiting:
+                each.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+
+
+@pytest.mark.parametrize("has_place", [True, False])
+async def test_a_body_is_sent_when_there_is_room_for_it(
+    monkeypatch: pytest.MonkeyPatch, has_place: bool
+) -> None:
+    """Who asks before sending it (`Expect: 100-continue`) sends none in vain."""
+    monkeypatch.setattr(accounting, "WAIT_SECONDS", 30.0 if has_place else 0.1)
+    body = json.dumps(make_body()).encode()
+    async with serve(edits=2, drain=0.1) as served, contextlib.AsyncExitStack() as stack:
+        if not has_place:
+            await stack.enter_async_context(served.service.edits.acquire("", 1))
+        host, _, port = served.web.removeprefix("http://").rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        head = f"content-type: application/json\r\ncontent-length: {len(body)}\r\n"
+        writer.write(
+            f"POST /v1/score HTTP/1.1\r\nhost: x\r\n{head}expect: 100-continue\r\n\r\n".encode()
+        )
+        status = (await reader.readuntil(b"\r\n")).split()[1]
+        assert status == (b"100" if has_place else b"429")
+        if has_place:
+            writer.write(body)
+            assert b" 200 " in await reader.readuntil(b"OK\r\n")
+        writer.close()
+
+
+async def test_an_edit_that_has_no_place_is_not_read() -> None:
+    """A call sends its message at once; it stays where it is, and takes the room of the largest."""
+    async with serve(edits=2, drain=0.1) as served:
+        async with served.service.edits.acquire("", 1):
+            waiting = asyncio.ensure_future(served.stub.Score(make_request(), timeout=60))
+            await until(lambda: served.service.requests.in_use)
+            for _ in range(200):  # whoever could read it does so
+                await asyncio.sleep(0)
+            assert served.service.requests.in_use == {"Score": MAX_REQUEST_BYTES}
+        assert (await waiting).outcomes
 
 
 # Ends

@@ -21,7 +21,6 @@ from editjudge_services.gateway import (
     http,
     protocols,
     schemas,
-    servicer,
 )
 from editjudge_services.gateway.options import ServiceOptions
 from editjudge_services.runtime.specialist import Specialist
@@ -103,11 +102,10 @@ DUE = {
         f"{SERVICE.rate}; {admission.INVALID_REQUESTS}; {admission.DIMENSIONS_OF_REQUEST};"
         f" {admission.NEW_DIMENSIONS_OF_REQUEST}"
     ),
-    "edits at a time; of one team alone": f"{SERVICE.edits}; half",
+    "edits at a time; of one team alone, with one stream or batch too": f"{SERVICE.edits}; half",
     "megapixels decoded at a time; of one team alone": f"{SERVICE.megapixels}; half",
     "bytes of requests at a time; of one team alone": f"{SERVICE.held_bytes // GIB} GiB; half",
     "streams at a time; of one team alone": f"{SERVICE.streams}; half",
-    "edits of a stream, or of a batch, at a time": f"{servicer._IN_STREAM}",
     "requests of a batch": f"{schemas._MAX_BATCH}",
     "a message, a body": f"{admission.MAX_REQUEST_BYTES // MIB} MiB",
     "parts of a request (fields and entries of lists, those within JSON too); of a batch": (
@@ -174,8 +172,7 @@ def test_what_sets_a_limit_is_there_and_sets_it() -> None:
     settings = names & {*Settings.model_fields}
     assert settings == {"concurrency", "attempts", "deadline", "patience", "connection_age"}
     numbers = {f.name for f in fields(ServiceOptions) if f.type in {"int", "float"}}
-    fixed = {"held_bytes", "streams"}
-    assert {f"--{name.replace('_', '-')}" for name in numbers - fixed} <= names
+    assert {f"--{name.replace('_', '-')}" for name in numbers - {"streams"}} <= names
 
 
 @pytest.mark.parametrize("row", read_table("What a team may try"), ids=lambda row: row[0][:40])

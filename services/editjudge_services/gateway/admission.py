@@ -102,11 +102,12 @@ class SharedLimit:
 
     Attributes:
         in_use: The amount in use by each caller.
+        largest: The most that one caller may use.
     """
 
     def __init__(self, limit: int, unit: str, field: str = "edit") -> None:
         self._limit = limit
-        self._largest = max(limit // 2, 1)
+        self.largest = max(limit // 2, 1)
         self._unit = unit
         self._field = field
         self._rows: dict[str, deque[Hold]] = {}
@@ -125,8 +126,8 @@ class SharedLimit:
             InvalidRequest: one caller never gets so much, so waiting would not help.
             NoCapacity: there was no room until then.
         """
-        if amount > self._largest:
-            fix = f"send at most {self._largest:,} at a time"
+        if amount > self.largest:
+            fix = f"send at most {self.largest:,} at a time"
             raise InvalidRequest(self._field, f"{amount:,} {self._unit}", fix)
         hold = Hold(self, caller, amount)
         self._rows.setdefault(caller, deque()).append(hold)

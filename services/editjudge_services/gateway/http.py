@@ -45,8 +45,6 @@ from .token_reports import TokenReport
 W = TypeVar("W", bound=JsonModel)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _HTTP = {"INVALID_ARGUMENT": 400, "FAILED_PRECONDITION": 400, "RESOURCE_EXHAUSTED": 429}
-_IN_BATCH = 16
-"""How many edits of one batch are in flight at most."""
 _ROOM_OF_BATCH = 4
 """How many times as much a batch may hold beside pictures as one request."""
 _REPORT = web.RequestKey("report", TokenReport)
@@ -81,8 +79,7 @@ class JsonService:
             ("GET", "/health", self._health),
             ("GET", "/metrics", self._metrics),
         ):
-            add = app.router.add_get if method == "GET" else app.router.add_post
-            add(path, handler)
+            app.router.add_route(method, path, handler, expect_handler=_expect)
         app.on_response_prepare.append(self._bound_connection_age)
         return app
 
@@ -111,7 +108,7 @@ class JsonService:
             async with self._acquire_room(request, account.caller):
                 batch = await _body(request, BatchRequest)
                 account.is_split = True
-                slots = asyncio.Semaphore(_IN_BATCH)
+                slots = asyncio.Semaphore(self._service.edits.largest)
                 results = await asyncio.gather(
                     *(self._result(request, each, slots) for each in batch.requests)
                 )
@@ -286,10 +283,22 @@ async def _body(request: web.Request, model: type[W]) -> W:
     if "content-encoding" in request.headers:
         raise InvalidRequest("body", "it has a content encoding", "send JSON without encodings")
     try:
+        await _send_continue(request)
         text = await request.read()
     except web.RequestPayloadError as error:
         raise InvalidRequest("body", "it ends too early", "send all of it") from error
     return await in_thread(_parse_body, text, model)
+
+
+async def _expect(_: web.Request) -> None:
+    """Leave a caller that asks whether to send its body waiting, until there is room for it."""
+
+
+async def _send_continue(request: web.Request) -> None:
+    """Ask for the body of a caller that waits for that."""
+    if request.headers.get("expect", "").lower() == "100-continue":
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.writer.output_size = 0  # the response has not begun
 
 
 def _parse_body(body: bytes, model: type[W]) -> W:

@@ -17,7 +17,7 @@ from editjudge.base.fair_queue import TEAM
 from editjudge.base.threads import FairThreads, in_thread
 
 from .accounting import Caller
-from .admission import MAX_REQUEST_BYTES, SharedLimit, SharedRate
+from .admission import MAX_REQUEST_BYTES, Hold, SharedLimit, SharedRate
 from .bounds import check_message
 from .errors import abort
 from .schemas import InvalidRequest
@@ -61,9 +61,33 @@ class AdmittedMessages:
         self._until = until
         self._read = read
         self._deserialize = deserialize
+        self._hold: Hold | None = None
 
     def __aiter__(self) -> AdmittedMessages:
         return self
+
+    async def admit(self) -> Hold:
+        """Wait for room for the next message, which is not read yet.
+
+        Raises:
+            NoCapacity: there was no room for it in time.
+        """
+        await self.room.aclose()
+        await self._rate.wait(self._owner, until=self._until)
+        room = self._limit.acquire(self._owner, MAX_REQUEST_BYTES, self._until)
+        self._hold = await self.room.enter_async_context(room)
+        return self._hold
+
+    async def read_only(self) -> Any:
+        """Read the message of a call that has one.
+
+        Raises:
+            InvalidRequest: there is none, or it is no message of this method.
+            NoCapacity: there was no room for it in time.
+        """
+        if (message := await anext(self, None)) is None:
+            raise InvalidRequest("request", "there is none", "send one message")
+        return message
 
     async def __anext__(self) -> Any:
         """Read the next message.
@@ -73,10 +97,7 @@ class AdmittedMessages:
             NoCapacity: there was no room for it in time.
             StopAsyncIteration: there is no further one.
         """
-        await self.room.aclose()
-        await self._rate.wait(self._owner, until=self._until)
-        room = self._limit.acquire(self._owner, MAX_REQUEST_BYTES, self._until)
-        hold = await self.room.enter_async_context(room)
+        hold, self._hold = self._hold or await self.admit(), None
         data = await self._read()
         if data is grpc.aio.EOF:
             await self.room.aclose()
@@ -103,7 +124,7 @@ class RequestInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]
     grpcio would read the message of a unary call before anybody can say that there is no room. On
     the wire it is a stream of one message, and so it is read here. A message that cannot be parsed
     is refused with INVALID_ARGUMENT, where grpcio would say UNKNOWN; in a stream it ends the
-    stream.
+    stream. `Score` gets its message unread, for when there is a place for its edit.
     """
 
     def __init__(self, service: JudgeService) -> None:
@@ -135,10 +156,10 @@ class RequestInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]
             async with messages.room, AsyncExitStack() as stack:
                 try:
                     await stack.enter_async_context(self._service.calls.acquire(owner, 1, 0.0))
-                    request = messages if handler.request_streaming else await anext(messages, None)
-                    if request is None:
-                        raise InvalidRequest("request", "there is none", "send one message")
-                    yield request
+                    if name == "Score":
+                        await messages.admit()
+                    is_unread = handler.request_streaming or name == "Score"
+                    yield messages if is_unread else await messages.read_only()
                 except EditjudgeError as error:
                     await self._refuse(error, caller, context)
 

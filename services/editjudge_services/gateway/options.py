@@ -18,7 +18,8 @@ class ServiceOptions:
     Attributes:
         address: The gRPC address, as `host:port`.
         http_address: The address of JSON over HTTP.
-        edits: How many edits are in flight at most, of all callers.
+        edits: How many edits are in flight at most, of all callers. One caller has half of them,
+            with one stream or batch too.
         megapixels: How many megapixels of images are decoded at a time, of all callers. Each takes
             up to about 120 MB of memory while it is judged. A picture that judges and specialists
             only see is checked and not decoded.
@@ -41,7 +42,7 @@ class ServiceOptions:
 
     address: str = "127.0.0.1:8002"
     http_address: str = "127.0.0.1:8003"
-    edits: int = 64
+    edits: int = 128
     megapixels: float = 128
     held_bytes: int = 2 * 1024**3
     rate: int = 200

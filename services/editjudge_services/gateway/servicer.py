@@ -21,9 +21,6 @@ from .messages import make_dimension, make_response, read_protocol, read_score_r
 from .schemas import InvalidRequest, PanelReply, ScoreRequest
 from .service import JudgeService
 
-_IN_STREAM = 16
-"""How many edits of one stream are in flight at most; no further message is read meanwhile."""
-
 
 class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
     """The methods of the gRPC service.
@@ -36,9 +33,11 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
         self._service = service
 
     async def Score(  # noqa: N802 - the proto's name
-        self, request: pb.ScoreRequest, context: Any
+        self, request: pb.ScoreRequest | AdmittedMessages, context: Any
     ) -> pb.ScoreResponse:
         """Judge one edit; the caller's deadline cancels its calls.
+
+        A request that is not read yet is read when there is a place for its edit.
 
         The initial metadata reports the tokens used, for the front door's token limits. An error
         reports them too where there are any.
@@ -57,16 +56,25 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
         return response
 
     async def _score(
-        self, request: pb.ScoreRequest, account: RequestAccount, seconds: float | None = None
+        self,
+        request: pb.ScoreRequest | AdmittedMessages,
+        account: RequestAccount,
+        seconds: float | None = None,
     ) -> pb.ScoreResponse:
         """Judge an edit.
 
         Args:
             seconds: The time until the caller's deadline; None where there is none.
         """
+        request_id = ""
 
         async def read() -> ScoreRequest:
-            return await in_thread(read_score_request, request)
+            nonlocal request_id
+            message = request
+            if isinstance(message, AdmittedMessages):
+                message = await message.read_only()
+            request_id = message.request_id
+            return await in_thread(read_score_request, message)
 
         try:
             async with asyncio.timeout(seconds) as limit:
@@ -75,7 +83,7 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
             if limit.expired():
                 raise DeadlineExceeded("the deadline has passed", "give it more time") from error
             raise
-        return await in_thread(make_response, judgement, request.request_id)
+        return await in_thread(make_response, judgement, request_id)
 
     async def ScoreStream(  # noqa: N802
         self, requests: AdmittedMessages, context: Any
@@ -98,10 +106,10 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
     ) -> AsyncGenerator[pb.ScoreStreamResponse, None]:
         edits: set[asyncio.Task[pb.ScoreStreamResponse]] = set()
         reader: asyncio.Task[bool] | None = None
-        has_more = True
+        has_more, most_edits = True, self._service.edits.largest
         try:
             while True:
-                if has_more and reader is None and len(edits) < _IN_STREAM:
+                if has_more and reader is None and len(edits) < most_edits:
                     reader = asyncio.create_task(self._start_next(upcoming, caller, edits))
                 if not (tasks := {*edits, *([reader] if reader else [])}):
                     return

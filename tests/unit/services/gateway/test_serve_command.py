@@ -42,3 +42,19 @@ def test_what_cannot_be_served_is_told_before_services_start(
         main(["serve", *(flag.format(busy=busy) for flag in flags)])
     assert ended.value.code == 2
     assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("judge", [True, False])
+def test_whoever_names_a_judge_gets_no_local_stack(
+    monkeypatch: pytest.MonkeyPatch, judge: bool
+) -> None:
+    starts: list[bool] = []
+
+    def provide(*_: Any, roles: tuple[str, ...], **__: Any) -> NoReturn:
+        starts.append(bool(roles))
+        raise SystemExit(0)
+
+    monkeypatch.setattr("editjudge_services.cli.serve.provide_services", provide)
+    with pytest.raises(SystemExit):
+        main(["serve", *(["--judge", "http://127.0.0.1:1/v1"] if judge else [])])
+    assert starts == [not judge]
