@@ -104,6 +104,11 @@ def provide_services(
         yield settings
 
 
+def list_default_roles(settings: Settings) -> tuple[ServiceName, ...]:
+    """The services that a command without edits needs: none beside a judge that is named."""
+    return () if settings.judges else tuple(SPECIALISTS)
+
+
 def doctor_command(expect: Path | None, *, json: bool, **options: Any) -> int:
     """Check every service; return the exit code."""
     expected_services = None if expect is None else load_panel_file(expect)
@@ -116,8 +121,7 @@ def doctor_command(expect: Path | None, *, json: bool, **options: Any) -> int:
         service = model.replace("_", ".", 1)
         findings.append(Finding(service=service, problem=f"could not be loaded: {why}", fix=fix))
 
-    # Whoever names a judge only asks about that, or about the stack that runs already.
-    roles = () if settings.judges else tuple(SPECIALISTS)
+    roles = list_default_roles(settings)
     with provide_services(
         settings, roles=roles, say=print_notice, on_unloaded=add_unloaded
     ) as available:

@@ -14,8 +14,7 @@ from editjudge.base.errors import ConfigError, MissingExtra, StoreError
 from editjudge.base.terminal import print_notice, print_text
 from editjudge.cli.options import check_judges, parse_judges, settings_from
 from editjudge.cli.output import print_json, print_tables
-from editjudge.cli.services import provide_services
-from editjudge.panel import SPECIALISTS
+from editjudge.cli.services import list_default_roles, provide_services
 from editjudge.report.table import Head, Row, Table
 
 from ..gateway.audit import AuditLog, find_logs
@@ -36,8 +35,7 @@ def serve_command(**values: Any) -> None:
     for name, instead in (("ledger", "--cache"), ("max_cost", "limits at its front door")):
         if getattr(settings, name) is not None:
             print_notice(f"the setting {name} is for runs and has no effect here; use {instead}")
-    # Whoever names a judge gets no local stack that was not asked for.
-    roles = () if settings.judges else tuple(SPECIALISTS)
+    roles = list_default_roles(settings)
     with provide_services(settings, roles=roles, say=print_notice) as at_hand:
         asyncio.run(_serve(at_hand, options))
 
