@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import re
-import signal
-import urllib.request
 from pathlib import Path
 
 import pytest
 
-from ..patience import patience
 from ..report_runs import DIMENSIONS, make_run
-from .conftest import end, here, process
+from .conftest import here
 
 
 @pytest.fixture(scope="module")
@@ -43,9 +38,7 @@ BAD: list[tuple[list[str], str]] = [
     (["report", "{tmp}", "--out", "{tmp}/p.html"], "{tmp}"),
     (["report", "{run}", "--out", "{tmp}/mine.html"], "remove it"),
     (["report", "{run}", "--out", "{tmp}/p.html", "--published"], "leave --published out"),
-    (["report", "{run}", "--out", "{tmp}/p.html", "--port", "9"], "leave one out"),
     (["report", "{tmp}"], "{tmp}"),
-    (["report", "{run}", "--published"], "leave --published out"),
 ]
 
 
@@ -59,15 +52,3 @@ def test_what_cannot_be_done_is_told(
     assert ran.code == 2
     assert ran.out == ""
     assert told.format(**names) in ran.err
-
-
-def test_view_serves_until_it_is_interrupted(run: Path) -> None:
-    with process("report", run) as started:
-        assert started.stdout
-        told = "".join(started.stdout.readline() for _ in range(3))
-        (address,) = re.findall(r"http://127\.0\.0\.1:\d+/\S+/", told)
-        with urllib.request.urlopen(f"{address}data/state.json", timeout=patience(30)) as reply:  # noqa: S310
-            assert json.load(reply)["asked"] == 6
-        started.send_signal(signal.SIGINT)
-        done = end(started, 30)
-    assert (done.code, done.err) == (0, "")

@@ -1,9 +1,7 @@
-"""`editjudge report`: serve runs as a page on this machine, or write the page to disk."""
+"""`editjudge report` and `bundle`: write runs as a page for the browser."""
 
 from __future__ import annotations
 
-import asyncio
-import signal
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -18,7 +16,6 @@ from ..base.text import format_count
 from ..report.bundle import write_bundle
 from ..report.pictures import SIDE
 from ..report.site import WrittenPage, write_report
-from ..report.view import LiveRuns, serve_page
 from .options import open_quietly, open_run
 
 _MAX_LISTED = 3
@@ -26,36 +23,23 @@ _MAX_LISTED = 3
 
 
 def report_command(
-    runs: tuple[Path, ...],
-    out: Path | None,
-    size: int,
-    port: int,
-    *,
-    published: bool,
-    **options: Any,
+    runs: tuple[Path, ...], out: Path, size: int, *, published: bool, **options: Any
 ) -> None:
-    """Serve runs as a page, or write the page to disk."""
-    if out is not None and port:
-        raise ConfigError("--port and --out exclude each other", "leave one out")
+    """Write runs as a page."""
     if len(runs) > 1 and any(options.values()):
         raise ConfigError("--data and --root say where the pictures of one run are", "name one RUN")
-    views = partial(open_quietly, options=options)
-    if out is None:
-        with LiveRuns(runs, with_published=published, open_run=views) as live:
-            asyncio.run(_serve(live, port))
-    else:
-        _print_data_notes(runs, options)
-        report = write_report(
-            runs,
-            out,
-            with_published=published,
-            pictures=size > 0,
-            side=size or SIDE,
-            progress=show_progress,
-            open_run=views,
-        )
-        _print_problems(report)
-        print_text(f"wrote {report.page}: {format_count(report.edits, 'edit')}")
+    _print_data_notes(runs, options)
+    report = write_report(
+        runs,
+        out,
+        with_published=published,
+        pictures=size > 0,
+        side=size or SIDE,
+        progress=show_progress,
+        open_run=partial(open_quietly, options=options),
+    )
+    _print_problems(report)
+    print_text(f"wrote {report.page}: {format_count(report.edits, 'edit')}")
 
 
 def bundle_command(run: Path, out: Path, *, originals: bool, **options: Any) -> None:
@@ -93,13 +77,3 @@ def show_progress(pictures: Iterable[str | None], total: int) -> Iterator[str | 
     screen = make_console(err=True)
     is_disabled = not screen.is_terminal or not total
     return iter(track(pictures, "pictures", total=total, console=screen, disable=is_disabled))
-
-
-async def _serve(live: LiveRuns, port: int) -> None:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for name in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(name, stop.set)
-    async with serve_page(live, port) as address:
-        print_text(f"{live.snapshot.title}\n{address}\nCtrl-C stops it.")
-        await stop.wait()

@@ -82,7 +82,10 @@ def write_page(folder: Folder, record: Record, entries: Mapping[str, Entry]) -> 
             "items": [_item(folder, ref.data, entries[ref.id]) for ref in listed_refs],
         },
     )
-    report = {**build_report((), Edits(names), about), "models": [{"name": "", "run": 0}]}
+    report = {
+        **build_report((), Edits(names, lambda *_: None), about),
+        "models": [{"name": "", "run": 0}],
+    }
     write(folder.path / REVIEW, render_page(report, index, pictures=pictures).encode())
 
 

@@ -5,7 +5,7 @@ Strings hold text from data sets, judges and servers, so that readers must not t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from json import dumps
@@ -98,21 +98,8 @@ class PageRun:
             ConfigError: the run has dimensions that this version does not know, or its data set
                 has none of its items.
         """
-        evidence = edits.save_chunk is not None
-        self.results = self.view.results(each=partial(edits.add, self), evidence=evidence)
+        self.results = self.view.results(each=partial(edits.add, self), evidence=True)
         self.published_beside = read_published(self.results) if with_published else None
-
-    def add_details(self, edits: Edits, numbers: Collection[int], chunk: DetailChunk) -> None:
-        """Add the details of this run's edits among `numbers` to a chunk."""
-        numbers_here = {edits.keys[n][1:]: n for n in numbers if edits.keys[n][0] == self.number}
-
-        def add_row(row: Row, verdicts: Sequence[StoredVerdict]) -> None:
-            if (number := numbers_here.get((row.item.id, row.model))) is not None:
-                chunk.add(number, edits, self, row, verdicts)
-
-        items = {item for item, _ in numbers_here}
-        for _ in self.view.rows(items, each=add_row, evidence=True) if items else ():
-            pass
 
 
 @dataclass(slots=True)
@@ -153,19 +140,16 @@ class Edits:
 
     Args:
         names: Gives pictures their names on the page.
-        save_chunk: Receives the name and the content of each full chunk of details; without it
-            no details are collected.
+        save_chunk: Receives the name and the content of each chunk of details.
 
     Attributes:
         dimensions: Index of each dimension on the page, by id.
         keys: Run index, item id and model name of each edit.
     """
 
-    def __init__(
-        self, names: PictureNames, save_chunk: Callable[[str, JsonObject], None] | None = None
-    ) -> None:
+    def __init__(self, names: PictureNames, save_chunk: Callable[[str, JsonObject], None]) -> None:
         self.names = names
-        self.save_chunk = save_chunk
+        self._save_chunk = save_chunk
         self._chunk = DetailChunk()
         self.dimensions: dict[str, int] = {}
         self.keys: list[tuple[int, str, str]] = []
@@ -214,16 +198,15 @@ class Edits:
             column.fill(self.count)
             column.add(outcome)
         self.keys.append((run.number, row.item.id, row.model))
-        if self.save_chunk is not None:
-            self._chunk.add(self.count - 1, self, run, row, verdicts)
-            if self.count % CHUNK == 0:
-                self.flush()
+        self._chunk.add(self.count - 1, self, run, row, verdicts)
+        if self.count % CHUNK == 0:
+            self.flush()
 
     def flush(self) -> None:
         """Save the details that do not fill a chunk."""
         chunk = self._chunk.to_json()
-        if self.save_chunk is not None and chunk["edits"]:
-            self.save_chunk(f"detail-{self.chunks - 1}", chunk)
+        if chunk["edits"]:
+            self._save_chunk(f"detail-{self.chunks - 1}", chunk)
             self._chunk = DetailChunk()
 
     def build_index(self) -> JsonObject:

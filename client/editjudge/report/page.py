@@ -47,15 +47,13 @@ from .table import Number
 
 _Key: TypeAlias = tuple[int, str]
 """The index of a run and the name of a model."""
-Mode: TypeAlias = Literal["file", "folder", "view"]
-"""Where a page finds its data: in the page itself, in files beside it, or at a server."""
+Mode: TypeAlias = Literal["file", "folder"]
+"""Where a page finds its data: in the page itself, or in files beside it."""
 _WEB = "web"
 _JSON = "application/json"
 # Characters that would end the script element, begin another, or break a line of JavaScript.
 _ESCAPE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
-_MORE_PICTURES = {"file": "", "folder": " 'self' file:", "view": " 'self'"}
-_MORE_SCRIPTS = {"file": "", "folder": " 'self' file:", "view": ""}
-_CONNECTS = {"file": "'none'", "folder": "'none'", "view": "'self'"}
+_FROM_FILES = {"file": "", "folder": " 'self' file:"}
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,6 @@ class PageOptions:
     Attributes:
         title: Title of the page; by default the benchmarks and names of its runs.
         mode: Where the page finds its data.
-        version: Version of the contents; a different text whenever they differ.
         introduction: Pairs of a heading ("" for none) and a paragraph.
         warnings: Additional warnings, a line each.
         data: Folder of the files that the page loads on demand.
@@ -74,7 +71,6 @@ class PageOptions:
 
     title: str = ""
     mode: Mode = "file"
-    version: str = ""
     introduction: Sequence[tuple[str, str]] = ()
     warnings: Sequence[str] = ()
     data: str = "data"
@@ -93,7 +89,6 @@ def build_report(runs: Sequence[PageRun], edits: Edits, options: PageOptions) ->
     }
     figures, why = _try_figures(runs)
     return {
-        "version": options.version,
         "title": options.title or make_title(runs),
         "mode": options.mode,
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -286,16 +281,16 @@ def _draw_figures(run: PageRun) -> Iterator[JsonObject]:
 
 def render_page(
     report: Mapping[str, Any],
-    edits: Mapping[str, Any] | None = None,
-    details: Mapping[str, Mapping[str, Any] | str] | None = None,
-    pictures: Mapping[str, str] | None = None,
+    edits: Mapping[str, Any],
+    details: Mapping[str, Mapping[str, Any] | str] = {},
+    pictures: Mapping[str, str] = {},
     mode: Mode = "file",
 ) -> str:
     """Render a page of results as HTML; text from data is escaped.
 
     Args:
         report: What `build_report` returns.
-        edits: What `Edits.build_index` returns; None where the page requests both from a server.
+        edits: What `Edits.build_index` returns.
         details: Chunks of details by name, for a page that contains them all; as text from
             `dump_script_json` where there are many.
         pictures: Data URIs by name, for a page that contains its pictures.
@@ -313,22 +308,20 @@ def render_page(
         report=report,
         style=Markup(_join_sources(".css")),  # noqa: S704 - ours
         script=Markup(_join_sources(".js")),  # noqa: S704 - ours
-        policy="" if mode == "view" else build_security_policy(mode),
-        blocks=list(_blocks(report, edits, details or {}, pictures or {})),
+        policy=build_security_policy(mode),
+        blocks=list(_blocks(report, edits, details, pictures)),
         version=package_version("editjudge"),
     )
 
 
 def _blocks(
     report: Mapping[str, Any],
-    edits: Mapping[str, Any] | None,
+    edits: Mapping[str, Any],
     details: Mapping[str, Any],
     pictures: Mapping[str, str],
 ) -> Iterator[tuple[str, str, Markup]]:
     """Yield the data blocks of the page as `(id, type, text)`."""
-    if edits is not None:
-        details = {"report": report, "edits": edits, **details}
-    for name, chunk in details.items():
+    for name, chunk in {"report": report, "edits": edits, **details}.items():
         text = chunk if isinstance(chunk, str) else dump_script_json(chunk)
         yield f"data-{name}", _JSON, Markup(text)  # noqa: S704 - escaped for this place
     for name, uri in pictures.items():
@@ -336,22 +329,18 @@ def _blocks(
 
 
 def build_security_policy(mode: Mode) -> str:
-    """Build the content security policy: a page's own style, script and pictures, nothing else.
-
-    A server sends it as a header and then also forbids frames.
-    """
+    """Build the content security policy: a page's own style, script and pictures, nothing else."""
     script, style = _source_hash(_join_sources(".js")), _source_hash(_join_sources(".css"))
+    files = _FROM_FILES[mode]
     rules = [
         "default-src 'none'",
-        f"script-src {script}{_MORE_SCRIPTS[mode]}",
+        f"script-src {script}{files}",
         f"style-src {style}",
-        f"img-src data: blob:{_MORE_PICTURES[mode]}",
-        f"connect-src {_CONNECTS[mode]}",
+        f"img-src data: blob:{files}",
+        "connect-src 'none'",
         "base-uri 'none'",
         "form-action 'none'",
     ]
-    if mode == "view":
-        rules.append("frame-ancestors 'none'")
     return "; ".join(rules)
 
 

@@ -33,16 +33,11 @@ class PictureNames:
         files: Picture files by their names on the page; see `name_picture`.
 
     Args:
-        files: Files that were named before and keep their names; none by default.
         find_name: Finds the name of a file; None where it has none and is not shown.
     """
 
-    def __init__(
-        self,
-        files: dict[str, Path] | None = None,
-        find_name: Callable[[Path], str | None] | None = None,
-    ) -> None:
-        self.files: dict[str, Path] = {} if files is None else files
+    def __init__(self, find_name: Callable[[Path], str | None] | None = None) -> None:
+        self.files: dict[str, Path] = {}
         self._find_name = find_name or name_picture
         self._names: dict[Path, str | None] = {}
 

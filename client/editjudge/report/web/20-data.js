@@ -1,4 +1,4 @@
-// The data of the page, from blocks in the page, scripts beside it, or a server.
+// The data of the page, from blocks in the page or scripts beside it.
 (app => {
   "use strict";
 
@@ -33,14 +33,7 @@
     });
   }
 
-  async function fetched(name) {
-    const reply = await fetch(`data/${name}.json`, { cache: "no-store" });
-    if (!reply.ok) throw new Error(`data/${name}.json: ${reply.status} ${reply.statusText}`);
-    return reply.json();
-  }
-
   async function load(name) {
-    if (mode() === "view") return fetched(name);
     const block = document.getElementById(`data-${name}`);
     if (block) return JSON.parse(block.textContent);
     if (mode() === "folder") return beside(name);
@@ -58,9 +51,8 @@
     return found;
   }
 
-  // The address of a picture; a server has a larger one for `full`.
-  function picture(name, full = false) {
-    if (mode() === "view") return `pictures/${name}${full ? "?full=1" : ""}`;
+  // The address of a picture.
+  function picture(name) {
     if (mode() === "folder") return `pictures/${name}.webp`;
     return document.getElementById(`picture-${name}`)?.textContent ?? "";
   }

@@ -62,9 +62,9 @@
   }
 
   function layer(picture, mask, of = "") {
-    const image = node("img", { src: app.picture(picture.name, true), alt: plainly(picture.caption), draggable: "false" });
+    const image = node("img", { src: app.picture(picture.name), alt: plainly(picture.caption), draggable: "false" });
     return node("div", { class: `layer ${of}` }, image,
-      mask && node("img", { class: "mask", src: app.picture(mask, true), alt: "", draggable: "false" }));
+      mask && node("img", { class: "mask", src: app.picture(mask), alt: "", draggable: "false" }));
   }
 
   function size(image, caption) {
@@ -159,10 +159,10 @@
     };
     range.addEventListener("input", () => { gain = Number(range.value); paint(); });
     paint();
-    app.subtract(canvas, app.picture(left.name, true), app.picture(right.name, true), region && app.picture(region, true))
+    app.subtract(canvas, app.picture(left.name), app.picture(right.name), region && app.picture(region))
       .then(text => { of.textContent = text; }, () => { of.textContent = "the pictures cannot be read"; });
     const layers = node("div", { class: "layer" }, canvas,
-      mask && node("img", { class: "mask", src: app.picture(mask, true), alt: "", draggable: "false" }));
+      mask && node("img", { class: "mask", src: app.picture(mask), alt: "", draggable: "false" }));
     return [node("figure", { class: "pane single" }, node("div", { class: "frame" }, layers),
       node("figcaption", { class: "ends" }, of, node("label", {}, "amplified ", range, times)))];
   }

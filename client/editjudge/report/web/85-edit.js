@@ -70,7 +70,7 @@
     const image = new Image();
     image.addEventListener("load", () =>
       app.shape(image.naturalWidth / image.naturalHeight));
-    image.src = app.picture(name, true);
+    image.src = app.picture(name);
   }
 
   function chips() {

@@ -1,9 +1,7 @@
-// Starts the page: views, colour theme, and updates of a live run.
+// Starts the page: views and colour theme.
 (app => {
   "use strict";
   const find = id => document.getElementById(id);
-  const OFTEN = 2000; // ms between checks of a live run
-  const SELDOM = 10000;
   const FILTERS = ["words", "in", "of", "dimension", "status", "kind", "task", "decision", "from", "to", "sort", "a", "b"];
   let listedOnce = false;
 
@@ -76,30 +74,6 @@
     app.overview();
   }
 
-  async function again() {
-    await read();
-    if (app.state.view !== "edits") { listedOnce = false; return; }
-    app.controls();
-    app.listed(true);
-    app.search();
-    opened(app.state.edit ? app.find(app.state.edit, app.state.model, app.state.run) : -1);
-  }
-
-  async function watch() {
-    let next = SELDOM;
-    try {
-      const reply = await fetch("data/state.json", { cache: "no-store" });
-      if (!reply.ok) throw new Error(String(reply.status));
-      const state = await reply.json();
-      if (state.version !== app.report.version) await again();
-      find("live").textContent = app.plainly(state.problem) || (state.live ? `live, ${state.judged.toLocaleString("en-GB")} of ${state.asked.toLocaleString("en-GB")} judged` : "");
-      if (state.live) next = OFTEN;
-    } catch {
-      find("live").textContent = "the server has stopped";
-    }
-    setTimeout(watch, next);
-  }
-
   async function start() {
     const told = app.kept("editjudge.theme");
     if (told === "dark" || told === "light") document.documentElement.dataset.theme = told;
@@ -131,7 +105,6 @@
     find("app").hidden = false;
     app.begin();
     document.documentElement.dataset.ready = "";
-    if (app.mode() === "view") watch();
   }
 
   start();
