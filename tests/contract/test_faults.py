@@ -63,7 +63,7 @@ async def _ask_triton(client: TritonEndpoint) -> float:
 
 
 async def _ask_service(client: JudgeService) -> str:
-    return str((await client.score(pb.ScoreRequest(request_id="7"), [])).request_id)
+    return str((await client.score(lambda: pb.ScoreRequest(request_id="7"), [])).request_id)
 
 
 class Transport(NamedTuple):

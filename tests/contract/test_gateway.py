@@ -8,6 +8,7 @@ import io
 import json
 import os
 import socket
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,10 +20,12 @@ import numpy as np
 import pytest
 from PIL import Image as Pil
 
-from editjudge.base.config import Settings, load_settings
+from editjudge.base.config import GatewayEndpoint, Settings, load_settings
 from editjudge.base.item import Edit
 from editjudge.cli import main
+from editjudge.gateway import connection
 from editjudge.gateway.messages import make_score_request
+from editjudge.panel.retry import RetryPolicy
 from editjudge.storage.ledger import Ledger
 from editjudge.storage.store import RunStore
 from editjudge.v1 import judge_pb2 as pb
@@ -36,6 +39,7 @@ from ..fakes.judge_service import ScriptedService
 from ..golden.cases import CASES, Case
 from ..golden.services import Specialists, served
 from ..golden.taken import spoken
+from ..judge_service import make_request
 from ..patience import patience, until
 
 OWN_PROMPT = """
@@ -547,3 +551,30 @@ async def test_a_dry_run_says_through_whom_and_calls_nobody(tmp_path: Path) -> N
         code, estimate = await ran(*asked, "--dry-run")
     assert code == 0
     assert any("Judge service at grpc://127.0.0.1:1" in note for note in estimate["notes"])
+
+
+async def test_no_request_is_held_until_its_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It has the pictures of the edit, which the edit has too."""
+    goes_on = asyncio.Event()
+    async with JudgeService(Settings()) as real:
+        score = real.score
+
+        async def wait(*arguments: Any) -> Any:
+            await goes_on.wait()
+            return await score(*arguments)
+
+        monkeypatch.setattr(real, "score", wait)
+        scripted = ScriptedService(real)
+        async with scripted.serving() as url:
+            message = make_request()
+            alone = sys.getrefcount(message)
+            endpoint = GatewayEndpoint(url=url)
+            async with connection.JudgeService(endpoint, RetryPolicy()) as client:
+                answer = asyncio.create_task(client.score(lambda: message, []))
+                await until(lambda: scripted.asked)
+                await until(lambda: sys.getrefcount(message) == alone)
+                assert not answer.done()
+                goes_on.set()
+                assert (await answer).outcomes

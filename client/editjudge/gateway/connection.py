@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from collections.abc import AsyncIterator, Callable
+from typing import Any, NamedTuple
 
 from ..base.config import GatewayEndpoint
 from ..base.errors import ServiceError, Unreachable
@@ -16,6 +17,21 @@ _CUT = re.compile("connection (was lost|termination)|Stream removed|RST_STREAM|r
 """How gRPC and Envoy say that a connection ended while a request was in flight."""
 SERVICE = "the Judge service"
 """The name of the service in errors."""
+
+
+def _make_stub(channel: Any) -> Any:
+    """A stub whose `Score` sends its message as a stream of one, which is the same on the wire.
+
+    So grpcio does not hold the pictures until the answer is there.
+    """
+    make: Callable[[Any], Any] = judge_pb2_grpc.JudgeServiceStub
+    stub = make(channel)
+    stub.Score = channel.stream_unary(
+        "/editjudge.v1.JudgeService/Score",
+        request_serializer=pb.ScoreRequest.SerializeToString,
+        response_deserializer=pb.ScoreResponse.FromString,
+    )
+    return stub
 
 
 class PanelReport(NamedTuple):
@@ -42,7 +58,7 @@ class JudgeService(GrpcConnection):
     """
 
     def __init__(self, endpoint: GatewayEndpoint, policy: RetryPolicy) -> None:
-        super().__init__(endpoint, SERVICE, policy, judge_pb2_grpc.JudgeServiceStub)
+        super().__init__(endpoint, SERVICE, policy, _make_stub)
 
     async def panel(self, request: pb.GetPanelRequest, timeout: float) -> PanelReport:
         """Ask which services judge there.
@@ -62,13 +78,16 @@ class JudgeService(GrpcConnection):
 
         return await self.call_with_retries(once)
 
-    async def score(self, request: pb.ScoreRequest, losses: list[Unreachable]) -> pb.ScoreResponse:
+    async def score(
+        self, make_request: Callable[[], pb.ScoreRequest], losses: list[Unreachable]
+    ) -> pb.ScoreResponse:
         """Have an edit judged, with retries within the policy's deadline.
 
         An edit whose connection was cut is sent once more and not a third time: it may be what ends
         the service.
 
         Args:
+            make_request: Makes the request, for each attempt.
             losses: The connections that were cut while the edit was judged; new ones are added.
 
         Raises:
@@ -76,7 +95,12 @@ class JudgeService(GrpcConnection):
         """
 
         async def once(left: float) -> pb.ScoreResponse:
-            call = self.stub.Score(request, timeout=left, metadata=self.metadata)
+            requests = [make_request()]
+
+            async def send() -> AsyncIterator[pb.ScoreRequest]:
+                yield requests.pop()
+
+            call = self.stub.Score(send(), timeout=left, metadata=self.metadata)
             try:
                 response: pb.ScoreResponse = await self.await_reply(call)
             except Unreachable as error:

@@ -5,7 +5,7 @@ Their identities are known here, and their calls are made there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Self
 
@@ -105,14 +105,16 @@ class Gateway(Panel):
         self._is_connected = True
         return report
 
-    async def score(self, request: pb.ScoreRequest) -> pb.ScoreResponse:
+    async def score(self, make_request: Callable[[], pb.ScoreRequest]) -> pb.ScoreResponse:
         """Have an edit judged, within the concurrency limit of the service.
+
+        Its request is made when there is a place for it.
 
         Raises:
             ServiceError: see `editjudge.base.errors`.
         """
         losses: list[Unreachable] = []
-        return await self._pool.run(lambda service: service.score(request, losses))
+        return await self._pool.run(lambda service: service.score(make_request, losses))
 
     def make_error(self, kind: type[ServiceError], detail: str) -> ServiceError:
         """An error of the service."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from functools import partial
 
 from ..base.differences import compare_signatures
 from ..base.errors import BadReply, ConfigError, ServiceError, WrongModel
@@ -128,9 +129,8 @@ class GatewaySession:
         in_order = sort_by_dependency(selection, {**known_dimensions, **own})
         if not plan_calls(edit, in_order, explain_unserved(in_order, self.panel, is_local=False)):
             return await judge(edit, selection, known_dimensions, self.panel, signatures)
-        request = make_score_request(edit, selection, self._protocol)
         try:
-            judgement = await self._judge_remotely(edit, selection, request, signatures)
+            judgement = await self._judge_remotely(edit, selection, signatures)
         except ServiceError as error:
             signatures_here = signatures.of(selection, self.panel.identities())
             outcomes: dict[str, Outcome] = dict.fromkeys(signatures_here, make_failure(error))
@@ -146,7 +146,6 @@ class GatewaySession:
         self,
         edit: Edit,
         dimensions: tuple[Dimension, ...],
-        request: pb.ScoreRequest,
         signatures: Signatures,
     ) -> Judgement:
         """The service's judgement of an edit, if it is signed as it would be here.
@@ -158,8 +157,9 @@ class GatewaySession:
             WrongModel: the answer has signatures that this client cannot make.
             ServiceError: see `editjudge.base.errors`.
         """
+        make_request = partial(make_score_request, edit, dimensions, self._protocol)
         before = signatures.of(dimensions, self.panel.identities())
-        response = await self._score_in_turn(request)
+        response = await self._score_in_turn(make_request)
         if _has_signatures(response, before):
             return self._judgement(edit, dimensions, response, before)
         async with self._learning:
@@ -167,19 +167,19 @@ class GatewaySession:
         now = signatures.of(dimensions, self.panel.identities())
         if _has_signatures(response, now):
             return self._judgement(edit, dimensions, response, now)
-        response = await self._score_in_turn(request)
+        response = await self._score_in_turn(make_request)
         if (otherwise := _find_difference(_to_texts(now), _get_texts(response))) is None:
             return self._judgement(edit, dimensions, response, now)
         name, why = otherwise
         what = f"it signs {name} otherwise than this client: {why}"
         raise self.panel.make_error(WrongModel, what)
 
-    async def _score_in_turn(self, request: pb.ScoreRequest) -> pb.ScoreResponse:
+    async def _score_in_turn(self, make_request: Callable[[], pb.ScoreRequest]) -> pb.ScoreResponse:
         """The service's answer to an edit; edits take turns until the cost of one is known."""
         budget = self._budget
         async with budget.turn(has_price=self.panel.has_prices):
             with budget.reserve(SERVICE):
-                response = await self.panel.score(request)
+                response = await self.panel.score(make_request)
                 usage = response.usage
                 if usage.calls:  # else all of it was known there
                     tokens = usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens
