@@ -1,4 +1,4 @@
-"""Checks whether services are reachable, ready and correct, and whether they require a key.
+"""Checks whether services are reachable, ready and correct.
 
 A panel file lists the expected facts of each service as JSON:
 
@@ -17,34 +17,29 @@ import statistics
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
 from ..answers.texts import Option
-from ..base.config import Endpoint, GatewayEndpoint, JudgeEndpoint, Settings
-from ..base.errors import Abstention, InputError, MissingExtra, NoAccess, ServiceError
+from ..base.config import GatewayEndpoint, Settings
+from ..base.errors import Abstention, InputError, MissingExtra, ServiceError
 from ..base.identity import ModelIdentity, ServiceName
 from ..base.parse import describe_failure, first_problem
 from ..base.probes import has_known_answer, probe_inputs, wrong_answer
 from ..base.signature import package_version
 from ..base.strict import Strict
-from ..gateway.connection import JudgeService
 from ..gateway.panel import Gateway
 from ..panel import SPECIALISTS, Panel, Specialist, model_name
 from ..panel.budget import Budget
 from ..panel.choices import IN_WORDS
 from ..panel.context import CallContext
-from ..panel.endpoints import make_transport
 from ..panel.judge import Judge
 from ..panel.prompt import Prompt, Text
-from ..panel.retry import RetryPolicy
 from ..panel.specialists import list_custom_services
 from ..panel.triton import TritonEndpoint
 from ..panel.words import describe_sampling
 from ..v1 import judge_pb2 as pb
-
-E = TypeVar("E", Endpoint, JudgeEndpoint, GatewayEndpoint)
 
 Facts: TypeAlias = Mapping[str, str]
 Services: TypeAlias = Mapping[ServiceName, Facts]
@@ -54,9 +49,6 @@ _PANEL = TypeAdapter(dict[ServiceName, dict[str, str]])
 _ROUND_TRIPS = 5
 _CHOICES = ("Yes", "No")
 _QUESTION = Prompt("", (Text("Is water wet? Answer with one word, Yes or No."),))
-_ONCE = RetryPolicy(attempts=1)
-KEY_NOT_REQUIRED = "a call without them is answered too, so they were not checked"
-KEY_REQUIRED = "a call without them is refused"
 NOT_CHECKED_HERE = "available there; run doctor there to check its answers"
 NO_KNOWN_ANSWER = "it answers; there is no question with a known answer"
 _ANSWERS = {
@@ -75,8 +67,6 @@ class Finding(Strict):
         answer: Whether the known answer is right, or that there is none; for a judge, how its
             choices are scored.
         team: The team that a front door identified the caller as; empty if it reports none.
-        access: Result of a call without the key and headers of the settings, or why it could not be
-            made; empty if the settings have neither.
         note: What a judge without token probabilities means for the numbers; otherwise empty.
         problem: What is wrong; otherwise empty.
         fix: The remedy for the problem.
@@ -89,7 +79,6 @@ class Finding(Strict):
     round_trip_ms: float | None = None
     answer: str = ""
     team: str = ""
-    access: str = ""
     note: str = ""
     problem: str = ""
     fix: str = ""
@@ -201,7 +190,6 @@ async def _check_at(endpoint: TritonEndpoint, service: Specialist, settings: Set
         reply = await service.call_at(endpoint, probe_inputs(name.role))
         wrong = wrong_answer(name, reply, service.identity.facts)
         has_answer = has_known_answer(name, service.identity.facts)
-        access = await _try_specialist(service, endpoint.url, settings)
     except (ServiceError, Abstention) as error:
         return _update(finding, problem=str(error), fix="see the server's log")
     return _update(
@@ -210,7 +198,6 @@ async def _check_at(endpoint: TritonEndpoint, service: Specialist, settings: Set
         team=server.team,
         round_trip_ms=milliseconds,
         answer=f"known answer {'wrong' if wrong else 'right'}" if has_answer else NO_KNOWN_ANSWER,
-        access=access,
         problem=f"the known answer is wrong: {wrong}" if wrong else "",
         fix="serve the model and weights of this version of editjudge" if wrong else "",
     )
@@ -241,7 +228,6 @@ async def _check_judge(judge: Judge, settings: Settings) -> Finding:
         identity=str(judge.identity),
         round_trip_ms=milliseconds,
         answer=_ANSWERS[method],
-        access=await _try_judge(judge, settings),
         note="; ".join(filter(None, (_describe_refused(judge), describe_sampling(judge.identity)))),
         problem=problem,
         fix=fix,
@@ -290,7 +276,6 @@ async def _check_gateway(
             identity=f"it has {len(identities)} services",
             answer="same version as here" if gateway.version == own else f"{own} here",
             team=panel.team,
-            access=await _try_gateway(endpoint, settings),
         )
     ]
     findings += [
@@ -316,64 +301,6 @@ async def _check_gateway(
         return findings
     actual = {name: service_facts(identity) for name, identity in identities.items()}
     return _add_problems(findings, reference, actual, unknown={DEVICE, ROOT})
-
-
-# The following functions repeat a call that just succeeded, without the key and headers of the
-# settings, so that its result depends on these alone. They return "" if the settings have neither.
-
-
-def _has_key(endpoint: Endpoint | JudgeEndpoint | GatewayEndpoint) -> bool:
-    return endpoint.api_key is not None or bool(endpoint.headers)
-
-
-def _without_credentials(endpoint: E) -> E:
-    return endpoint.model_copy(update={"headers": {}, "api_key": None})
-
-
-async def _try_specialist(service: Specialist, url: str, settings: Settings) -> str:
-    """Call a specialist without key and headers."""
-    endpoints = [each for each in settings.endpoints.values() if each.url == url and _has_key(each)]
-    if not endpoints:
-        return ""
-    async with TritonEndpoint(_without_credentials(endpoints[-1]), _ONCE) as endpoint:
-        return await _try_without_key(service.call_at(endpoint, probe_inputs(service.name.role)))
-
-
-async def _try_judge(judge: Judge, settings: Settings) -> str:
-    """Call a judge without key and headers; a call that is answered costs money."""
-    name = judge.name.variant
-    if not _has_key(settings.judges[name]):
-        return ""
-    bare_endpoint = _without_credentials(settings.judges[name])
-    changes = {"endpoints": {}, "judges": {name: bare_endpoint}, "attempts": 1}
-    async with Panel(settings.model_copy(update=changes)) as panel:
-        if keyless_judge := panel.judges.get(judge.name):
-            keyless_judge = keyless_judge.with_context(judge.context)
-            return await _try_without_key(keyless_judge.answer(_QUESTION, Option(_CHOICES)))
-    # The judge could not even be identified without the key: this call shows why.
-    async with make_transport(bare_endpoint, _ONCE, judge.name, 1) as transport:
-        return await _try_without_key(transport.identify(settings.probe_timeout))
-
-
-async def _try_gateway(endpoint: GatewayEndpoint, settings: Settings) -> str:
-    """Call a Judge service without key and headers."""
-    if not _has_key(endpoint):
-        return ""
-    async with JudgeService(_without_credentials(endpoint), _ONCE) as service:
-        return await _try_without_key(service.panel(pb.GetPanelRequest(), settings.probe_timeout))
-
-
-async def _try_without_key(call: Awaitable[object]) -> str:
-    """Await a call without credentials, and describe whether it was refused for lack of them."""
-    try:
-        await call
-    except Abstention:
-        return KEY_NOT_REQUIRED
-    except NoAccess:
-        return KEY_REQUIRED
-    except ServiceError as error:
-        return f"a call without them could not be tried: {error}"
-    return KEY_NOT_REQUIRED
 
 
 def _update(finding: Finding, **fields: Any) -> Finding:

@@ -1,7 +1,6 @@
 """The figures of papers, and which columns each of them shows.
 
-Each benchmark's `figures.toml` names them. `masks` is of the data alone, and has no columns;
-`means` is of no paper, and of any columns.
+Each benchmark's `figures.toml` names them. `means` is of no paper, and of any columns.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from ..base.parse import package_tables
 from ..base.strict import STRICT
 from .column import Column
 
-Kind: TypeAlias = Literal["radar", "tasks", "lines", "turns", "scatter", "masks", "means"]
+Kind: TypeAlias = Literal["radar", "tasks", "lines", "turns", "scatter", "means"]
 
 
 @result(frozen=True, slots=True, config=STRICT)
@@ -27,8 +26,7 @@ class FigurePanel:
     Attributes:
         title: Above it; empty for none.
         columns: Ids or globs of ids: the axes of a radar, the bars of tasks, the points of lines,
-            the turns in order, x and y of a scatter, the one of means. Of masks it holds values of
-            `by`.
+            the turns in order, x and y of a scatter, the one of means.
     """
 
     title: str
@@ -54,9 +52,6 @@ class Figure:
         relative: Each column goes from the worst number to the best, of the paper's and those
             drawn: columns of different units share a plot. Otherwise all share a scale from 0.
         top: Where that scale ends; None for a little above the largest number.
-        by: Of `masks` the field of `Item.extra` whose values its panels hold; items without it
-            have the value "".
-        printed_share: Of `masks` the share below which most are, as the paper says.
     """
 
     kind: Kind
@@ -65,8 +60,6 @@ class Figure:
     by_group: bool = False
     relative: bool = False
     top: float | None = None
-    by: str = ""
-    printed_share: float | None = None
 
     def name(self, column: Column) -> str:
         """Return the label of a column in the figure."""

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 
 from ..app.results import Results, read_published
 from ..base.errors import ConfigError
-from ..base.images import MAX_PIXELS
 from ..base.output_files import check_overwrite, wrap_disk_errors, write_file
 from ..base.terminal import print_notice, print_text
 from ..base.text import shorten_list
-from ..benchmarks.dataset import Dataset, ItemRef
 from ..benchmarks.figures import Figure, Kind, load_figures, make_means_figure
 from ..report.figures import (
     MAX_LOOKS,
@@ -22,7 +17,6 @@ from ..report.figures import (
     Intervals,
     Numbers,
     draw_figure,
-    draw_mask_sizes,
     drawable_columns,
     drawable_panels,
 )
@@ -44,8 +38,6 @@ def plot_command(
     """Draw the figures of a run, each into a file of its own."""
     with open_run(run) as view:
         results = view.results()
-        dataset = view.resolved_spec.dataset
-        has_data = not view.data_note
     folder = out or run / "figures"
     if dimension:
         results = narrow_results(results, dimension, model)
@@ -58,14 +50,7 @@ def plot_command(
     warning = untrained_warning(results.untrained)
     count = 0
     for number, each in enumerate(selection, 1):
-        if each.kind == "masks" and not has_data:
-            content = b""
-            print_notice("masks: they are in the data, which is not here or is another revision")
-        elif each.kind == "masks":
-            content = _draw_masks(dataset, each, format_, paper=published)
-        else:
-            content = _draw_figure(each, results, numbers, format_, warning)
-        if content:
+        if content := _draw_figure(each, results, numbers, format_, warning):
             file = folder / f"{results.benchmark.name}-{number}-{each.kind}.{format_}"
             _write(file, content)
             count += 1
@@ -90,12 +75,6 @@ def _select_figures(results: Results, kind: Kind | None) -> list[Figure]:
         kinds = ", ".join(sorted({figure.kind for figure in (*own_figures, of_any)}))
         raise ConfigError(f"{name} has no figure {kind}", f"it has {kinds}")
     return matching
-
-
-def _draw_masks(dataset: Dataset, figure: Figure, form: Format, *, paper: bool) -> bytes:
-    """Draw the figure of masks; empty if the data has no masks."""
-    shares = mask_shares(dataset, figure)
-    return draw_mask_sizes(shares, form, figure.printed_share if paper else None) if shares else b""
 
 
 def _draw_figure(
@@ -163,24 +142,3 @@ def _write(file: Path, content: bytes) -> None:
 def _is_figure(file: Path) -> bool:
     """Whether a file is one of our figures: all formats name Matplotlib."""
     return b"Matplotlib" in file.read_bytes()
-
-
-def mask_shares(dataset: Dataset, figure: Figure) -> dict[str, list[float]]:
-    """The share of the picture that each readable mask selects, 0..1, by title of its panel."""
-    shares: dict[str, list[float]] = {}
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for panel in figure.panels:
-            refs = [
-                ref
-                for ref in dataset.items()
-                if (item := dataset.outline(ref)).mask is not None
-                and str(item.extra.get(figure.by, "")) in panel.columns
-            ]
-            each = pool.map(partial(_mask_share, dataset), refs)
-            shares[panel.title] = [share for share in each if share is not None]
-    return {title: some for title, some in shares.items() if some}
-
-
-def _mask_share(dataset: Dataset, ref: ItemRef) -> float | None:
-    mask = dataset.load(ref, max_lazy_pixels=MAX_PIXELS).mask
-    return None if mask is None else float(mask.region.mean())

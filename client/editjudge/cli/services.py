@@ -14,7 +14,6 @@ from ..app import canary
 from ..app.client import add_local_stack
 from ..app.dimensions import missing_services, missing_services_line
 from ..app.doctor import (
-    KEY_REQUIRED,
     NO_KNOWN_ANSWER,
     NOT_CHECKED_HERE,
     Finding,
@@ -156,9 +155,6 @@ def _print_finding(finding: Finding) -> None:
         print_text(f"  {finding.note}", fg="yellow")
     if finding.team:
         print_text(f"  the front door identifies you as team {finding.team}")
-    if finding.access:
-        access_colour = None if finding.access == KEY_REQUIRED else "yellow"
-        print_text(f"  key and headers: {finding.access}", fg=access_colour)
 
 
 class Stack(StackState):

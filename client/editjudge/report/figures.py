@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from ..base.errors import MissingExtra
-from ..base.text import cut_middle, format_count
+from ..base.text import cut_middle
 from ..benchmarks.column import Column
 from ..benchmarks.figures import Figure, FigurePanel, Kind
 from ..benchmarks.published_tables import list_printed_values
@@ -44,8 +44,6 @@ _LONGEST = 48
 """Most characters of a name in the legend, enough for a paper's row with its judge."""
 _LETTERS, _HANDLE = 14, 6
 """Letters per inch of the legend, and the letters that a line or marker takes up."""
-_STEPS = 20
-"""Number of bins of shares from 0 to 1."""
 _LINE_CHARS = 14
 _CHARS = 12
 """Letters per inch of a label below an axis."""
@@ -54,8 +52,6 @@ _SMALL: Mapping[str, Any] = {"fontsize": 8, "color": "#555555"}
 
 def drawable_panels(figure: Figure, columns: Columns, numbers: Numbers) -> tuple[FigurePanel, ...]:
     """Return the panels with enough numbers: three axes for a radar, one number otherwise."""
-    if figure.kind == "masks":
-        return ()
     fewest = _KINDS[figure.kind].fewest
     return tuple(
         panel
@@ -138,38 +134,6 @@ def _fit(axes: Any, text: str, letters: float = 1.0) -> str:
     """Break a text into lines as wide as its panel."""
     panel = axes.figure.get_figwidth() / axes.get_gridspec().ncols
     return fill(text, int(panel * _CHARS * letters))
-
-
-def draw_mask_sizes(
-    shares: Mapping[str, Sequence[float]], form: Format, most_below: float | None = None
-) -> bytes:
-    """Draw a histogram of mask sizes, with bins of a twentieth of the picture.
-
-    Args:
-        shares: By group of items, shares of the picture that masks cover, 0..1; at least one each.
-        most_below: Share below which most masks are in the paper; drawn as a line.
-
-    Raises:
-        MissingExtra: matplotlib is not installed.
-    """
-    with _make_canvas(_WIDTH, 3.4) as canvas:
-        axes = canvas.add_subplot()
-        steps = [step / _STEPS for step in range(_STEPS + 1)]
-        labels = [
-            f"{title} ({format_count(len(of), 'mask')})".strip() for title, of in shares.items()
-        ]
-        colours = _COLOURS[: len(shares)]
-        axes.hist(list(shares.values()), bins=steps, color=colours, edgecolor="white", label=labels)
-        if most_below is not None:
-            axes.axvline(most_below, color=_COLOURS[1], linestyle="--", linewidth=1.2)
-            label = f"† most below {most_below:.0%}"
-            at = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
-            axes.annotate(label, (most_below, 0.95), (4, 0), color=_COLOURS[1], **at)
-        axes.set_xlim(0, 1)
-        axes.legend()
-        axes.set_xlabel("share of the picture that the mask covers")
-        axes.set_ylabel("items")
-        return _save_figure(canvas, form)
 
 
 def extract_svg_element(svg: bytes) -> str:
