@@ -42,16 +42,17 @@ class Cost(NamedTuple):
 
 @contextmanager
 def serving(
-    judge: str, in_flight: int, folder: Path
-) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """`editjudge serve` in a folder without settings; gives its process and its gRPC address."""
+    judge: str, in_flight: int, folder: Path, *how: str
+) -> Iterator[tuple[subprocess.Popen[str], str, str]]:
+    """`editjudge serve` in a folder without settings; gives its process and its addresses."""
     command = *EDITJUDGE, "serve", "--judge", f"{judge}/v1", "--notice", "0", "--drain", "1"
     ports = "--address", "127.0.0.1:0", "--http-address", "127.0.0.1:0"
     more = "--set", f"concurrency={in_flight}"
-    process = subprocess.Popen([*command, *ports, *more], cwd=folder, stdout=-1, text=True)
+    process = subprocess.Popen([*command, *ports, *more, *how], cwd=folder, stdout=-1, text=True)
     try:
         assert process.stdout is not None
-        yield process, process.stdout.readline().split()[2]
+        words = process.stdout.readline().split()
+        yield process, words[2], words[5]
     finally:
         if process.poll() is None:
             process.terminate()
@@ -81,7 +82,7 @@ def measure(folder: Path, way: str, edits: int, in_flight: int, latency: float) 
         if way == "run":
             seconds, used, mib = run(folder, out, in_flight, "--judge", f"{judge}/v1")
             return Cost(edits / seconds, 1e3 * used / edits, 0, mib)
-        with serving(judge, in_flight, folder) as (process, address):
+        with serving(judge, in_flight, folder) as (process, address, _):
             seconds, used, mib = run(folder, out, in_flight, "--gateway", f"grpc://{address}")
             process.terminate()
             _, _, usage = os.wait4(process.pid, 0)

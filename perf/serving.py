@@ -40,7 +40,8 @@ import aiohttp
 import click
 import grpc
 import numpy as np
-from hostile import Memory, make_request, open_service
+from gateway import serving
+from hostile import Memory, make_request
 from PIL import Image, ImageDraw, ImageFont
 from rich.console import Console
 from rich.table import Table
@@ -272,13 +273,14 @@ async def measure_edits(rounds: int, edits: int) -> Table:
     with tempfile.TemporaryDirectory(prefix="editjudge-perf-") as folder:
         with (
             judging(Script(latency=0)) as judge,
-            open_service(judge, Path(folder) / "cache") as (pid, address, web),
+            serving(judge, 16, Path(folder), "--cache=one") as (service, address, web),
             contender(judge, "heads") as (heads_pid, heads_url),
             contender(judge, "decoding") as (decoding_pid, decoding_url),
         ):
             async with aiohttp.ClientSession(**session_options) as session:
                 sides = {
-                    name: (pid, send) for name, send in make_sends(session, address, web).items()
+                    name: (service.pid, send)
+                    for name, send in make_sends(session, address, web).items()
                 }
                 for name, own_pid, url in (
                     ("FastAPI, heads", heads_pid, heads_url),
@@ -309,10 +311,10 @@ async def measure_edits(rounds: int, edits: int) -> Table:
                         table.add_row(label, name, *(f"{figure:.1f}" for figure in figures))
         with (
             judging(Script(latency=5)) as judge,
-            open_service(judge, Path(folder) / "cache 2") as (pid, address, web),
+            serving(judge, 16, Path(folder), "--cache=two") as (service, address, web),
         ):
             async with aiohttp.ClientSession(**session_options) as session:
-                memory = Memory(pid)
+                memory = Memory(service.pid)
                 watch = asyncio.create_task(memory.watch())
                 pair = make_photograph("JPEG", 0), make_photograph("JPEG", 1)
                 pairs = ((mark(pair[0], n), mark(pair[1], n)) for n in range(200))

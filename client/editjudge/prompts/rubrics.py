@@ -44,6 +44,7 @@ class RubricFile(PromptFile):
     criterion: Words
     shows: tuple[ShownField, ...] = ("sources", "edited", "instruction")
     higher_is_better: StrictBool = True
+    rubric_first: StrictBool = False
     scale: dict[str, Words]
 
     @field_validator("asks")
@@ -141,13 +142,16 @@ def make_rubric(name: str, text: str, place: str) -> RubricTemplate:
     labels = {int(key): " ".join(label.split()) for key, label in read.scale.items()}
     steps = "\n".join(f"- {number}: {labels[number]}" for number in sorted(labels, reverse=True))
     shown_fields = "".join(text for key, text in _FIELD_TEXTS.items() if key in read.shows)
+    words = escape_braces("\n\n".join((read.asks, read.criterion, steps)))
+    # A server computes words that are the same for all edits once, if nothing else is before them.
+    user = f"{words}\n\n{shown_fields}" if read.rubric_first else shown_fields + words
     low, high = min(labels), max(labels)
     return RubricTemplate(
         name=name,
         asks=read.asks,
         source="a rubric of one's own",
         system=load_templates()[_SYSTEM_OF].system,
-        user=shown_fields + escape_braces("\n\n".join((read.asks, read.criterion, steps))),
+        user=user,
         contract=Scores((ScoreField(SCORE, low, high),)),
         origin="custom",
         low=low,

@@ -42,6 +42,15 @@ def test_a_rubric_is_a_prompt_with_its_scale_and_reads_back_its_score() -> None:
     assert light.contract.parse('{"reasoning": "r", "score": 5}').scores == {"score": 5.0}
 
 
+def test_its_words_may_stand_before_the_pictures() -> None:
+    first = made("rubric_first = true\n" + LIGHT)
+    last = made()
+    words = last.user.partition("-----\n{instruction}\n-----\n")[2]
+    assert first.user.startswith(words)
+    assert sorted(first.user.split()) == sorted(last.user.split())
+    assert first.digest != last.digest
+
+
 def test_its_dimension_has_the_scale_as_range_and_needs_what_it_shows() -> None:
     text = 'shows = ["edited", "target", "target_text"]\nhigher_is_better = false\n' + LIGHT
     (light,) = make_rubric_dimensions((made(text),))
