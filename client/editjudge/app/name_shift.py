@@ -2,53 +2,34 @@
 
 If outputs are numbered from 1 and items from 0, nearly every output belongs to another item, and
 every score is wrong without a failure. If one output was left out when files were numbered, this is
-so from there on. Two kinds of evidence are looked for among up to 150 items.
+so from there on. Up to 150 items are looked at.
 
-Sizes: editors usually keep the size or the shape of the source, so an output should fit its own
-source. Sizes show nothing if all items have the same size, or a model gives one size or shape to
-all outputs. Only headers are read.
-
-Content: most edits keep most of the picture, so an output should look like its own source. Its
-thumbnail is compared with those of all sources around it. Neighbours that look alike, and a model
-that generates without regard to the source, show nothing.
+Most edits keep most of the picture, so an output should look like its own source. Its thumbnail is
+compared with those of all sources around it. Neighbours that look alike, and a model that generates
+without regard to the source, show nothing.
 """
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import product
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import InputError
-from ..base.images import format_path, read_header_size, read_thumbnail
+from ..base.images import format_path, read_thumbnail
 from ..benchmarks.dataset import Dataset, ItemRef
 from ..benchmarks.outputs import Outputs
 from ..engine.run_plan import RunPlan
 
-Size: TypeAlias = tuple[int, int]
-_FitRule: TypeAlias = Callable[[Size, Size], bool]
-
 BLOCK_COUNT, BLOCK_LENGTH = 3, 50
 """The number of blocks of neighbouring items that are examined, and their length."""
-MIN_FITTING = 3
-"""The least number of outputs that fit the neighbour's source and not their own."""
-MIN_SHARE_OF_ALL = 0.8
-"""The least share of all outputs that fit the neighbour's source."""
-MIN_SHARE_OF_FITTING = 0.9
-"""The least share of these among the outputs that fit exactly one of the two sources."""
-MAX_ASPECT_DIFFERENCE = 0.06
-"""Aspect ratios are equal up to this difference of logarithms, since editors round sizes."""
-
-
 THUMBNAIL_SIDE = 16
 """Rows and columns of the thumbnails whose correlations are compared."""
 MIN_MARGIN = 0.1
@@ -60,26 +41,25 @@ OWN_WEIGHT = 4.0
 NEITHER = 0.02
 """How much an output that looks like neither counts against it: rare chances do not add up."""
 MIN_EVIDENCE, MIN_ALIKE = 4.0, 5
-"""The least sum of margins, and number of outputs, for a shift by content.
+"""The least sum of margins, and number of outputs, for a shift.
 
 Of 2,300 simulated models without a shift (edits of all kinds, free generation) only two reached it,
 whose outputs were made of other pictures of the same scene.
 """
 
 
-class _SizedItem(NamedTuple):
-    """An item with its source and the source's size; None unless it has one that can be read."""
+class _SourcedItem(NamedTuple):
+    """An item with its source; None unless it has exactly one."""
 
     id: str
-    size: Size | None
-    source: Path | None = None
+    source: Path | None
 
 
 @dataclass(eq=False)
 class Block:
     """Neighbouring items in the order of the data."""
 
-    items: Sequence[_SizedItem]
+    items: Sequence[_SourcedItem]
 
     @cached_property
     def features(self) -> NDArray[np.float32]:
@@ -92,16 +72,14 @@ class NameShift:
     """Evidence that outputs belong to the items beside their own.
 
     Attributes:
-        what: The property that matches: `size`, `shape`, or `content`.
-        step: The item whose source they fit: -1 for the one before, 1 for the one after.
-        fitting: Number of outputs that fit that source and not their own.
-        own: Number of outputs that fit their own source and not that one.
+        step: The item whose source they look like: -1 for the one before, 1 for the one after.
+        fitting: Number of outputs that look like that source and not like their own.
+        own: Number of outputs that look like their own source and not like that one.
         first: The first of the fitting outputs, in words.
         extent: From which of the items that were looked at, in words; "" for all.
     """
 
-    what: Literal["size", "shape", "content"]
-    step: Literal[-1, 1]
+    step: int
     fitting: int
     own: int
     first: str
@@ -109,17 +87,14 @@ class NameShift:
 
     def __str__(self) -> str:
         place = "before" if self.step < 0 else "after"
-        like, that = "look like", ""
-        if self.what != "content":
-            like, that = f"have the {self.what} of", "that of "
         return (
-            f"{self.fitting:,} outputs {like} the source {place} their own, and {self.own:,} {that}"
+            f"{self.fitting:,} outputs look like the source {place} their own, and {self.own:,} "
             f"their own ({self.first}): the names{self.extent} seem to be shifted by one"
         )
 
 
 def sample_blocks(dataset: Dataset, count: int) -> list[Block]:
-    """Sample blocks of neighbouring items, with their sources and the sizes of these.
+    """Sample blocks of neighbouring items, with their sources.
 
     Args:
         count: Number of all items; if they are few, the only block holds all of them.
@@ -130,8 +105,7 @@ def sample_blocks(dataset: Dataset, count: int) -> list[Block]:
         last = count - BLOCK_LENGTH
         starts = {last * n // (BLOCK_COUNT - 1): BLOCK_LENGTH for n in range(BLOCK_COUNT)}
     indices = {index for start, size in starts.items() for index in range(start, start + size)}
-    sizes: dict[Path, Size | None] = {}
-    by_index = {ref.index: _measure_source(dataset, ref, sizes) for ref in dataset.items(indices)}
+    by_index = {ref.index: _find_source(dataset, ref) for ref in dataset.items(indices)}
     return [
         Block([by_index[i] for i in range(start, start + size) if i in by_index])
         for start, size in starts.items()
@@ -141,11 +115,10 @@ def sample_blocks(dataset: Dataset, count: int) -> list[Block]:
 def find_shift(blocks: Sequence[Block], outputs: Outputs) -> NameShift | None:
     """Find a shift of a model's outputs; None if there is none or nothing can show one."""
     for number, block in enumerate(blocks):
-        if len(block.items) < MIN_FITTING:
+        if len(block.items) < MIN_ALIKE:
             continue
         paths = [outputs.path(item.id) for item in block.items]
-        by_size = _find_by_size(block.items, paths)
-        if name_shift := by_size or _find_by_content(block, paths, is_first=not number):
+        if name_shift := _find_in_block(block, paths, is_first=not number):
             return name_shift
     return None
 
@@ -190,37 +163,10 @@ def find_output_beyond(dataset: Dataset, outputs: Outputs, count: int) -> str:
 SHIFT_FIX = "rename them, or match them by name with --as-named (`as_named=True`)"
 
 
-def _measure_source(dataset: Dataset, ref: ItemRef, sizes: dict[Path, Size | None]) -> _SizedItem:
+def _find_source(dataset: Dataset, ref: ItemRef) -> _SourcedItem:
     if len(dataset.outline(ref).sources) != 1:
-        return _SizedItem(ref.id, None)
-    source = dataset.image_paths(ref)["source"][0]
-    if source not in sizes:
-        sizes[source] = read_header_size(source)
-    return _SizedItem(ref.id, sizes[source], source)
-
-
-def _find_by_size(items: Sequence[_SizedItem], paths: Sequence[str | None]) -> NameShift | None:
-    if len({item.size for item in items}) < 2:
-        return None  # sources of one size show nothing, so no output is opened
-    sizes = [None if path is None else read_header_size(path) for path in paths]
-    neighbours = {-1: [None, *items[:-1]], 1: [*items[1:], None]}
-    for (what, fits), step in product(_FIT_RULES.items(), _STEPS):
-        triples = [
-            (own, beside, size, fits(size, own.size), fits(size, beside.size))
-            for own, beside, size in zip(items, neighbours[step], sizes, strict=True)
-            if size and own.size and beside and beside.size
-        ]
-        fitting = [triple for triple in triples if triple[4] and not triple[3]]
-        own_count = sum(fits_own and not fits_beside for *_, fits_own, fits_beside in triples)
-        is_clear = sum(triple[4] for triple in triples) >= MIN_SHARE_OF_ALL * len(triples)
-        is_clear = is_clear and len(fitting) >= MIN_SHARE_OF_FITTING * (len(fitting) + own_count)
-        # A model that gives one size to all outputs fits any source of that size: no evidence.
-        has_variety = any(not fits(triple[2], fitting[0][2]) for triple in fitting)
-        if len(fitting) >= MIN_FITTING and has_variety and is_clear:
-            own, beside, (width, height), *_ = fitting[0]
-            first = f"first: {own.id}, {width}x{height} as the source of {beside.id}"
-            return NameShift(what, step, len(fitting), own_count, first)
-    return None
+        return _SourcedItem(ref.id, None)
+    return _SourcedItem(ref.id, dataset.image_paths(ref)["source"][0])
 
 
 def _describe_pictures(paths: Sequence[str | Path | None]) -> NDArray[np.float32]:
@@ -249,7 +195,7 @@ def _describe_pictures(paths: Sequence[str | Path | None]) -> NDArray[np.float32
     return features
 
 
-def _find_by_content(
+def _find_in_block(
     block: Block, paths: Sequence[str | None], *, is_first: bool
 ) -> NameShift | None:
     """Find the neighbours whose outputs look like the source beside their own.
@@ -265,7 +211,7 @@ def _find_by_content(
     alike = features @ block.features.T
     own = np.diagonal(alike)
     least = alike.max(axis=1) - MAX_BEHIND
-    for step in _STEPS:
+    for step in (-1, 1):
         beside = np.diagonal(np.roll(alike, -step, axis=1))  # the last and the first are neighbours
         margin = beside - own
         fits_own = (own >= least) & (margin <= -MIN_MARGIN)
@@ -284,7 +230,7 @@ def _find_by_content(
         is_part = not is_first or bool(fits_own[:start].any())
         what = f"first: {first}, like the source of {items[(fitting[0] + step) % len(items)].id}"
         own_count, extent = int(fits_own[start:end].sum()), f" from {first} on" * is_part
-        return NameShift("content", step, len(fitting), own_count, what, extent)
+        return NameShift(step, len(fitting), own_count, what, extent)
     return None
 
 
@@ -294,15 +240,3 @@ def _find_largest_sum(values: NDArray[np.float32]) -> tuple[int, int]:
     gains = sums - np.minimum.accumulate(sums)
     end = int(gains.argmax())
     return int(sums[: end + 1].argmin()), end
-
-
-def _same_shape(size: Size, other: Size) -> bool:
-    (width, height), (w, h) = size, other
-    return abs(math.log(width * h / (height * w))) <= MAX_ASPECT_DIFFERENCE
-
-
-_FIT_RULES: Mapping[Literal["size", "shape"], _FitRule] = {
-    "size": lambda size, other: size == other,
-    "shape": _same_shape,
-}
-_STEPS: tuple[Literal[-1, 1], ...] = (-1, 1)

@@ -22,7 +22,6 @@ from PIL import UnidentifiedImageError
 from .digest import content_digest
 from .errors import ImageError, UnreadError
 from .integrity import (
-    MAX_HEADER,
     check_exif,
     check_structure,
     inspect_image,
@@ -67,7 +66,6 @@ _SUFFIXES = {
     ".gif": "GIF",
     ".ppm": "PPM",
 }
-_LYING = range(5, 9)  # orientations of pictures that lie on their side
 _JPEG = b"\xff\xd8"
 
 
@@ -450,26 +448,6 @@ def drop_alpha(image: Image) -> Image:
     buffer = io.BytesIO()
     Pil.fromarray(rgb).save(buffer, "PPM")
     return Image(image.name, buffer.getvalue(), rgb, (*notes, Note("alpha", "alpha dropped")))
-
-
-def read_header_size(path: str | os.PathLike[str]) -> tuple[int, int] | None:
-    """Read the width and height of the upright image from a file's header, without decoding.
-
-    Returns None if there is no valid header. A header may state a wrong size.
-    """
-    try:
-        with Path(path).open("rb") as file:
-            check_structure(file.read(2 * MAX_HEADER))
-        with Pil.open(path, formats=FORMATS) as picture:
-            width, height = picture.size
-            # A PNG shows only after decoding that it has no EXIF; Pillow turns a TIFF itself.
-            has_exif = picture.format != "TIFF" and (
-                picture.format != "PNG" or "exif" in picture.info
-            )
-            lies = has_exif and picture.getexif().get(ORIENTATION_TAG, 1) in _LYING
-    except (*_BOMBS, OSError, SyntaxError, ValueError, TypeError, IndexError):
-        return None
-    return (height, width) if lies else (width, height)
 
 
 def read_thumbnail(path: str | os.PathLike[str], side: int) -> RGB | None:

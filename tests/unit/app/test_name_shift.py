@@ -1,4 +1,4 @@
-"""Outputs that are one place beside their items, and what sizes and pictures say about it."""
+"""Outputs that are one place beside their items, and what pictures say about it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from editjudge.app.name_shift import (
     BLOCK_LENGTH,
     MIN_ALIKE,
     Block,
-    Size,
     find_shift,
     sample_blocks,
 )
@@ -29,7 +28,7 @@ from editjudge.app.spec import ResolvedSpec
 from editjudge.app.validation import validate
 from editjudge.base.config import Settings
 from editjudge.base.errors import InputError
-from editjudge.base.images import load_image, read_header_size, read_thumbnail
+from editjudge.base.images import read_thumbnail
 from editjudge.benchmarks.items import ItemsFile
 from editjudge.engine.events import NoteEvent
 
@@ -37,7 +36,6 @@ from ...small_data import make_spec, read_items, save_picture, write_items
 
 Picture: TypeAlias = NDArray[np.uint8]
 SIDE = 32
-MIXED: tuple[Size, ...] = ((40, 30), (30, 40), (32, 32), (48, 27), (40, 30), (36, 24), (30, 30))
 
 
 def make(folder: Path, sources: Sequence[Any], outputs: Sequence[Any], first: int = 0) -> RunSpec:
@@ -75,71 +73,22 @@ def told(spec: RunSpec, out: Path) -> str:
     return reason
 
 
-@pytest.mark.parametrize(("first", "place"), [(1, "before"), (-1, "after")])
-def test_names_that_begin_elsewhere_are_refused(tmp_path: Path, first: int, place: str) -> None:
-    outputs = [size if i + first >= 0 else None for i, size in enumerate(MIXED)]
-    reason = told(make(tmp_path, MIXED, outputs, first), tmp_path / "run")
-    assert f"6 outputs have the size of the source {place} their own, and 0 that" in reason
-    assert "--as-named" in reason
-
-
 def test_a_flaw_of_the_data_hides_no_shift(tmp_path: Path) -> None:
-    spec = make(tmp_path, MIXED, MIXED, 1)
+    spec = make(tmp_path, SCENES[:12], edit(SCENES[:12]), 1)
     first, *rest = read_items(tmp_path)
     write_items(tmp_path, [first | {"instruction": ""}, *rest])
     assert "shifted by one" in told(spec, tmp_path / "run")
 
 
-def test_by_shape_where_sizes_are_rounded_to_a_grid(tmp_path: Path) -> None:
-    on_the_grid = [tuple(round(side * 20 / 32) * 32 for side in size) for size in MIXED]
-    reason = told(make(tmp_path, MIXED, on_the_grid, 1), tmp_path / "run")
-    assert "6 outputs have the shape of the source before their own" in reason
-    assert told(make(tmp_path / "own", MIXED, on_the_grid), tmp_path / "other") == ""
-
-
-SILENT: dict[str, tuple[Sequence[Size], Sequence[Size | None]]] = {
-    "items of one size": ([(40, 30)] * 9, [(40, 30)] * 9),
-    "outputs of one size": (MIXED * 3, [(32, 32)] * 21),
-    "one size, that of most items": (
-        [(32, 32), (40, 30), (32, 32), (32, 32)] * 5,
-        [(32, 32)] * 20,
-    ),
-    "one size, and none for items that have it": ([(32, 32), (40, 30)] * 8, [None, (32, 32)] * 8),
-    "sorted, and one size": ([(40 - i, 20 + i) for i in range(12)], [(28, 32)] * 12),
-    "shapes of the model's own": (
-        MIXED * 3,
-        [(48, 32) if width > 32 else (32, 48) for width, _ in MIXED * 3],
-    ),
-    "too few that tell": ([(40, 30)] * 5 + [(30, 40)] * 5, [(40, 30)] * 5 + [(30, 40)] * 5),
-}
-
-
-@pytest.mark.parametrize("first", [0, 1])
-@pytest.mark.parametrize("name", SILENT)
-def test_where_sizes_tell_nothing_a_run_is_silent(tmp_path: Path, name: str, first: int) -> None:
-    assert told(make(tmp_path, *SILENT[name], first), tmp_path / "run") == ""
-
-
-def test_outputs_that_lie_on_their_sides_are_not_shifted(tmp_path: Path) -> None:
-    sources = [(40, 30), (40, 30), (30, 40), (30, 40)] * 5
-    outputs = [(30, 40), (30, 40), (40, 30), (40, 30)] * 5
-    assert told(make(tmp_path, sources, outputs), tmp_path / "run") == ""
-
-
-def test_a_few_outputs_of_another_size_do_not_hide_it(tmp_path: Path) -> None:
-    outputs = [(7, 7) if i in {5, 20} else size for i, size in enumerate(MIXED * 6)]
-    assert "shifted by one" in told(make(tmp_path, MIXED * 6, outputs, 1), tmp_path / "run")
-
-
 def test_who_knows_better_goes_on(tmp_path: Path) -> None:
-    spec = make(tmp_path, MIXED, MIXED, 1)
+    spec = make(tmp_path, SCENES[:12], edit(SCENES[:12]), 1)
     events: list[Any] = []
     result = editjudge.run(spec, out=tmp_path / "run", progress=events.append, as_named=True)
-    assert (result.status, result.last_event.judged) == ("done", len(MIXED) - 1)
+    assert (result.status, result.last_event.judged) == ("done", 11)
     _, plan = preview_run(spec, tmp_path / "other", Settings(), as_named=True)
-    assert plan.edit_count == len(MIXED) - 1
+    assert plan.edit_count == 11
     assert not validate(ResolvedSpec(spec), Settings(), as_named=True).select("shifted")
-    stray = f"1 file in {tmp_path / 'ours'} belongs to no item (first: 7.png)"
+    stray = f"1 file in {tmp_path / 'ours'} belongs to no item (first: 12.png)"
     assert any(stray in event.text for event in events if isinstance(event, NoteEvent))
 
 
@@ -153,73 +102,21 @@ def test_files_beyond_a_limit_belong_to_items(tmp_path: Path) -> None:
         assert not [e for e in events if isinstance(e, NoteEvent) and "belong to no item" in e.text]
 
 
-def test_of_many_items_some_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_items_some_are_looked_at(tmp_path: Path) -> None:
     """Three runs of neighbours: the first, the middle and the last."""
     count = 3000
     data = ItemsFile(write_items(tmp_path, ({"source": f"{i % 7}.png"} for i in range(count))))
     for index in range(7):
         (tmp_path / f"{index}.png").touch()
-    read: list[object] = []
-    monkeypatch.setattr(module, "read_header_size", lambda path: read.append(path) or (1, 1))
     blocks = sample_blocks(data, count)
     assert [len(block.items) for block in blocks] == [BLOCK_LENGTH] * BLOCK_COUNT
     assert [block.items[0].id for block in blocks] == ["0", "1475", "2950"]
-    assert len(read) == 7, "each source once"
 
 
-class Named:
-    """Outputs whose names are those of the items, from `start` on of the next."""
-
-    def __init__(self, start: float = np.inf) -> None:
-        self.start = start
-
-    def path(self, item: str) -> str:
-        return item if int(item) < self.start else str(int(item) + 1)
-
-
-def test_a_shift_that_begins_in_the_middle_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    count = BLOCK_LENGTH * BLOCK_COUNT + 400
-    rng = np.random.default_rng(1)
-    of_items = [(int(w) * 8, int(h) * 8) for w, h in rng.integers(2, 7, (count, 2))]
-    blocks = [
-        Block([module._SizedItem(str(i), of_items[i]) for i in range(start, start + BLOCK_LENGTH)])
-        for start in (0, 250, count - BLOCK_LENGTH)
-    ]
-    monkeypatch.setattr(module, "read_header_size", lambda at: of_items[min(int(at), count - 1)])
-    shifted: Any = find_shift(blocks, Named(400))  # type: ignore[arg-type]
-    assert (shifted.what, shifted.step, shifted.own) == ("size", 1, 0)
-    assert find_shift(blocks[:2], Named(400)) is None  # type: ignore[arg-type]
-
-
-def test_beside_sources_of_one_size_no_output_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[object] = []
-    monkeypatch.setattr(module, "read_header_size", lambda path: opened.append(path) or (8, 8))
-    items = [module._SizedItem(str(i), (8, 8)) for i in range(5)]
-    assert find_shift([Block(items)], Named()) is None  # type: ignore[arg-type]
-    assert not opened
-    items[2] = module._SizedItem("2", (8, 9))
-    assert find_shift([Block(items)], Named()) is None  # type: ignore[arg-type]
-    assert opened == [place.id for place in items]
-
-
-@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "TIFF"])
-@pytest.mark.parametrize("turned", [1, 6])
-def test_headers_tell_the_size_of_upright_pictures(tmp_path: Path, kind: str, turned: int) -> None:
-    exif = Pil.Exif()
-    exif[0x0112] = turned
-    path = tmp_path / "picture"
-    Pil.new("RGB", (40, 30)).save(path, kind, exif=exif)
-    assert read_header_size(path) == load_image(path).size
-
-
-@pytest.mark.parametrize("read", [read_header_size, lambda path: read_thumbnail(path, 16)])
-def test_what_is_no_picture_has_no_size_and_no_thumbnail(tmp_path: Path, read: Any) -> None:
+def test_what_is_no_picture_has_no_thumbnail(tmp_path: Path) -> None:
     (tmp_path / "odd.png").write_bytes(b"no picture")
-    assert read(tmp_path / "odd.png") is None
-    assert read(tmp_path / "nowhere.png") is None
-
-
-# Outputs of one size
+    assert read_thumbnail(tmp_path / "odd.png", 16) is None
+    assert read_thumbnail(tmp_path / "nowhere.png", 16) is None
 
 
 def draw(seed: int, cells: int = 5) -> Picture:
@@ -282,7 +179,7 @@ def find(
     """What is found of pictures that are read from no file."""
     pictures = {f"s{i}": one for i, one in enumerate(sources)}
     pictures |= {f"o{i}": one for i, one in enumerate(outputs) if one is not None}
-    items = [module._SizedItem(str(i), (8, 8), Path(f"s{i}")) for i, _ in enumerate(sources)]
+    items = [module._SourcedItem(str(i), Path(f"s{i}")) for i, _ in enumerate(sources)]
 
     def read(path: object, side: int) -> Picture:
         whole = Pil.fromarray(pictures[str(path)])
@@ -309,7 +206,7 @@ SCENES = [draw(i) for i in range(60)]
 def test_a_shift_of_all_is_found(step: int, count: int) -> None:
     sources = SCENES[:count]
     found = find(sources, shift(edit(sources), step))
-    assert (found.what, found.step, found.own, found.extent) == ("content", step, 0, "")
+    assert (found.step, found.own, found.extent) == (step, 0, "")
     assert found.fitting >= 0.7 * count
     assert find(sources, edit(sources)) is None
 
