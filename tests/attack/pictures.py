@@ -19,7 +19,6 @@ from editjudge.base.images import (
     drop_alpha,
     load_image,
     load_mask,
-    read_header_size,
 )
 
 from .mutations import damaged
@@ -51,7 +50,6 @@ def trial(seed: int, number: int) -> str:
         if turn == 0:
             _mask(data)
         elif turn == 1:
-            _header(data)
         elif turn == 2 and outcome != "refused":
             _the_same(data)
         elif turn == 3:
@@ -99,12 +97,6 @@ def _mask(data: bytes) -> None:
     if mask.region.dtype != np.bool_ or mask.region.ndim != 2 or mask.region.size == 0:
         raise Broken(f"a mask of {mask.region.dtype}, {mask.region.shape}")
     return _check_line(" ".join(map(str, mask.notes)))
-
-
-def _header(data: bytes) -> None:
-    size = read_header_size(io.BytesIO(data))  # type: ignore[arg-type]  # Pillow opens both
-    if size is not None and not all(type(each) is int for each in size):
-        raise Broken(f"a size that is none: {size!r}")
 
 
 def _the_same(data: bytes) -> None:

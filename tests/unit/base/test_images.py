@@ -26,7 +26,6 @@ from editjudge.base.images import (
     decode,
     load_image,
     load_mask,
-    read_header_size,
 )
 
 from ...encoded import PNG, chunk, encode, png, turned
@@ -148,14 +147,6 @@ REFUSED |= COSTLY
 def test_a_costly_header_is_never_read(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Pil, "open", pytest.fail)
     assert count_pixels(COSTLY[case][0]()) == 0
-
-
-def test_the_size_of_a_costly_file_is_not_read(tmp_path: Path) -> None:
-    path = tmp_path / "a.ppm"
-    path.write_bytes(COSTLY["blanks"][0]())
-    assert read_header_size(path) is None
-    path.write_bytes(b"P6 3 2 255\n" + b" " * 5000)
-    assert read_header_size(path) == (3, 2)
 
 
 @pytest.mark.parametrize("case", REFUSED)
