@@ -46,13 +46,12 @@ def trial(seed: int, number: int) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         outcome = _image(data)
-        turn = rng.randrange(4)
+        turn = rng.randrange(3)
         if turn == 0:
             _mask(data)
-        elif turn == 1:
-        elif turn == 2 and outcome != "refused":
+        elif turn == 1 and outcome != "refused":
             _the_same(data)
-        elif turn == 3:
+        elif turn == 2:
             _opened(data)
     return outcome
 

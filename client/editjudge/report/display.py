@@ -1,4 +1,4 @@
-"""Displays the progress of a run: a live table, lines of text, or events as JSON."""
+"""Displays the progress of a run: a bar, lines of text, or events as JSON."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from rich.table import Table
 from ..base.console import make_console, style_text
 from ..base.strict import to_json
 from ..base.terminal import print_json_text, print_notice
-from ..base.text import cut_middle, format_count
+from ..base.text import format_count
 from ..engine.events import CountsEvent, NoteEvent, ProgressEvent, RunEvent
-from ..engine.progress import DimensionProgress
 from .numbers import format_usage
 
 _SELDOM = 0.1
@@ -87,7 +86,7 @@ class EventDisplay(Display):
 
 
 class TerminalDisplay(Display):
-    """Redraws a table on standard error at every event, without a thread of its own."""
+    """Redraws a bar and some lines on standard error at every event, without its own thread."""
 
     seconds_between = 0.25
 
@@ -103,17 +102,16 @@ class TerminalDisplay(Display):
         self._live.stop()
 
     def show_progress(self, event: ProgressEvent) -> None:
-        """Redraw the table within the size of the terminal."""
-        size = self._console.size
-        self._live.update(draw_progress(event, size.width, size.height), refresh=True)
+        """Redraw the lines within the width of the terminal."""
+        self._live.update(draw_progress(event, self._console.size.width), refresh=True)
 
     def show_message(self, line: str) -> None:
-        """Print the message above the table."""
+        """Print the message above the bar."""
         self._console.print(line)
 
 
 def make_display(*, as_json: bool) -> Display:
-    """Return events for JSON, a table for a terminal, and lines for any other output."""
+    """Return events for JSON, a bar for a terminal, and lines for any other output."""
     if as_json:
         return EventDisplay()
     return TerminalDisplay() if sys.stderr.isatty() else LineDisplay()
@@ -180,11 +178,11 @@ def format_duration(seconds: float) -> str:
     return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
 
 
-def draw_progress(event: ProgressEvent, width: int, height: int) -> Group:
-    """Draw the progress of a run for a terminal of `width` columns and `height` rows.
+def draw_progress(event: ProgressEvent, width: int) -> Group:
+    """Draw the progress of a run for a terminal of `width` columns.
 
     A bar over all edits advances with every call; beside it stand the speed and the time left,
-    below it the calls in flight at each endpoint, the usage, and as many dimensions as fit.
+    below it the verdicts, the usage, and the calls in flight at up to three endpoints.
     """
     before = event.judged_before
     bar = ProgressBar(total=max(before + event.edits, 1), completed=before + event.done, width=24)
@@ -201,37 +199,4 @@ def draw_progress(event: ProgressEvent, width: int, height: int) -> Group:
     texts = [style_text(line[:1000], "dim" if place else "") for place, line in enumerate(lines)]
     for text in texts:
         text.truncate(width, overflow="ellipsis")
-    # Four more lines are taken by the bar, an empty line, the head of the table and the cursor.
-    room = height - len(lines) - 4
-    if room <= 1:
-        return Group(head, *texts)
-    return Group(head, *texts, "", _build_table(event, width, room))
-
-
-def _build_table(counts: CountsEvent, width: int, room: int) -> Table:
-    """List the dimensions; if too many, those with failures and the least progress."""
-    wide = width >= 100
-    table = Table(box=None, pad_edge=False, width=min(width, 120))
-    table.add_column("dimension", no_wrap=True, overflow="ellipsis", ratio=1)
-    table.add_column("")
-    for title, style in (("verdicts", ""), ("unscored", "yellow"), ("failed", "bold red")):
-        table.add_column(title, justify="right", style=style, no_wrap=True)
-    names = list(counts.verdicts)
-    if len(names) > room:
-        urgent = {*sorted(names, key=lambda name: _urgency(counts.verdicts[name]))[: room - 1]}
-        names = [name for name in names if name in urgent]
-    for name in names:
-        line = counts.verdicts[name]
-        table.add_row(
-            cut_middle(name, max(8, width - (56 if wide else 44))),
-            ProgressBar(max(line.total, 1), line.verdict_count, width=24 if wide else 12),
-            f"{line.verdict_count:,}/{line.total:,}",
-            *(f"{count:,}" if count else "" for count in (line.unscored, line.failed)),
-        )
-    if others := len(counts.verdicts) - len(names):
-        table.add_row(f"and {others} others")
-    return table
-
-
-def _urgency(line: DimensionProgress) -> tuple[bool, float]:
-    return not (line.failed or line.unscored), line.verdict_count / max(line.total, 1)
+    return Group(head, *texts)

@@ -48,25 +48,23 @@ def progress(dimensions: int = 2, endpoints: int = 1, **more: Any) -> ProgressEv
     return ProgressEvent(**(fields | more))
 
 
-def shown(event: ProgressEvent, width: int, height: int) -> list[str]:
+def shown(event: ProgressEvent, width: int) -> list[str]:
     file = io.StringIO()
-    screen = Console(file=file, width=width, height=height, force_terminal=False)
-    screen.print(draw_progress(event, width, height))
+    screen = Console(file=file, width=width, force_terminal=False)
+    screen.print(draw_progress(event, width))
     return file.getvalue().splitlines()
 
 
-@pytest.mark.parametrize("dimensions", [1, 11, 18, 19, 60])
 @pytest.mark.parametrize("endpoints", [0, 1, 3, 9])
-@pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40), (40, 10), (20, 4)])
-def test_it_fits_any_terminal(dimensions: int, endpoints: int, width: int, height: int) -> None:
-    lines = shown(progress(dimensions, endpoints), width, height)
+@pytest.mark.parametrize("width", [20, 40, 80, 120])
+def test_it_fits_any_terminal(endpoints: int, width: int) -> None:
+    lines = shown(progress(60, endpoints), width)
     assert max(map(len, lines)) <= width
-    if (width, height) != (20, 4):  # whatever is said there, it is no more than these
-        assert len(lines) < height
+    assert len(lines) < 10
 
 
 def test_a_terminal_of_80_columns_shows_all_that_matters() -> None:
-    first, second, third, fourth, *rest = shown(progress(60), 80, 24)
+    first, second, third, fourth = shown(progress(60), 80)
     assert first.startswith("━━━━━━━━")
     assert "15/40 edits (10 judged before); 2.5 edits/s; 9 s left" in first
     assert second == "813/2,400 verdicts; 2 unscored; 1 failed"
@@ -74,9 +72,6 @@ def test_a_terminal_of_80_columns_shows_all_that_matters() -> None:
         "1,234 calls (56 stored, free), cost 1.25, 2,000,000 prompt tokens (0% cached)"
     )
     assert fourth.startswith("http://gpu-0.somewhere.example:8000/v1 8+3 of 8 in flight, 4 retries")
-    assert any("number.7" in line and " 2" in line for line in rest), "what has trouble is shown"
-    assert any("number.9" in line and line.endswith("1") for line in rest)
-    assert rest[-1].split() == ["and", "44", "others"]
 
 
 def test_a_server_that_is_waited_for_is_told_without_a_guess_of_the_time_left() -> None:
@@ -97,7 +92,7 @@ def test_a_server_that_is_waited_for_is_told_without_a_guess_of_the_time_left() 
 
 
 def test_the_bar_moves_with_calls_and_not_only_with_edits() -> None:
-    bars = [shown(progress(done=done), 80, 24)[0].count("━") for done in (5.0, 10.0, 20.0)]
+    bars = [shown(progress(done=done), 80)[0].count("━") for done in (5.0, 10.0, 20.0)]
     assert bars == sorted({*bars})
 
 
