@@ -5,15 +5,24 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from aiohttp import web
 
 from editjudge.base.config import PostgresAddress
 
-from ..e2e.conftest import Ran, beside, here, ran
+from ..e2e.conftest import Ran, beside, ended, here, process, ran
 from ..e2e.test_judge import Judge
 from ..small_data import save_picture, write_items
 from .server import PASSWORD, Server
+
+
+def list_children(pid: int) -> list[int]:
+    """The children of a process, and theirs."""
+    children = Path(f"/proc/{pid}/task").glob("*/children")
+    own = [int(child) for path in children for child in path.read_text().split()]
+    return own + [below for child in own for below in list_children(child)]
 
 
 def find_password(folder: Path, *commands: Ran) -> list[object]:
@@ -51,6 +60,41 @@ async def test_the_second_run_pays_nothing_and_nobody_writes_the_password(
     assert "password authentication failed" in lost.err
     assert find_password(tmp_path, first, plan, second, lost) == []
     assert server.execute(shared.url, "SELECT DISTINCT team FROM editjudge.calls") == [(b"",)]
+
+
+async def test_no_process_is_started_with_the_password_in_its_command(
+    tmp_path: Path, shared: PostgresAddress
+) -> None:
+    """Nor is it in a variable, where it is in a file that the address names."""
+    save_picture(tmp_path / "data" / "s.png")
+    items = write_items(tmp_path / "data", [{}] * 4)
+    for number in range(4):
+        save_picture(tmp_path / "ours" / f"{number}.png", (8, 8 + number))
+    (passwords := tmp_path / "passwords").write_text(f"*:*:*:*:{PASSWORD}\n")
+    passwords.chmod(0o600)
+    seen: dict[int, bytes] = {}
+    begun: list[int] = []
+
+    class Looking(Judge):
+        """Looks at the process that asks, and at its children, while they wait for an answer."""
+
+        async def _answer(self, request: web.Request) -> Any:
+            for pid in [begun[0], *list_children(begun[0])]:
+                words = (Path("/proc") / str(pid) / name for name in ("cmdline", "environ"))
+                seen[pid] = b"".join(path.read_bytes() for path in words)
+            return await super()._answer(request)
+
+    async with (judge := Looking()).serving() as url:
+        asked = ["run", "core", "--data", items, "--outputs", f"ours={tmp_path / 'ours'}", "--json"]
+        asked += ["--dimension", "core.editing_artifacts", "--dimension", "core.psnr.source.whole"]
+        asked += ["--ledger", f"{shared.url}?passfile={passwords}"]
+        running = process(*asked, "--judge", url, "--out", tmp_path / "a", PGPASSWORD="")
+        begun.append(running.pid)
+        done = await ended(running, 60)
+    assert done.code == 0, done.err
+    assert judge.requests
+    assert b"passfile" in seen[running.pid]
+    assert not [text for text in seen.values() if PASSWORD.encode() in text]
 
 
 @pytest.mark.parametrize("of", ["option", "variable", "query"])

@@ -11,6 +11,7 @@ from functools import partial
 from json import dumps
 from pathlib import Path
 from typing import Any, TypeAlias
+from zlib import crc32
 
 from ..app.results import PublishedNumbers, Results, read_published
 from ..app.verdicts import make_row
@@ -141,14 +142,23 @@ class Edits:
     Args:
         names: Gives pictures their names on the page.
         save_chunk: Receives the name and the content of each chunk of details.
+        step: One item of so many is listed, with all of its edits; which, its id decides.
 
     Attributes:
+        pending_count: How many edits have a pending verdict, listed or not.
         dimensions: Index of each dimension on the page, by id.
         keys: Run index, item id and model name of each edit.
     """
 
-    def __init__(self, names: PictureNames, save_chunk: Callable[[str, JsonObject], None]) -> None:
+    def __init__(
+        self,
+        names: PictureNames,
+        save_chunk: Callable[[str, JsonObject], None],
+        step: int = 1,
+    ) -> None:
         self.names = names
+        self.step = step
+        self.pending_count = 0
         self._save_chunk = save_chunk
         self._chunk = DetailChunk()
         self.dimensions: dict[str, int] = {}
@@ -172,14 +182,11 @@ class Edits:
         """Return the index of the item of an edit."""
         return int(self._edits[edit]["item"])
 
-    def count_finished(self) -> int:
-        """Count the edits without a pending verdict."""
-        pending = STATUS_LETTERS["pending"]
-        columns = [column.status for column in self._columns]
-        return sum(pending not in letters for letters in zip(*columns, strict=True))
-
     def add(self, run: PageRun, row: Row, verdicts: Sequence[StoredVerdict]) -> None:
         """Add an edit of a run with its stored verdicts, including those that no column counts."""
+        self.pending_count += any(o.status == "pending" for o in row.outcomes.values())
+        if crc32(row.item.id.encode("utf-8", "surrogatepass")) % self.step:
+            return
         pictures = run.finder.find(row.item.id)
         item = self._numbers.setdefault((run.data, row.item.id), len(self._items))
         if item == len(self._items):

@@ -94,7 +94,7 @@ def build_report(runs: Sequence[PageRun], edits: Edits, options: PageOptions) ->
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "editjudge": package_version("editjudge"),
         "introduction": [{"heading": h, "text": text} for h, text in options.introduction],
-        "warnings": [*_warnings(runs), *_pending_warnings(edits), *options.warnings, *why],
+        "warnings": [*_warnings(runs), *_edit_warnings(edits), *options.warnings, *why],
         "runs": [_run_json(run) for run in runs],
         "models": [{"name": name, "run": number} for number, name in places],
         "dimensions": [_dimension_json(dimensions[name]) for name in edits.dimensions],
@@ -151,10 +151,12 @@ def _warnings(runs: Sequence[PageRun]) -> Iterator[str]:
         yield from (before + line for line in lines)
 
 
-def _pending_warnings(edits: Edits) -> Iterator[str]:
-    """Warn of edits that are still to be judged, which the numbers leave out."""
-    if pending := edits.count - edits.count_finished():
-        are = format_count(pending, "edit is", "edits are")
+def _edit_warnings(edits: Edits) -> Iterator[str]:
+    """Warn of edits that are not listed, and of those that the numbers leave out."""
+    if edits.step > 1:
+        yield f"one item of {edits.step:,} is listed, {edits.count:,} edits; tables are of all"
+    if edits.pending_count:
+        are = format_count(edits.pending_count, "edit is", "edits are")
         yield f"{are} pending (not judged yet, or changed since): the numbers are of the others"
 
 

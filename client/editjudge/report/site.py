@@ -19,6 +19,8 @@ from .pictures import SIDE, PictureNames, make_thumbnails, to_data_uri
 
 MAX_EDITS_IN_FILE = 1000
 """Most edits of a page that is one file."""
+MAX_EDITS = 100_000
+"""About how many edits with an output a folder lists; of more, it lists one item of so many."""
 INDEX = "index.html"
 _MARK = b'<meta name="generator" content="editjudge report">'
 _HEAD = 4096
@@ -142,7 +144,8 @@ def write_report(
     _check_out(out, is_file=is_file)
     with ExitStack() as stack, wrap_disk_errors(out):
         views = [stack.enter_context(open_run(run)) for run in runs]
-        if is_file and (count := sum(map(_count_edits, views))) > MAX_EDITS_IN_FILE:
+        count = sum(map(_count_edits, views))
+        if is_file and count > MAX_EDITS_IN_FILE:
             raise ConfigError(
                 f"{count:,} edits with an output are too many for one file,"
                 f" at most {MAX_EDITS_IN_FILE:,}",
@@ -151,7 +154,7 @@ def write_report(
         target = _FilePage(out) if is_file else _FolderPage(out)
         page_runs = PageRun.from_views(views, checks=is_bundle)
         names = PictureNames(find_name=page_runs[0].finder.names.get if is_bundle else None)
-        edits = Edits(names, target.save_chunk)
+        edits = Edits(names, target.save_chunk, step=-(-count // MAX_EDITS) or 1)
         for run in page_runs:
             run.read(edits, with_published=with_published)
         edits.flush()

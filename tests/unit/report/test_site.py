@@ -185,6 +185,26 @@ def test_many_edits_need_a_folder(
         write_report([run], tmp_path / "page.html")
 
 
+def test_a_folder_lists_one_item_of_so_many(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With all of its edits; the tables stay those of all."""
+    whole = write_report([run], tmp_path / "whole", pictures=False)
+    monkeypatch.setattr(site, "MAX_EDITS", 6)
+    part = write_report([run], tmp_path / "part", pictures=False)
+    assert 0 < part.edits < whole.edits == 12
+    before, after = report_of(whole.page), report_of(part.page)
+    assert after["tables"] == before["tables"]
+    line = f"one item of 2 is listed, {part.edits} edits; tables are of all"
+    assert (line in after["warnings"], line in before["warnings"]) == (True, False)
+    edits = [json.loads(blocks(each.page)["data-edits"]) for each in (whole, part)]
+    of_item = [
+        {name: index["item"].count(n) for n, name in enumerate(index["items"]["id"])}
+        for index in edits
+    ]
+    assert of_item[1].items() <= of_item[0].items()
+
+
 def test_pictures_that_cannot_be_read_are_told(small: Any, tmp_path: Path) -> None:
     run = small(2)
     (tmp_path / "outputs/m/item 0.png").write_bytes(b"no picture")
