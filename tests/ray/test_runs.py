@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -39,6 +41,17 @@ class SlowJudge(Judge):
     @property
     def repeated_count(self) -> int:
         return len(self.bodies) - len(set(self.bodies))
+
+
+def find_owner(port: int) -> int:
+    """The process of this machine that has a connection from a port."""
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    (inode,) = (line[9] for line in lines if line[1].endswith(f":{port:04X}"))
+    for link in Path("/proc").glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):
+            if str(link.readlink()) == f"socket:[{inode}]":
+                return int(link.parts[2])
+    raise AssertionError(f"nobody has port {port}")
 
 
 class Setting:
@@ -153,6 +166,41 @@ async def test_what_dies_costs_at_most_what_it_had_in_flight(setting: Setting, v
             cluster.kill(mark)
     lost = {"worker": 1, "node": 1, "preempted": 1, "driver": 3, "interrupted": 3}.get(victim, 0)
     assert judge.repeated_count <= lost * IN_FLIGHT
+    assert setting.table("a") == await setting.one_process()
+
+
+async def test_an_edit_that_kills_its_workers_fails_alone(setting: Setting) -> None:
+    """As where its pictures take more memory than a machine has: SIGKILL, with no last word."""
+
+    class Deadly(SlowJudge):
+        """Kills the process that asks about one edit, as it asks."""
+
+        seconds = 0.05
+        kill_count = 0
+
+        async def _answer(self, request: web.Request) -> Any:
+            if re.search(rb"edit 7\b", await request.read()):
+                self.kill_count += 1
+                os.kill(find_owner(request.transport.get_extra_info("peername")[1]), signal.SIGKILL)
+            return await super()._answer(request)
+
+    async with (judge := Deadly()).serving() as url:
+        done = await setting.run("a", "--judge", url, "--workers", "2")
+    column = last_event(done)["columns"]["ours"]["core.editing_artifacts"]["counts"]
+    assert (column.get("failed"), column["scored"]) == (1, EDITS - 2), (column, done)
+    assert "pending" not in column
+    assert 2 < judge.kill_count <= 5
+    shown = here("show", setting.folder / "a", "7", "--json")
+    assert "each worker that was given it died" in shown.out
+    assert "a worker died" in done.out
+
+
+async def test_ray_on_this_machine_alone(setting: Setting) -> None:
+    async with setting.judge.serving() as url:
+        given = setting.arguments("a", "--judge", url, "--workers", "2", ray=False)
+        done = await ran(*given, "--ray", "local", EDITJUDGE_CONCURRENCY=str(IN_FLIGHT))
+    assert done.code == 0, done.err
+    assert setting.judge.repeated_count == 0
     assert setting.table("a") == await setting.one_process()
 
 

@@ -201,9 +201,10 @@ class RayScheduler(Scheduler):
     async def _wait_for_workers(self) -> None:
         has_waited = False
         while self._tasks:
-            ends, self._tasks = await asyncio.wait(
+            ends, _ = await asyncio.wait(
                 self._tasks, timeout=_WAIT_FOR_WORKER, return_when=asyncio.FIRST_COMPLETED
             )
+            self._tasks -= ends  # others were added meanwhile
             for task in ends:
                 task.result()
             if not ends and not has_waited and not any(hand.is_ready for hand in self._hands):
