@@ -1,4 +1,4 @@
-"""Write what is generated: `model_repo/`, what the chart knows, and the version that files repeat.
+"""Write `model_repo/`, what the chart knows, the reference, and the version that files repeat.
 
 `python generate.py` writes it; with `--check` it only says which files differ.
 """
@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 import click
+from reference import reference
 
 from editjudge.base.identity import FINGERPRINT, JUDGE_ROLE
 from editjudge.base.terminal import print_text
@@ -54,7 +55,7 @@ def generated() -> dict[Path, str]:
         files[folder / "config.pbtxt"] = render_config(specialist)
         files[folder / "1" / "model.py"] = model_text(specialist)
     files[CHART] = chart_text()
-    return files | versioned()
+    return files | versioned() | reference()
 
 
 def versioned() -> dict[Path, str]:

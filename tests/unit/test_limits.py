@@ -27,7 +27,7 @@ from editjudge_services.runtime.specialist import Specialist
 
 from ..doc_samples import ROOT
 
-PAGE = (ROOT / "docs" / "sharing.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "limits.md").read_text(encoding="utf-8")
 TESTS = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
 DOOR, RATE, SERVICE, SETTINGS = Limits(), Rate(), ServiceOptions(), Settings()
 VLLM = "k8s/chart/templates/vllm.yaml"

@@ -192,7 +192,8 @@ class Endpoint(GrpcAddress):
     """One Triton server.
 
     Attributes:
-        services: What to ask it for, as `role.variant`; empty means whatever it serves.
+        services: Services to ask, as `role.variant`; empty means all that it serves. Services of
+            your own must be named.
     """
 
     services: tuple[str, ...] = ()
@@ -202,7 +203,7 @@ class GatewayEndpoint(GrpcAddress):
     """A Judge service (`editjudge serve`) that judges edits in place of the configured servers.
 
     Attributes:
-        edit_deadline: Seconds for one edit, retries included.
+        edit_deadline: Seconds for one edit, with retries and waits.
     """
 
     edit_deadline: float = Field(default=600.0, gt=0)
@@ -243,24 +244,24 @@ class JudgeEndpoint(Address):
     """One multimodal LLM as judge, bound as `generalist.<its name in the settings>`.
 
     Attributes:
-        provider: A row of `base/providers.toml`, whose address and variable of the key are the
-            defaults of `url` and `api_key`.
+        provider: Name of a provider; sets the defaults of `url` and `api_key`.
         url: `http(s)://host:port/v1` for an OpenAI-compatible API, `grpc://host:port` for
-            vLLM's own protocol.
-        replicas: Further addresses with the same model, which share the calls.
-        model: The name to ask for; may be left out where the server has one model only.
-        accept: Names (globs) that may come back instead of it.
-        send_images: Consent to send images to a server outside your own network.
-        max_pixels: Images of more pixels are made smaller (Lanczos) before they are sent.
-        max_tokens: Of one reply; by default what each prompt asks for.
+            vLLM's own protocol (extra `vllm`). A `provider` sets it.
+        replicas: More addresses with the same model and key, which share the calls.
+        model: The model to ask for; optional if the server has only one.
+        accept: Other names (globs) under which the model may answer.
+        send_images: Consent to send images outside your own network, or through a proxy.
+        max_pixels: Larger images are resized (Lanczos) before they are sent.
+        max_tokens: Token limit of a reply; by default the limit of each prompt.
         temperature: 0 is greedy; `default` sends none.
         seed: For servers that take one.
-        extra: Further fields of each request, for example `reasoning_effort`; only over HTTP.
-        image_detail: How closely a provider looks at images; only over HTTP.
-        logprobs: `auto` uses probabilities where the server tells them, `never` samples.
-        samples: Replies to average where answers are sampled.
-        max_outside: Probability outside the choices above which there is no score.
-        price: For costs in reports and `max_cost`.
+        extra: More fields of each HTTP request, for example `reasoning_effort`; part of the
+            identity of the judge.
+        image_detail: `low`, `high` or `auto`; part of the identity of the judge; only over HTTP.
+        logprobs: `auto` uses probabilities if the server returns them, `never` samples words.
+        samples: Sampled replies to average.
+        max_outside: Largest probability outside the choices; above it there is no score.
+        price: Prices for reports and `max_cost`.
     """
 
     provider: str = ""
@@ -392,27 +393,26 @@ class StackSettings(BaseModel):
     """The local stack (`editjudge up`).
 
     Attributes:
-        models: Models to load; empty means all of them.
-        grpc_port: 0 means a free port, as for the other two.
-        http_port: Health and models.
-        metrics_port: Prometheus metrics.
-        precision: Of the exported models to serve.
+        models: Models to load; empty means all.
+        grpc_port: Port for gRPC on the loopback address; 0 means a free one.
+        http_port: Port for health and models; 0 means a free one.
+        metrics_port: Port for Prometheus metrics; 0 means a free one.
+        precision: Which export of the models to serve: `fp32` or `bf16`.
         startup_timeout: Seconds until every model must be ready.
-        triton: Whether to start Triton at all; without it only the judge runs.
-        judge: Folder of a multimodal LLM for vLLM to serve; none by default.
-        judge_protocol: `http` is the OpenAI-compatible API, `grpc` vLLM's own.
-        judge_port: 0 means a free port.
-        judge_args: Further arguments for vLLM, for example `--dtype=float32`.
+        triton: Whether to start Triton.
+        judge: Folder of a multimodal LLM that vLLM serves.
+        judge_protocol: `http` for the OpenAI-compatible API, `grpc` for vLLM's own protocol.
+        judge_port: Port of the judge; 0 means a free one.
+        judge_args: More arguments for vLLM, for example `--dtype=float32`.
         judge_timeout: Seconds until the judge must be ready.
-        gateway: Whether to start the Judge service over Triton and the judge.
-        gateway_port: For gRPC; 0 means a free port, as for the other.
-        gateway_http_port: For JSON over HTTP.
-        gateway_args: Further arguments for `editjudge serve`, such as `--keep-days=30`.
-        front: Whether to start the front door before them, for callers elsewhere.
-        front_address: Where callers come to, as `host:port`; port 0 means a free one.
-        front_names: By which callers reach it, beside the address and this machine's own name: its
-            certificate has them, and callers are told the first.
-        front_values: Further values of the front door, as in its file of values.
+        gateway: Whether to start the Judge service.
+        gateway_port: Port of the Judge service for gRPC; 0 means a free one.
+        gateway_http_port: Port of the Judge service for JSON; 0 means a free one.
+        gateway_args: More arguments for `editjudge serve`, such as `--keep-days=30`.
+        front: Whether to start the front door.
+        front_address: Address of the front door, as `host:port`; port 0 means a free one.
+        front_names: Host names that callers use, for the certificate. The first one is printed.
+        front_values: YAML file with more values of the front door.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -443,25 +443,25 @@ class Settings(BaseSettings):
 
     Attributes:
         stack: The local stack.
-        endpoints: Triton servers by name; where several serve a model, they share its calls.
-        judges: Multimodal LLMs by name; `judge` is the one that dimensions ask.
-        gateway: The Judge service that judges instead of these; None where there is none.
-        vllm_python: Python of the environment that has vLLM, for `editjudge up --judge`.
-        ledger: SQLite file or PostgreSQL database that keeps every call and its reply, so that
-            none is made twice: by single scores, and by all runs that read theirs through it. By
-            default calls to judges are kept in memory, and those of a run in the run alone.
-        max_cost: What a run may spend on judges, in the currency of their prices.
-        budget: The name of a budget in the ledger, in PostgreSQL: all processes with that name
-            spend `max_cost` together.
-        attempts: How often a call is made at most.
-        retry_wait: Seconds before the second attempt, about; doubled each time.
-        deadline: Seconds for one call at one endpoint, retries included.
-        patience: Seconds that calls wait for an endpoint that was lost.
-        connection_age: Seconds, about, after which a connection is made anew: by a client, and
-            to a Judge service. Only a new one finds servers that came since.
-        probe_timeout: Seconds to wait for a server's metadata.
-        concurrency: Calls in flight per endpoint at most; an endpoint that is overloaded gets
-            fewer, see `panel.limit`.
+        endpoints: Triton servers by name. Servers with the same model share its calls.
+        judges: Multimodal LLMs by name. Dimensions ask the one named `judge`.
+        gateway: The Judge service to use instead of endpoints and judges.
+        vllm_python: Python of an environment with vLLM, for `editjudge up --judge`.
+        ledger: SQLite file or PostgreSQL database that stores calls and replies. A call in it is
+            not made again. Without one, `score` keeps calls to judges in memory, and a run keeps
+            its calls in its folder.
+        max_cost: Cost limit of a run for judges, in the currency of their prices.
+        budget: Name of a budget in a PostgreSQL ledger. All processes with this name share
+            `max_cost`.
+        attempts: Largest number of attempts per call.
+        retry_wait: Approximate seconds before the second attempt; doubles each time, up to 5.
+        deadline: Seconds for one call at one endpoint, with retries and waits.
+        patience: Seconds to wait for a lost or full endpoint before its calls fail.
+        connection_age: Approximate seconds after which a connection is replaced, so that new
+            servers get calls.
+        probe_timeout: Seconds to wait for the version and models of a server.
+        concurrency: Largest number of calls in flight per endpoint. An overloaded endpoint gets
+            fewer.
     """
 
     model_config = SettingsConfigDict(
