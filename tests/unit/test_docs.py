@@ -33,6 +33,8 @@ PAGES = [
 ]
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+MOST_WORDS = 35_000
+"""Of the pages by hand, without samples and reference."""
 
 
 def read(*parts: str) -> str:
@@ -187,3 +189,16 @@ def test_samples_are_written_for_the_type_checkers(tmp_path: Path) -> None:
 def test_every_verb_is_in_the_readme() -> None:
     page, verbs = read("README.md"), (*root.commands, *plugin_commands())
     assert [verb for verb in verbs if f"editjudge {verb}" not in page] == []
+
+
+def test_the_pages_are_short() -> None:
+    """Words of all pages but the reference, without what stands in fences."""
+    pages = [page for page in (ROOT / "docs").rglob("*.md") if page.parent.name != "reference"]
+    words = {
+        page.name: sum(bool(re.search(r"\w", word)) for word in text.split())
+        for page in pages
+        for text in [
+            re.sub(r"^ *```.*?^ *```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+        ]
+    }
+    assert sum(words.values()) <= MOST_WORDS, sorted(words.items(), key=lambda each: -each[1])[:5]

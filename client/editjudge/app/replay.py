@@ -33,7 +33,7 @@ class _ShownImage(Image):
     @property
     def rgb(self) -> RGB:
         """Refused: nobody knows them."""
-        raise UnreadError(self.name, "its pixels are not in the run", "put it in its place again")
+        raise UnreadError(self.name, "its pixels are not in the run", "restore the file")
 
 
 async def replay(inputs: RunInputs, store: RunStore, judges: Judges, keep: Keep) -> None:

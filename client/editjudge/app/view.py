@@ -134,7 +134,7 @@ class RunView:
             why = f"{header.data} is not what the run judged"
         except EditjudgeError as error:
             if stored_items is None:
-                error.fix = "the run stores no items of its own: put its data in its place"
+                error.fix = "the run stores no items of its own: restore its data"
                 raise
             why = f"the data of the run cannot be read ({error.message})"
         return stored_items, f"{why}; items are as the run stored them"

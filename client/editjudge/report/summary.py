@@ -300,7 +300,7 @@ def drop_empty_columns(
     if no_service:
         lines.append(f"{models_needed(no_service, 'number')}: {unserved_command(run)}")
     if no_item:
-        lines.append(f"{format_count(no_item, 'number asks', 'numbers ask')} nothing of any item")
+        lines.append(f"{format_count(no_item, 'number applies', 'numbers apply')} to no item")
     return tuple(filled_columns), lines
 
 

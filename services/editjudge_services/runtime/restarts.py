@@ -57,7 +57,7 @@ class _RestartedServer:
         if not self._server.is_running():
             reason = f"{name} ended {self._restarts} times in a row, see {self._server.log}"
             raise StackError(reason)
-        log.error("%s lost a model %d times; it goes on without it", name, self._restarts)
+        log.error("%s lost a model %d times and continues without it", name, self._restarts)
         self._is_degraded = True
 
     def _start_again(self, stopping: threading.Event) -> None:

@@ -379,4 +379,4 @@ def _find_stubs(runtime: str, pid: str = "[0-9]*") -> dict[int, list[str]]:
 def _first_line(reason: str) -> str:
     """The reason why a model did not load, without Triton's error code and the traceback."""
     lines = reason.removeprefix("Internal: ").partition("\nAt:")[0].split()
-    return " ".join(lines)[:500] or "no reason is told"
+    return " ".join(lines)[:500] or "no reason given"

@@ -103,7 +103,7 @@ def test_what_nobody_serves_or_asks_is_a_line() -> None:
     assert [one.id for one in told] == ["told", "nothing"]
     assert lines == [
         "2 numbers need models that are not served: editjudge summary 'my run' --unserved",
-        "1 number asks nothing of any item",
+        "1 number applies to no item",
     ]
 
 
