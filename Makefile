@@ -9,6 +9,8 @@ VLLM_VENV := .venv-vllm
 PARITY_VENV := .venv-parity
 # helm, kubectl and the schemas of Kubernetes.
 K8S_VENV := .venv-k8s
+# Sphinx and what it needs.
+DOCS_VENV := .venv-docs
 
 # Installing from a checkout makes their messages.
 PROTOS := hatch_build.py $(wildcard protos/*/*/*.proto)
@@ -22,7 +24,7 @@ PROTO_IMAGE := protos/released.binpb
 SEED ?= 15
 WORKERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 4 ? n + 1 : 4)))
 
-.PHONY: demo test networks test-vllm test-front test-machines k8s images locks attack mutants parity lint types unit contract integration e2e golden released browser wheel format config perf clean
+.PHONY: demo test networks test-vllm test-front test-machines k8s images locks docs attack mutants parity lint types unit contract integration e2e golden released browser wheel format config perf clean
 
 demo: $(VENV)/.serve
 	$(BIN)/editjudge demo --out out/demo
@@ -64,6 +66,10 @@ images: $(VENV)/.dev $(K8S_VENV)/.k8s
 
 locks: $(VENV)/.dev $(K8S_VENV)/.k8s
 	$(BIN)/python k8s/images/lock.py $(K8S_VENV)/bin/uv $(NAMES)
+
+# The site in out/site, which needs no network: open out/site/index.html.
+docs: $(DOCS_VENV)/.docs
+	$(DOCS_VENV)/bin/sphinx-build -q -W --keep-going -E -b html docs out/site
 
 # Whether our implementations give the numbers that are kept by all versions that are allowed.
 parity: $(PARITY_VENV)/.oldest $(PARITY_VENV)/.newest
@@ -175,6 +181,11 @@ $(K8S_VENV)/.k8s: tests/k8s/requirements.txt tests/k8s/tools.py | $(VENV)/bin/py
 	$(BIN)/python -m venv $(K8S_VENV)
 	$(K8S_VENV)/bin/python -m pip --disable-pip-version-check -q install --no-deps -r tests/k8s/requirements.txt
 	$(BIN)/python tests/k8s/tools.py $(K8S_VENV)
+	@touch $@
+
+$(DOCS_VENV)/.docs: docs/requirements.txt | $(VENV)/bin/python
+	$(BIN)/python -m venv $(DOCS_VENV)
+	$(DOCS_VENV)/bin/python -m pip --disable-pip-version-check -q install --no-deps -r $<
 	@touch $@
 
 $(PARITY_VENV)/.%: tests/parity/%.txt | $(VENV)/bin/python

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
+import click
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+import editjudge
 from editjudge.base import config
 from editjudge.benchmarks.benchmark import Benchmark
 from editjudge.benchmarks.registry import load_benchmarks
+from editjudge.cli import plugin_commands, root
 
-FOLDER = Path(__file__).parent / "docs" / "reference"
+ROOT = Path(__file__).parent
+FOLDER = ROOT / "docs" / "reference"
+PROTO = ROOT / "protos" / "editjudge" / "v1" / "judge.proto"
+SCHEMA = ROOT / "k8s" / "chart" / "values.schema.json"
 NOTE = "<!-- Written by `python generate.py`. -->"
+CHART_HEAD = ("value", "type or form", "bounds")
 SECTIONS: Mapping[str, type[BaseModel]] = {
     "Settings": config.Settings,
     "Triton servers: `[endpoints.NAME]`": config.Endpoint,
@@ -34,6 +43,10 @@ def reference() -> dict[Path, str]:
         FOLDER / "settings.md": settings(),
         FOLDER / "switches.md": switches(),
         FOLDER / "dimensions.md": dimensions(),
+        FOLDER / "commands.md": commands(),
+        FOLDER / "api.md": python(),
+        FOLDER / "chart.md": chart(),
+        FOLDER / "grpc.md": grpc(),
     }
 
 
@@ -83,6 +96,88 @@ def dimensions() -> str:
         head = ("dimension", "question", "range", "better", "needs")
         parts += ["", f"## {benchmark.title}", "", *table(head, rows)]
     return "\n".join(parts) + "\n"
+
+
+def commands() -> str:
+    """The page of the command line: the help of each command."""
+    parts = ["# Commands", "", NOTE]
+    found = {**root.commands, **plugin_commands()}
+    for name in sorted(found):
+        parts += helped(found[name], click.Context(root, info_name="editjudge"), name)
+    return "\n".join(parts) + "\n"
+
+
+def helped(command: click.Command, parent: click.Context, name: str) -> list[str]:
+    """The help of a command and of those below it, 80 columns wide."""
+    context = click.Context(command, parent, info_name=name, terminal_width=80)
+    text = command.get_help(context)
+    parts = ["", f"## {context.command_path}", "", "```text", text, "```"]
+    if isinstance(command, click.Group):
+        for each in sorted(command.commands):
+            parts += helped(command.commands[each], context, each)
+    return parts
+
+
+def python() -> str:
+    """The page of the public names of the package: signatures and docstrings."""
+    parts = ["# Python names", "", NOTE, "", "[Python](../python.md) shows their use."]
+    for name in sorted(dir(editjudge)):
+        value = getattr(editjudge, name)
+        parts += ["", f"## {name}", "", *documented(value)]
+        for method, below in sorted(vars(value).items()) if inspect.isclass(value) else ():
+            function = getattr(below, "__func__", below)
+            if not method.startswith("_") and inspect.isfunction(function) and function.__doc__:
+                parts += ["", f"### {name}.{method}", "", *documented(function)]
+    return "\n".join(parts) + "\n"
+
+
+def documented(value: object) -> list[str]:
+    """The parameters of a function, and a docstring as it is written, indented as code."""
+    text = inspect.cleandoc(getattr(value, "__doc__", None) or "")
+    names = list(inspect.signature(value).parameters) if inspect.isfunction(value) else []
+    parts = [f"Parameters: `{', '.join(names)}`", ""] if names else []
+    return [*parts, *(f"    {line}".rstrip() for line in text.splitlines())]
+
+
+def chart() -> str:
+    """The page of the chart's values: the type and the bounds of each."""
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    rows = [row for name, below in schema["properties"].items() for row in values(name, below)]
+    parts = [
+        "# Values of the chart",
+        "",
+        NOTE,
+        "",
+        "[Deploying](../deploying.md) explains their use.",
+    ]
+    shared = [
+        part
+        for name, below in schema["definitions"].items()
+        for part in ["", f"## Form: {name}", "", *table(CHART_HEAD, values("", below))]
+    ]
+    return "\n".join([*parts, "", *table(CHART_HEAD, rows), *shared]) + "\n"
+
+
+def values(name: str, schema: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """The rows of a value and of those below it; what a definition has stands there once."""
+    kind = str(schema.get("$ref", schema.get("type", ""))).rpartition("/")[2]
+    bounds = [
+        f"{key} `{json.dumps(schema[key])}`"
+        for key in ("const", "enum", "minimum", "maximum", "pattern")
+        if key in schema
+    ]
+    rows = [(f"`{name or '.'}`", kind, "; ".join(bounds))]
+    for each, inner in schema.get("properties", {}).items():
+        if isinstance(inner, dict) and not str(inner.get("const", "")).startswith("nothing"):
+            rows += values(f"{name}.{each}".strip("."), inner)
+    return rows
+
+
+def grpc() -> str:
+    """The page of the Judge service's messages: the file that defines them."""
+    text = PROTO.read_text(encoding="utf-8").rstrip()
+    about = "[The Judge service](../serving.md) explains their use."
+    return "\n".join(["# gRPC", "", NOTE, "", about, "", "```proto", text, "```"]) + "\n"
 
 
 def protocols(benchmark: Benchmark, switch: str) -> str:

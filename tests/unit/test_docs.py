@@ -52,7 +52,7 @@ def anchor(heading: str) -> str:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(page: Path) -> None:
-    text = FENCED.sub("", page.read_text(encoding="utf-8"))
+    text = re.sub("`[^`\n]*`", "``", FENCED.sub("", page.read_text(encoding="utf-8")))
     for target in LINK.findall(text):
         if target.startswith(("http:", "https:", "mailto:")):
             continue
