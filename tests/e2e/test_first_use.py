@@ -20,7 +20,7 @@ COUNT = 10
 def commands() -> list[list[str]]:
     """The commands of the README's first walk."""
     text = README.read_text(encoding="utf-8")
-    section = text.partition("## From your data to a table")[2]
+    section = text.partition('## From your data to "A beats B"')[2]
     block = re.search(r"^```sh\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
     assert block is not None
     return [shlex.split(line)[1:] for line in block[1].splitlines()]
