@@ -202,3 +202,8 @@ def test_the_pages_are_short() -> None:
         ]
     }
     assert sum(words.values()) <= MOST_WORDS, sorted(words.items(), key=lambda each: -each[1])[:5]
+
+
+def test_the_readme_is_short() -> None:
+    """Words of the whole page, samples included."""
+    assert sum(bool(re.search(r"\w", word)) for word in read("README.md").split()) <= 900
