@@ -17,7 +17,7 @@ from editjudge.answers.questions import (
 )
 from editjudge.answers.scores import ScoreField, Scores, ScoresAnswer
 from editjudge.answers.segmentation import Commands, TargetPhrases
-from editjudge.answers.texts import FirstWord, OneText, Option, ShortAnswer, Verbatim
+from editjudge.answers.texts import FirstWord, OneText, Option, Verbatim
 
 from .trials import Broken
 
@@ -97,7 +97,7 @@ def _within(contract: OutputContract[Any], value: Any) -> str:
         _count([each.phrase for each in value], contract.low, contract.high, 120)
         if any(type(each.source_index) is not int or each.source_index < 0 for each in value):
             raise Broken(f"an index that is none: {value}")
-    elif isinstance(contract, OneText | ShortAnswer):
+    elif isinstance(contract, OneText):
         _count([value], 1, 1, contract.longest)
     elif isinstance(contract, MultipleChoiceQuestion):
         question: ChoiceQuestion = value

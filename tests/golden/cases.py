@@ -182,7 +182,7 @@ def i2i(folder: Path) -> Made:
 def co_edit(folder: Path) -> Made:
     two = {"source": None, "mask": None, "sources": ["source.png", "other.png"]}
     lines = [
-        line(id="custom", subject_name="the left part"),
+        line(id="custom"),
         line("text_editing", id="text"),
         line("style_editing", id="style", mask=None),
         line("in_context", id="context", **two),
@@ -191,7 +191,6 @@ def co_edit(folder: Path) -> Made:
             id="background",
             mask_shows="kept",
             subject=True,
-            subject_name="the left part",
         ),
         line(id="empty", mask="empty.png"),
         line(id="full", mask="full.png"),

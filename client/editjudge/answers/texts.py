@@ -132,27 +132,6 @@ class Verbatim(OutputContract[str]):
 
 
 @dataclass(frozen=True)
-class ShortAnswer(OutputContract[str]):
-    """An answer to a question, in a few words.
-
-    Source: Omni IIE Bench, released code, whose model answers in at most 50 tokens.
-
-    Attributes:
-        longest: The largest number of characters.
-    """
-
-    name: ClassVar[str] = "short_answer"
-
-    longest: int = 300
-
-    def _read(self, reply: ReplyText) -> str:
-        text = _check_complete(" ".join(reply.last.split()), cut=reply.cut)
-        if len(text) > self.longest:
-            raise Unparsable(f"the answer has {len(text):,} characters, more than {self.longest}")
-        return text
-
-
-@dataclass(frozen=True)
 class OneText(OutputContract[str]):
     """One line of text under a key in a JSON object.
 

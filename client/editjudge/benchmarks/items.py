@@ -94,16 +94,6 @@ class Line(BaseModel):
         """
         return ""
 
-    @classmethod
-    def by_its_mask(cls, fields: Mapping[str, Any], phrase: str) -> Mapping[str, str]:
-        """Return fields that the phrase for the white part of the mask fills; most lines have none.
-
-        Args:
-            fields: As they stand, `mask_shows` among them; perhaps not those of this benchmark.
-            phrase: The phrase by which a segmenter found the mask.
-        """
-        return {}
-
     @staticmethod
     def why_not_asked(question: Mapping[str, Any]) -> str:
         """Return why a question of the line cannot be asked; "" if it can."""

@@ -18,7 +18,7 @@ from ..base.images import format_path
 from ..base.output_files import lock_folder, wrap_disk_errors, write_file
 from ..benchmarks.items import ItemsFile, Line
 from ..benchmarks.texts import describe_error
-from .items import FIELDS, Entry, Status, What, by_its_mask
+from .items import FIELDS, Entry, Status, What
 
 DATA = "items.jsonl"
 CALLS = "prepare.sqlite"
@@ -43,7 +43,6 @@ class Record(BaseModel):
         data_digest: Digest of the data file.
         made_by: Identities of the services, by role.
         statuses: The status of each item, by id.
-        named: By item id, the fields beside the mask that hold words for what is white in it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -53,7 +52,6 @@ class Record(BaseModel):
     data_digest: str
     made_by: dict[str, str] = {}
     statuses: dict[str, Status] = {}
-    named: dict[str, tuple[str, ...]] = {}
 
 
 class Folder:
@@ -153,7 +151,6 @@ class Folder:
             if entry.mask is not None:
                 new_fields["mask"] = f"{_MASKS}/{ref.id}.png"
                 new_fields["mask_shows"] = entry.mask_shows
-                new_fields |= named_by_mask(ref.data, entry)
             lines.append(move(ref.data).model_copy(update=new_fields))
         write_lines(self.items, lines)
 
@@ -174,11 +171,6 @@ class Folder:
 def _question_fields(question: ChoiceQuestion | QuestionAnswer) -> dict[str, object]:
     """Make the fields of a question for a line, without those that are None."""
     return {name: value for name, value in question._asdict().items() if value is not None}
-
-
-def named_by_mask(line: Line, entry: Entry) -> dict[str, str]:
-    """Make the fields with words for what is white in the mask; none for several phrases."""
-    return by_its_mask(line, entry.mask_shows, entry.phrases[0]) if len(entry.phrases) == 1 else {}
 
 
 def _link_pictures(before: Path, after: Path) -> bool:
@@ -227,13 +219,9 @@ def _path_mover(before: Path, after: Path) -> Callable[[Line], Line]:
     return move
 
 
-def strip_made(line: Line, what: What, phrase_fields: Iterable[str] = ()) -> Line:
-    """Remove the generated fields from a line; a line without them stays as it is.
-
-    Args:
-        phrase_fields: The fields that hold words for what is white in a generated mask.
-    """
-    made_fields = {*FIELDS[what], *phrase_fields} if getattr(line, FIELDS[what][0]) else set()
+def strip_made(line: Line, what: What) -> Line:
+    """Remove the generated fields from a line; a line without them stays as it is."""
+    made_fields = {*FIELDS[what]} if getattr(line, FIELDS[what][0]) else set()
     fields = line.model_dump(exclude_unset=True, exclude=made_fields)
     # A line has an instruction, if only a blank one.
     return type(line).model_validate({"instruction": "", **fields})

@@ -96,15 +96,6 @@ def why_no_mask(line: Line) -> str:
     return next(filter(None, reasons), "")
 
 
-def by_its_mask(line: Line, shows: str, phrase: str) -> dict[str, str]:
-    """Make the fields in which some benchmark's line has words for what is white in its mask."""
-    fields = {**dict(line), "mask_shows": shows}
-    phrase_fields: dict[str, str] = {}
-    for kind in _kinds():
-        phrase_fields.update(kind.by_its_mask(fields, phrase))
-    return phrase_fields
-
-
 @cache
 def _kinds() -> tuple[type[Line], ...]:
     """The lines of every benchmark."""

@@ -38,7 +38,7 @@ from ..panel import Panel
 from ..panel.budget import Budget
 from ..panel.context import CallContext
 from ..report.display import make_display
-from .folder import CALLS, REVIEW, Folder, Record, named_by_mask
+from .folder import CALLS, REVIEW, Folder, Record
 from .items import FIELDS, JUDGE, STATUSES, DraftData, Entry
 from .makers import Maker
 from .review import write_page
@@ -243,11 +243,6 @@ class Preparation:
             await asyncio.to_thread(self.folder.write_mask, ref.id, entry.mask)
         return entry
 
-    def _list_mask_phrase_fields(self) -> dict[str, tuple[str, ...]]:
-        """Find, by item id, the fields that hold the phrase for what its new mask shows."""
-        words = {ref.id: named_by_mask(ref.data, self.entries[ref.id]) for ref in self.data.items()}
-        return {name: tuple(fields) for name, fields in words.items() if fields}
-
     def write(self, record: Record) -> None:
         """Write the record, the items and the review page.
 
@@ -258,7 +253,6 @@ class Preparation:
         update = {
             "made_by": format_identities(self.identities),
             "statuses": statuses,
-            "named": self._list_mask_phrase_fields(),
         }
         record = record.model_copy(update=update)
         # In this order, so that after a crash no items exist without their record.

@@ -216,7 +216,7 @@ def _apply(folder: Folder, file: Path, record: Record) -> ReviewResult:
     good_ids = {*untouched_ids, *accepted_ids}
     accepted_data, rejected_data = folder.path / ACCEPT_FILE, folder.path / REJECT_FILE
     write_lines(accepted_data, (line for name, line in lines.items() if name in good_ids))
-    undone = (strip_made(lines[name], record.what, record.named.get(name, ())) for name in bad_ids)
+    undone = (strip_made(lines[name], record.what) for name in bad_ids)
     write_lines(rejected_data, undone)
     return ReviewResult(
         accepted=len(accepted_ids),

@@ -35,7 +35,7 @@ from ..answers.contract import OutputContract
 from ..answers.questions import MultipleChoiceQuestion, QuestionAnswers, Questions
 from ..answers.scores import ScoreField, Scores
 from ..answers.segmentation import Commands, Targets
-from ..answers.texts import OneText, ShortAnswer, Verbatim
+from ..answers.texts import OneText, Verbatim
 from ..base.digest import content_digest
 from ..base.errors import TextError
 from ..panel.choices import check_choices
@@ -66,7 +66,6 @@ _READERS = (
     Commands,
     Questions,
     QuestionAnswers,
-    ShortAnswer,
     MultipleChoiceQuestion,
     OneText,
     Targets,

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..answers.questions import QuestionAnswers, Questions
-from ..answers.texts import Option, ShortAnswer, Verbatim
+from ..answers.texts import Option, Verbatim
 from ..base.item import Edit, Item
 from ..base.verdict import Score, Verdicts
 from ..panel.choices import ChoiceDistribution
@@ -292,39 +292,6 @@ class FactCheck(JudgeScorer):
         holds = all(first_share(replies[-1]) > 0.5 for _, replies in results)
         calls = merge_calls([*pair_answers, *(r for _, replies in results for r in replies)])
         return {"correct": _make_score(float(holds), evidence, calls)}
-
-
-@dataclass(frozen=True)
-class AnsweredFacts(FactCheck):
-    """`FactCheck` in two stages (Omni IIE Bench, released code).
-
-    First the judge sees only the edited image and answers each question in its own words. Then it
-    compares that answer with the right one, as texts without the image. Field `correct` is the one
-    of `FactCheck`.
-
-    Attributes:
-        prompt: Asks whether two answers mean the same.
-        answer_prompt: Asks a question about the edited image; its contract is `short_answer`.
-    """
-
-    name: ClassVar[str] = "answered_facts"
-    template_parameters: ClassVar[tuple[str, ...]] = ("prompt", "pairs_prompt", "answer_prompt")
-    answer_prompt: str
-
-    def checks(self, item: Item, count: int) -> tuple[Question, ...]:
-        """Return the question that asks for an answer, then the one that compares it."""
-        answering = self.template_of(self.answer_prompt)
-        contract = get_contract(answering, ShortAnswer)
-        return Question(answering, contract, count), *super().checks(item, count)
-
-    async def check(
-        self, checks: Sequence[Question], pair: Mapping[str, str], edit: Edit, judge: Judge
-    ) -> tuple[Mapping[str, str], tuple[Answer[Any], ...]]:
-        """Ask the question, then compare the answer with the right one."""
-        answering, *comparing = checks
-        first = await answering.ask(edit, judge, repeat=self.repeat, question=pair["question"])
-        texts, second = await super().check(comparing, {**pair, "said": first.value}, edit, judge)
-        return texts, (first, *second)
 
 
 def first_share(answer: Answer[ChoiceDistribution]) -> float:

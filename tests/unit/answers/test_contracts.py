@@ -16,7 +16,7 @@ from editjudge.answers.questions import MultipleChoiceQuestion, QuestionAnswers,
 from editjudge.answers.reply import Unparsable
 from editjudge.answers.scores import ScoreField, Scores
 from editjudge.answers.segmentation import Commands, Targets
-from editjudge.answers.texts import Option, ShortAnswer
+from editjudge.answers.texts import Option
 
 from .forms import CONTRACTS
 
@@ -26,7 +26,7 @@ SINGLE, SEVERAL, INDEXED = (
     CONTRACTS[name] for name in ("one_command", "commands", "indexed_commands")
 )
 BARE = Commands(bare=True)
-ALL = [*CONTRACTS.values(), ONE, ShortAnswer(), BARE]
+ALL = [*CONTRACTS.values(), ONE, BARE]
 
 
 def test_digests_tell_contracts_apart() -> None:
@@ -80,12 +80,6 @@ def test_the_schema_takes_as_many_as_are_read(
     taken = [count for count in range(high + 3) if valid(beside | {key: [entry] * count})]
     assert taken == [*range(low, high + 1)]
     assert not valid(beside | {key: [3] * high})
-
-
-def test_an_answer_has_300_characters_at_most() -> None:
-    assert ShortAnswer().parse("a" * 300) == "a" * 300
-    with pytest.raises(Unparsable, match="301 characters"):
-        ShortAnswer().parse("a" * 301)
 
 
 def test_a_question_is_read_with_its_options() -> None:

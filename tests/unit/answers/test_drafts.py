@@ -8,7 +8,7 @@ from editjudge.answers.questions import Questions
 from editjudge.answers.reply import Unparsable
 from editjudge.answers.scores import ScoreField, Scores, ScoresAnswer
 from editjudge.answers.segmentation import Commands
-from editjudge.answers.texts import FirstWord, Option, ShortAnswer
+from editjudge.answers.texts import FirstWord, Option
 
 KRIS = Scores((ScoreField("score", 1, 5),))
 BEFORE = Scores((ScoreField("score", 1, 5),), reasoning="before")
@@ -99,7 +99,6 @@ def test_other_forms_of_replies(closes: str) -> None:
     assert yes.parse(f"Yes, it may be.{closes}No") == "No"
     assert yes.parse(f"Yes, it may be.\n{closes}\n\nNo, it is blue.") == "No"
     assert Option(("A car", "A bus")).parse(f"A bus?\n{closes}\nA car") == "A car"
-    assert ShortAnswer().parse(f"Is it? {closes} a car") == "a car"
     listed = Commands().parse(f'["the hat"]?{closes}["the car"]')
     assert [command.phrase for command in listed] == ["the car"]
     assert Questions(1, 3).parse(f'{{"questions": {closes} ["Is it red?"]') == ("Is it red?",)

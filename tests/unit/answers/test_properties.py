@@ -15,7 +15,7 @@ from editjudge.answers.questions import Questions
 from editjudge.answers.reply import Unparsable
 from editjudge.answers.scores import ScoreField, Scores, ScoresAnswer
 from editjudge.answers.segmentation import LONGEST, Commands
-from editjudge.answers.texts import Option, ShortAnswer
+from editjudge.answers.texts import Option
 from editjudge.answers.words import is_denial
 
 from .forms import CONTRACTS as FORMS
@@ -26,7 +26,7 @@ QUESTIONS = Questions(1, 3)
 OF_CARS = Option(("A car", "A bus.", "a BUS"))
 NAMES = ("yes_or_no", "yes_no", "steps", "commands", "choice", "targets")
 CONTRACTS: list[OutputContract[Any]] = [
-    TWO, FOUR, QUESTIONS, PAIRS, OF_CARS, ShortAnswer(), INDEXED, *(FORMS[name] for name in NAMES)
+    TWO, FOUR, QUESTIONS, PAIRS, OF_CARS, INDEXED, *(FORMS[name] for name in NAMES)
 ]  # fmt: skip
 texts = st.text(max_size=30) | st.sampled_from(
     ["it's", "“a” 'b' \"c\"", '{"score": 3}', "</think>", "```", "\\frac{1}{2}", "a\nb", "\\", ","]

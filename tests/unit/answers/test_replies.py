@@ -17,7 +17,7 @@ from editjudge.answers.contract import OutputContract
 from editjudge.answers.first_digit import FirstDigit
 from editjudge.answers.reply import Refusal, Unparsable
 from editjudge.answers.scores import ScoreField, Scores, ScoresAnswer
-from editjudge.answers.texts import FirstWord, Option, ShortAnswer, Verbatim
+from editjudge.answers.texts import FirstWord, Option, Verbatim
 
 from .forms import CONTRACTS as FORMS
 
@@ -30,7 +30,6 @@ CONTRACTS: dict[str, OutputContract[Any]] = {
     "scores": Scores(SCORE),
     "steps": Scores(SCORE, reasoning="before"),
     "option": Option(("A red car", "A blue car", "We cannot assist you today")),
-    "short": ShortAnswer(),
 }
 
 

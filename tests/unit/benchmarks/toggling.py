@@ -49,7 +49,6 @@ def edits(case: Case, folder: Path) -> list[Edit]:
     ).dataset
     items = [dataset.load(ref) for ref in dataset.items()]
     # What some switches ask for and small data does not tell.
-    items = [replace(item, extra={"subject_name": "it", **item.extra}) for item in items]
     masked = next((item for item in items if item.mask), None)
     for share in (0, 1) if masked is not None and masked.mask is not None else ():
         mask = load_mask(np.full(masked.mask.region.shape, bool(share)))

@@ -10,7 +10,7 @@ import pytest
 
 from editjudge.base.errors import ConfigError, InputError
 from editjudge.benchmarks.registry import load_benchmarks
-from editjudge.prepare.folder import ACCEPT_FILE, REJECT_FILE, Folder, named_by_mask
+from editjudge.prepare.folder import ACCEPT_FILE, REJECT_FILE, Folder
 from editjudge.prepare.items import DraftData, Entry
 from editjudge.prepare.review import apply_decisions
 
@@ -54,9 +54,8 @@ def masked(
         for name in ids:
             out.write_mask(name, MASK)
         entry = Entry("made", mask=MASK, mask_shows=shows, phrases=phrases)
-        taken = {ref.id: tuple(named_by_mask(ref.data, entry)) for ref in drafts.items()}
         statuses = dict.fromkeys(ids, "made")
-        out.write_record(record.model_copy(update={"statuses": statuses, "named": taken}))
+        out.write_record(record.model_copy(update={"statuses": statuses}))
         out.write_items(drafts, dict.fromkeys(ids, entry))
     return out, ids
 
@@ -110,37 +109,6 @@ def test_the_subject_is_the_object_and_not_what_is_around_it(tmp_path: Path) -> 
         items = [reads.load(ref) for ref in reads.check_items()]
         found = [one.extra.get("subject_region") for one in items]
         assert found == [None, "outside", region, None]
-
-
-@pytest.mark.parametrize(
-    ("shows", "phrases", "due"),
-    [
-        ("kept", ("the dog",), [None, "the dog", "the dog", None]),
-        ("edited", ("the dog",), [None, None, "the dog", None]),
-        ("kept", ("the dog", "the cat"), [None] * 4),
-        ("kept", (), [None] * 4),
-    ],
-)
-def test_what_one_mask_was_found_by_is_the_name_of_its_subject(
-    tmp_path: Path, shows: Any, phrases: tuple[str, ...], due: list[str | None]
-) -> None:
-    drafts = data(tmp_path / "data", LINES["co_edit"])
-    out, ids = masked(tmp_path / "out", drafts, shows, phrases)
-    assert [one.get("subject_name") for one in lines(out.items)] == due
-    apply(out, "accept", ids)
-    reads = load_benchmarks()["co_edit"].data(out.path / ACCEPT_FILE)
-    assert [reads.load(ref).extra.get("subject_name") for ref in reads.check_items()] == due
-    apply(out, "reject", ids)
-    assert not any("subject_name" in one for one in lines(out.path / REJECT_FILE))
-
-
-def test_a_name_that_was_given_stays(tmp_path: Path) -> None:
-    line = {"type": "subject_customization", "subject_name": "Rex"}
-    drafts = data(tmp_path / "data", [line])
-    out, ids = masked(tmp_path / "out", drafts, phrases=("the dog",))
-    apply(out, "reject", ids)
-    for file in (out.items, out.path / REJECT_FILE):
-        assert [one["subject_name"] for one in lines(file)] == ["Rex"]
 
 
 def test_a_mask_that_is_read_the_other_way_must_be_seen_again(tmp_path: Path) -> None:

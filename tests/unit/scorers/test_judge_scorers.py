@@ -13,7 +13,6 @@ import pytest
 
 from editjudge.answers.questions import QuestionAnswers, Questions
 from editjudge.answers.scores import ScoreField, Scores
-from editjudge.answers.texts import ShortAnswer
 from editjudge.base.errors import Abstention
 from editjudge.base.item import Edit
 from editjudge.base.verdict import Score
@@ -51,8 +50,6 @@ TEMPLATES = {
         template("list", "{edited}", contract=Questions(1, 2)),
         template("two", "{edited}", contract=QuestionAnswers(count_high=2)),
         template("pairs", "{instruction}", contract=QuestionAnswers()),
-        template("said", "{edited}{question}", contract=ShortAnswer()),
-        template("same", "{question} {answer} {said}", "True", "False"),
         template("other", "{edited}Other?", "Yes", "No"),
         template("yes", "{sources}{edited}{instruction}?", "Yes", "No"),
     )
@@ -249,17 +246,6 @@ async def test_facts_are_generated_where_the_item_has_none(edit: Edit) -> None:
 
     got = await number(FACT_CHECK, edit, Panel(reply), "correct")
     assert (got.value, got.evidence["generated"]) == (1, True)
-
-
-async def test_what_is_said_of_the_image_is_compared_without_it(edit: Edit) -> None:
-    scorer = vqa.AnsweredFacts(JUDGE, "t/same", "t/pairs", "t/said")
-    panel = Panel("It is blue.", {"True": 0.2, "False": 0.8})
-    got = await number(scorer, with_questions(edit, FACTS[0]), panel, "correct")
-    assert (got.value, len(got.calls)) == (0, 2)
-    shown = [(len(one.pictures), seen(one).partition("\n")[0]) for one in panel.transport.asked]
-    assert shown[0][0] == 1
-    assert shown[1] == (0, "Fact 0? yes It is blue.")
-    assert scorer.reads(edit.item) >= {"instruction", "question", "said"}
 
 
 def sampling(prompt: Prompt) -> Any:

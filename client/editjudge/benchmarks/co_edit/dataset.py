@@ -7,9 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, model_validator
 
-from ...base.text import format_count, suggest_name
+from ...base.text import suggest_name
 from ..items import ItemsFile, Line
-from ..texts import OwnText
 from .taxonomy import (
     ABOUT_A_SUBJECT,
     AROUND,
@@ -17,7 +16,6 @@ from .taxonomy import (
     IN_CONTEXT,
     LOCAL,
     MUST_SAY,
-    SUBJECT_NAME,
     SUBJECT_REGION,
     TYPES,
 )
@@ -43,13 +41,10 @@ class CoEditLine(Line):
         subject: Whether what the mask shows (of the types that change what is around it: what is
             kept), or without a mask the whole image, is a subject that must stay who it is; by
             default so for `subject_customization` and `portrait_editing`.
-        subject_name: What the subject is, in a few words, for a segmenter to find it by in the
-            edited image (`--with segmented_anew`).
     """
 
     type: Annotated[str, AfterValidator(_edit_type)]
     subject: bool | None = None
-    subject_name: OwnText | None = None
 
     @model_validator(mode="after")
     def _as_its_type_needs(self) -> CoEditLine:
@@ -68,8 +63,6 @@ class CoEditLine(Line):
             )
         if self.type != IN_CONTEXT and count > 1:
             raise ValueError(f"sources: {self.type} has one source, not {count}")
-        if self.subject_name and not self.has_subject:
-            raise ValueError("subject_name: the item has no subject that must stay who it is")
         if self.has_subject and count > 1:
             raise ValueError(f"subject: identity is compared with one source, not {count}")
         return self
@@ -81,16 +74,6 @@ class CoEditLine(Line):
         whole = isinstance(kind, str) and kind in GLOBAL
         return f"{kind} is of the whole image" if whole else ""
 
-    @classmethod
-    def by_its_mask(cls, fields: Mapping[str, Any], phrase: str) -> Mapping[str, str]:
-        """Return the phrase as the subject's name if the mask shows an unnamed subject."""
-        kind, subject = fields.get("type"), fields.get("subject")
-        has_one = kind in ABOUT_A_SUBJECT if subject is None else subject is True
-        is_around = kind in AROUND and fields.get("mask_shows") != "kept"
-        if not has_one or is_around or fields.get(SUBJECT_NAME):
-            return {}
-        return {SUBJECT_NAME: phrase}
-
     @property
     def has_subject(self) -> bool:
         """Whether identity is judged."""
@@ -100,12 +83,9 @@ class CoEditLine(Line):
     def texts(self) -> dict[str, Any]:
         """The item's fields, with the type as task and the subject's region in `extra`."""
         texts = super().texts
-        ours = {SUBJECT_REGION, SUBJECT_NAME}
-        extra = {k: v for k, v in texts["extra"].items() if k not in ours}
+        extra = {k: v for k, v in texts["extra"].items() if k != SUBJECT_REGION}
         if self.has_subject:
             extra[SUBJECT_REGION] = self._subject_region
-        if self.subject_name:
-            extra[SUBJECT_NAME] = self.subject_name
         return texts | {"task": self.type, "extra": extra}
 
     @property
@@ -120,14 +100,3 @@ class CoEditData(ItemsFile):
     """Items of one's own, each with its type of edit."""
 
     line = CoEditLine
-
-    def notes(self) -> tuple[str, ...]:
-        """Return which subjects have no name, if others have one."""
-        subjects = [r for r in self.items() if r.data.has_subject and r.data.mask is not None]
-        with_name = [ref for ref in subjects if ref.data.subject_name]
-        if len(with_name) in {0, len(subjects)}:
-            return ()
-        nameless = [ref for ref in subjects if not ref.data.subject_name]
-        count = format_count(len(nameless), "item has", "items have")
-        what = f"a subject and no `{SUBJECT_NAME}` (first: {nameless[0].id})"
-        return (f"{count} {what}, so no identity with `--with segmented_anew`",)

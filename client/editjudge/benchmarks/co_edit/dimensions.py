@@ -89,7 +89,6 @@ def _make_measured_dimensions(switches: CoEditSwitches) -> tuple[Dimension, ...]
         "cosine",
         "in_place" if switches.subject_in_place else "crop",
         *(("pool",) if switches.pooled_features else ()),
-        *(("anew",) if switches.segmented_anew else ()),
     )
     fills = "black" if switches.blacked_out else "source"
     over = "frame" if switches.whole_frame else "kept"
@@ -105,7 +104,6 @@ def _make_measured_dimensions(switches: CoEditSwitches) -> tuple[Dimension, ...]
         SubjectSimilarity,
         in_place=switches.subject_in_place,
         pooled=switches.pooled_features,
-        anew=switches.segmented_anew,
         padded_canvas=switches.padded_canvas,
     )
     distance = KeptDistance(

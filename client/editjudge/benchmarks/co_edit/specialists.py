@@ -12,29 +12,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.errors import Abstention
-from ...base.identity import ServiceName
 from ...base.images import RGB, Image, decode, load_image, load_mask
 from ...base.item import Edit, Item
 from ...base.signature import implementation
 from ...base.threads import in_thread
 from ...base.verdict import Score, Verdicts
-from ...scorers.regions import encode_png, fitted, require_region, segment_phrase
+from ...scorers.regions import encode_png, fitted, require_region
 from ...scorers.rubric import Rubric
 from ...scorers.scorer import ServiceScorer
 from ...scorers.similarity import Vector, compute_cosine, fetch_distance, fetch_embedding
-from .taxonomy import SUBJECT_NAME, SUBJECT_REGION
+from .taxonomy import SUBJECT_REGION
 
 if TYPE_CHECKING:
     from ...panel import Panel
 
-SEGMENTER = "segmenter.grounded_sam"
-"""That of the paper's masks (section 3.1)."""
 MARGIN = 0.1
 """Of the longer side of the subject's box, on every side."""
 FILL = 128
 """What stands around the subject, in all three channels: nearly 0 for both networks."""
-LOST_SUBJECT = -1.0
-"""What a subject counts as that is gone: 0 of 10."""
 RegionMask = NDArray[np.bool_]
 
 
@@ -91,26 +86,14 @@ class SubjectSimilarity(ServiceScorer):
         in_place: The network gets the subject where it stands, all else black: what lies outside
             the network's own centre crop is not seen.
         pooled: The features are those of the subject's patches, averaged.
-        anew: Where the subject is in the edit, a segmenter finds by the item's name for it.
-            One that it finds in the source and not in the edit is lost: `LOST_SUBJECT`, marked as
-            imputed. One that it does not find in the source is `degenerate`: its own miss.
         padded_canvas: See `off_canvas`.
-        segmenter: `segmenter.<variant>`; not asked without `anew`.
     """
 
     name: ClassVar[str] = "subject_similarity"
 
     in_place: bool = field(default=False, kw_only=True)
     pooled: bool = field(default=False, kw_only=True)
-    anew: bool = field(default=False, kw_only=True)
     padded_canvas: bool = field(default=False, kw_only=True)
-    segmenter: str = field(default=SEGMENTER, kw_only=True)
-
-    @property
-    def roles(self) -> tuple[ServiceName, ...]:
-        """The feature service, and with `anew` the segmenter."""
-        services = (self.service, self.segmenter) if self.anew else (self.service,)
-        return tuple(map(ServiceName.parse, services))
 
     def dependencies(self, field: str) -> tuple[Callable[..., object], ...]:
         """What brings both images to one size, the decoder of masks, and the cutting-out."""
@@ -135,32 +118,12 @@ class SubjectSimilarity(ServiceScorer):
         evidence: dict[str, Any] = {"region": region}
         original = await in_thread(_of_source, edit, region)
         image, within = original
-        if self.anew and within is not None:
-            there = await self._found_anew(edit, panel)
-            if there is None:
-                loss_evidence = evidence | {"lost": True}
-                return {"subject": Score(value=LOST_SUBJECT, evidence=loss_evidence, imputed=True)}
-            subject: _Subject = edit.output, there
-        else:
-            output, note = await in_thread(_as_large, edit.output, image)
-            subject = output, within
-            evidence |= note
+        output, note = await in_thread(_as_large, edit.output, image)
+        subject = output, within
+        evidence |= note
         embeddings = (self._embedding(each, panel) for each in (original, subject))
         vectors = await asyncio.gather(*embeddings)
         return {"subject": Score(value=compute_cosine(*vectors), evidence=evidence)}
-
-    async def _found_anew(self, edit: Edit, panel: Panel) -> RegionMask | None:
-        """Return where the segmenter finds the subject in the edit; None if it is lost."""
-        source, name = edit.item.source, str(edit.item.extra.get(SUBJECT_NAME, ""))
-        if source is None or not name:
-            raise Abstention("degenerate", "the item has no `subject_name` to find its subject by")
-        (before, _), (after, _) = await asyncio.gather(
-            *(segment_phrase(one, name, panel, self.segmenter) for one in (source, edit.output))
-        )
-        if before is None:
-            miss_evidence = {"regions": [{"command": name, "missed": True}]}
-            raise Abstention("degenerate", f"{name!r} was not found in the source", miss_evidence)
-        return after
 
     async def _embedding(self, subject: _Subject, panel: Panel) -> Vector:
         inputs = await in_thread(self._inputs, subject)

@@ -26,9 +26,6 @@ class CoEditSwitches(Switches):
     """a subject is compared where it stands with all else black, instead of cropped"""
     pooled_features: bool = switch(_OPEN)
     """features are averaged over the subject's patches, instead of those of its picture"""
-    segmented_anew: bool = switch(_OPEN)
-    """a segmenter finds the subject in the edit by the item's `subject_name`, instead of the
-    mask laid over both; a lost one counts 0"""
     whole_frame: bool = switch(_OPEN)
     """distances are averaged over the whole frame, instead of over what is kept"""
     blacked_out: bool = switch(_OPEN)

@@ -37,8 +37,6 @@ names (section 3.3 and table 3)."""
 
 SUBJECT_REGION = "subject_region"
 """Key of `Item.extra`: `inside` or `outside` the mask, or `whole`; absent without a subject."""
-SUBJECT_NAME = "subject_name"
-"""Key of `Item.extra`: what a segmenter finds the subject by, where the item says it."""
 
 
 def of_co_edit(item: Item) -> str | None:

@@ -8,7 +8,7 @@ from ...base.identity import JUDGE
 from ...base.item import Item, Need
 from ...scorers.scorer import Scorer
 from ...scorers.square_images import RegionClip, RegionLpips, RegionRule, RegionShare, SquaredPixels
-from ...scorers.vqa import AnsweredFacts, FactCheck
+from ...scorers.vqa import FactCheck
 from ..dimension import Dimension, Reading, make_dimension
 from .switches import OmniSwitches
 from .taxonomy import REGIONS, TABLES
@@ -24,7 +24,7 @@ def dimensions(switches: OmniSwitches) -> tuple[Dimension, ...]:
     return (
         *(_lpips(region, switches) for region in REGIONS),
         *(_clip(region, switches) for region in REGIONS),
-        *(() if switches.no_qa else (_qa(switches),)),
+        *(() if switches.no_qa else (_qa(),)),
         *(
             make_dimension(_ROWS[one], f"omni_iie.{one}", Reading(pixels, one))
             for one in ("psnr", "ssim")
@@ -72,11 +72,6 @@ def _whole_pairs(item: Item) -> str | None:
     return None
 
 
-def _qa(switches: OmniSwitches) -> Dimension:
-    how: FactCheck = FactCheck(JUDGE, "omni_iie/fact", "omni_iie/facts")
-    more = {}
-    if switches.two_stage_qa:
-        how = AnsweredFacts(JUDGE, "omni_iie/same_answer", "omni_iie/facts", "omni_iie/answer")
-        more = {"variant": "qa.two_stage.one_strike"}
-    reading = Reading(how, "correct")
-    return make_dimension(_ROWS["qa"], "omni_iie.qa", reading, when=_whole_pairs, **more)
+def _qa() -> Dimension:
+    reading = Reading(FactCheck(JUDGE, "omni_iie/fact", "omni_iie/facts"), "correct")
+    return make_dimension(_ROWS["qa"], "omni_iie.qa", reading, when=_whole_pairs)

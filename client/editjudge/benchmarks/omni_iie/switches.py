@@ -25,6 +25,3 @@ class OmniSwitches(Switches):
     colours under it count"""
     no_qa: bool = switch(_CODE)
     """no question is asked, so there is no QA and no Overall"""
-    two_stage_qa: bool = switch(f"{_CODE}, calculate_qa_score, which nothing calls")
-    """a question is answered by who sees the result alone, and the answer then compared with the
-    right one by text alone; without QA nothing comes of it"""

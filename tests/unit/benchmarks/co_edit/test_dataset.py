@@ -16,7 +16,6 @@ from editjudge.benchmarks.co_edit.taxonomy import (
     EDIT_TYPES,
     LOCAL,
     MUST_SAY,
-    SUBJECT_NAME,
     SUBJECT_REGION,
 )
 from editjudge.engine.outcomes import decide_outcomes
@@ -72,18 +71,6 @@ def test_the_mask_is_white_where_the_edit_is(tmp_path: Path) -> None:
     assert (kept.region == ~edited.region).all()
 
 
-def test_a_subject_may_have_a_name(tmp_path: Path) -> None:
-    """By which a segmenter finds it in the edit."""
-    mine = {SUBJECT_NAME: "mine"}
-    assert read(tmp_path, subject_name=" the dog ", extra=mine).extra[SUBJECT_NAME] == "the dog"
-    assert SUBJECT_NAME not in read(tmp_path, extra=mine).extra
-    some = [line(id="1", subject_name="the dog"), line(id="2"), line("text_editing", id="3")]
-    (note,) = CoEditData(written(tmp_path, some)).notes()
-    assert note.startswith("1 item has a subject and no `subject_name` (first: 2), so no identity")
-    for alike in (some[:1], some[1:]):
-        assert CoEditData(written(tmp_path, alike)).notes() == ()
-
-
 def test_what_else_a_line_holds(tmp_path: Path) -> None:
     item = read(tmp_path, extra={"split": 3, SUBJECT_REGION: "mine"}, subject=False)
     assert item.task == "subject_customization"
@@ -121,10 +108,6 @@ BAD: dict[str, tuple[Any, str]] = {
     "a customization": (
         line(mask_shows=None),
         "mask_shows: of subject_customization say whether white in the mask is what is edited",
-    ),
-    "whose name": (
-        line("text_editing", subject_name="the dog"),
-        "subject_name: the item has no subject that must stay who it is",
     ),
     "no source": (line(source=None), "either `source` or `sources`"),
     "unknown field": (line(kind="x"), "kind: no such field"),

@@ -9,10 +9,6 @@ import numpy as np
 import pytest
 
 from editjudge.base.images import decode, load_image
-from editjudge.base.verdict import (
-    NoScore,
-    Score,
-)
 from editjudge.benchmarks.co_edit.specialists import FILL, framed, off_canvas
 from editjudge.engine.judge import judge
 from editjudge_services.runtime.preprocess import CLIP_CROP, DINOV2_CROP, Rule
@@ -21,8 +17,6 @@ from .judging import (
     AFTER,
     BEFORE,
     OUTPUT,
-    SEEN,
-    SEGMENTER,
     SOURCE,
     Specialists,
     asked_of,
@@ -133,37 +127,6 @@ async def test_preservation_does_not_rise_with_the_mask(whole_frame: bool) -> No
     off = (AFTER - BEFORE) / 100
     shares = (10 / 12, 6 / 12, 2 / 12) if whole_frame else (1, 1, 1)
     assert kept == pytest.approx([10 * (1 - share * off) for share in shares])
-
-
-async def test_a_subject_segmented_anew() -> None:
-    """It moved from the first four columns to the last three."""
-    of = item(subject_name="the dog")
-    found = {BEFORE: slice(0, 4), AFTER: slice(9, 12)}
-    panel = Specialists(found=found)
-    got = await judged(of, panel, with_=["segmented_anew"])
-    assert values(got)["clip.subject"] == pytest.approx(SEEN["clip.subject"])
-    assert {inputs["PROMPT"] for inputs in asked_of(panel, SEGMENTER)} == {b"the dog"}
-    source, edited = (decode(i["IMAGE"])[0] for i in asked_of(panel, "clip.vit_b_32"))
-    assert (source == BEFORE).all(-1).sum() == 8 * 4
-    assert (edited == AFTER).all(-1).sum() == 8 * 3
-
-    lost = await judged(of, Specialists(found={BEFORE: slice(0, 4)}), with_=["segmented_anew"])
-    subject = lost["dino.subject"]
-    assert isinstance(subject, Score)
-    assert (subject.value, subject.imputed, subject.evidence["lost"]) == (-1, True, True)
-    assert values(lost)["identity_preservation"] == values(lost)["overall"] == 0
-
-    for missed, why in (
-        (of, "'the dog' was not found in the source"),
-        (item(), "the item has no `subject_name` to find its subject by"),
-    ):
-        none = await judged(missed, Specialists(found={AFTER: slice(4)}), with_=["segmented_anew"])
-        subject = none["clip.subject"]
-        assert isinstance(subject, NoScore)
-        assert (subject.kind, subject.reason) == ("degenerate", why)
-    usual = Specialists()
-    await judged(of, usual)
-    assert asked_of(usual, SEGMENTER) == []
 
 
 async def test_a_padded_canvas_is_undone() -> None:

@@ -324,25 +324,6 @@ async def test_questions_are_the_items_own_or_generated() -> None:
             assert "image:\n[" not in texts[0], "pairs follow from the instruction alone"
 
 
-async def test_questions_in_two_stages() -> None:
-    rules = OMNI.rules("official", (), ["no_qa"])
-    (qa,) = [d for d in rules.dimensions if d.id == "omni_iie.qa"]
-    assert qa == next(d for d in OMNI.rules("paper", ["two_stage_qa"]).dimensions if d.id == qa.id)
-    own = {"question": "What stands there?", "answer": "a cup"}
-    panel = Panel()
-    one = item("low", questions=(own,))
-    outcome = (await judging.judged(Edit(one, "m", SMALL), rules, panel, QA))[QA]
-    assert isinstance(outcome, Score)
-    assert outcome.value == 1
-    assert len(outcome.calls) == 2
-    assert outcome.evidence["facts"] == [{**own, "said": "A red cup.", "true": pytest.approx(0.9)}]
-    first, second = panel.transport.asked
-    assert first.pictures
-    assert "a cup" not in seen(first), "who answers does not know what is right"
-    assert not second.pictures
-    assert "A red cup." in seen(second)
-
-
 @pytest.mark.parametrize(
     ("question", "lacks"),
     [
