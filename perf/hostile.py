@@ -308,7 +308,7 @@ class Hostile:
     async def signatures(self) -> None:
         """Signatures of as many dimensions as a protocol may have, each time others."""
         prompts = {"kris/system.txt": f"{time.monotonic()}"}
-        protocol = pb.Protocol(benchmark="kris", rounds=1000, prompts=prompts)
+        protocol = pb.Protocol(benchmark="kris", rounds=130, prompts=prompts)
         request = pb.GetPanelRequest(protocol=protocol, dimensions=["*"])
         call = self.caller.stub.GetPanel(request, metadata=self.caller.metadata, timeout=60)
         await self.count("signatures", call)
