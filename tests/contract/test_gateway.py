@@ -511,15 +511,14 @@ async def test_own_prompts_are_asked_there(tmp_path: Path) -> None:
     assert any("custom" in signature for signature in signatures)
 
 
-async def test_doctor_says_who_judges_and_whom_it_lets_in(tmp_path: Path) -> None:
+async def test_doctor_says_who_judges(tmp_path: Path) -> None:
     async with scripted(tmp_path) as (_, service, url):
         service.token = "right"
         (tmp_path / "token").write_text("right\n")
         file = config(tmp_path, url, at={"api_key": f'{{ file = "{tmp_path / "token"}" }}'})
         code, found = await asyncio.to_thread(spoken, "doctor", "--config", file, "--json")
         assert code == 0
-        itself, *services = found
-        assert itself["access"] == "a call without them is refused"
+        services = found[1:]
         assert {each["service"] for each in services} == {"generalist.judge", "generalist.second"}
         assert all("model-" in each["identity"] for each in services)
         # On what they run a Judge service does not tell.
@@ -533,10 +532,6 @@ async def test_doctor_says_who_judges_and_whom_it_lets_in(tmp_path: Path) -> Non
             assert [each["service"] for each in found if each["problem"]] == (
                 ["generalist.judge"] * right
             )
-        service.refusal = grpc.StatusCode.RESOURCE_EXHAUSTED
-        code, (busy, *_) = await asyncio.to_thread(spoken, "doctor", "--config", file, "--json")
-        assert code == 0
-        assert "could not be tried: the Judge service at grpc" in busy["access"]
         service.refusal = grpc.StatusCode.UNAUTHENTICATED
         (tmp_path / "token").write_text("wrong\n")
         code, (only,) = await asyncio.to_thread(spoken, "doctor", "--config", file, "--json")

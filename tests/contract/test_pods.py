@@ -119,7 +119,7 @@ async def by_client(url: str) -> AsyncIterator[Ask]:
     settings = Settings(connection_age=AGE, retry_wait=0.05)
     async with Gateway(GatewayEndpoint(url=url), settings) as gateway:
         await gateway.learn(pb.GetPanelRequest())
-        yield lambda number: gateway.score(make_request(request_id=str(number)))
+        yield lambda number: gateway.score(lambda: make_request(request_id=str(number)))
 
 
 @asynccontextmanager

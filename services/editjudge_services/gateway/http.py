@@ -79,7 +79,8 @@ class JsonService:
             ("GET", "/health", self._health),
             ("GET", "/metrics", self._metrics),
         ):
-            app.router.add_route(method, path, handler, expect_handler=_expect)
+            for each in (method, "HEAD") if method == "GET" else (method,):
+                app.router.add_route(each, path, handler, expect_handler=_expect)
         app.on_response_prepare.append(self._bound_connection_age)
         return app
 
