@@ -30,7 +30,7 @@ from urllib.parse import urlsplit
 
 import click
 import httpx2
-from prefix_cache import ROOT, make_edits, questions, tiny_model
+from prefix_cache import make_edits, python_option, questions, tiny_model
 from rich.console import Console
 from rich.table import Table
 
@@ -197,13 +197,7 @@ async def compare(
 @click.option("--edits", "count", default=32, show_default=True, help="A multiple of 16.")
 @click.option("--side", default=256, show_default=True, help="Of the images, in pixels.")
 @click.option("--rounds", default=2, show_default=True)
-@click.option(
-    "--python",
-    type=click.Path(path_type=Path),
-    default=ROOT / ".venv-vllm/bin/python",
-    envvar="EDITJUDGE_VLLM_PYTHON",
-    help="Of the environment that has vLLM (make test-vllm).",
-)
+@python_option
 def main(count: int, side: int, rounds: int, python: Path) -> None:
     """Print shares of cached tokens, p50, requests a second and their ratios."""
     with tempfile.TemporaryDirectory() as name:

@@ -220,19 +220,22 @@ def serving(python: Path, model: Path, log: Path, block_size: int) -> Iterator[s
         server.stop()
 
 
-@click.command()
-@click.option("--model", type=click.Path(path_type=Path), help="Folder; a tiny one by default.")
-@click.option("--edits", "count", default=6, show_default=True)
-@click.option("--side", default=256, show_default=True, help="Of the images, in pixels.")
-@click.option("--rounds", default=3, show_default=True)
-@click.option("--block-size", default=32, show_default=True, help="Tokens; on a CPU n times 32.")
-@click.option(
+python_option = click.option(
     "--python",
     type=click.Path(path_type=Path),
     default=ROOT / ".venv-vllm/bin/python",
     envvar="EDITJUDGE_VLLM_PYTHON",
     help="Of the environment that has vLLM (make test-vllm).",
 )
+
+
+@click.command()
+@click.option("--model", type=click.Path(path_type=Path), help="Folder; a tiny one by default.")
+@click.option("--edits", "count", default=6, show_default=True)
+@click.option("--side", default=256, show_default=True, help="Of the images, in pixels.")
+@click.option("--rounds", default=3, show_default=True)
+@click.option("--block-size", default=32, show_default=True, help="Tokens; on a CPU n times 32.")
+@python_option
 def main(
     model: Path | None, count: int, side: int, rounds: int, block_size: int, python: Path
 ) -> None:

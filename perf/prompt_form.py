@@ -22,7 +22,7 @@ from pathlib import Path
 import click
 import httpx2
 from affinity import make_siblings
-from prefix_cache import CONCURRENCY, ROOT, Run, serving, tiny_model
+from prefix_cache import CONCURRENCY, Run, python_option, serving, tiny_model
 from rich.console import Console
 from rich.table import Table
 
@@ -123,13 +123,7 @@ async def compare(url: str, count: int, side: int, rounds: int) -> Table:
 @click.option("--edits", "count", default=16, show_default=True)
 @click.option("--side", default=256, show_default=True, help="Of the images, in pixels.")
 @click.option("--rounds", default=3, show_default=True)
-@click.option(
-    "--python",
-    type=click.Path(path_type=Path),
-    default=ROOT / ".venv-vllm/bin/python",
-    envvar="EDITJUDGE_VLLM_PYTHON",
-    help="Of the environment that has vLLM (make test-vllm).",
-)
+@python_option
 def main(count: int, side: int, rounds: int, python: Path) -> None:
     """Print the share of prompt tokens found in the cache and seconds, of each way."""
     with tempfile.TemporaryDirectory() as folder:
