@@ -160,8 +160,11 @@ def statuses(folder: Path) -> Counter[str]:
 
 def config(folder: Path, url: str, **more: Any) -> Path:
     """A settings file with a gateway."""
-    lines = ["attempts = 2", "retry_wait = 0.001"]
-    lines += [f"{name} = {value}" for name, value in more.items() if not isinstance(value, dict)]
+    lines = [
+        f"{name} = {value}"
+        for name, value in {"attempts": 2, "retry_wait": 0.001, **more}.items()
+        if not isinstance(value, dict)
+    ]
     lines += ["[gateway]", f'url = "{url}"', *(f"{n} = {v}" for n, v in more.get("at", {}).items())]
     path = folder / "thin.toml"
     path.write_text("\n".join(lines) + "\n")
@@ -182,7 +185,9 @@ async def test_a_service_that_restarts_in_the_middle_is_waited_for(tmp_path: Pat
             first = ScriptedService(service)
             first.scores = failing(first, 3, grpc.StatusCode.UNAVAILABLE, "going away")
             async with first.serving() as url:
-                asked = [*arguments, "--out", tmp_path / "run", "--gateway", url]
+                # On a busy machine the second service may be up only after many attempts.
+                patient = config(tmp_path, url, attempts=20, retry_wait=0.1)
+                asked = [*arguments, "--out", tmp_path / "run", "--config", patient]
                 running = asyncio.create_task(ran(*asked))
                 await until(lambda: len(first.asked) > 3 or running.done())
             second = ScriptedService(service)
