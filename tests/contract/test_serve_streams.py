@@ -86,10 +86,11 @@ async def test_no_message_of_a_stream_is_read_before_there_is_room(
         assert not service.streams.in_use
 
 
+@pytest.mark.parametrize("way", ["a batch", "a list", "a list as JSON"])
 async def test_who_sends_what_is_invalid_waits_and_others_do_not(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    """A refused edit of a batch or a stream counts as several requests of its team."""
+    """A refused edit, or a list of what there is not, counts as several requests of its team."""
     monkeypatch.setattr(gateway_service, "INVALID_REQUESTS", 10**6)
     rubbish = {"requests": [{"no": "edit"}]}
     async with serve(drain=0.1) as served:
@@ -100,7 +101,14 @@ async def test_who_sends_what_is_invalid_waits_and_others_do_not(
             )
 
         assert await ask("a")
-        await served.post(rubbish, "/v1/score:batch", {**JSON, "x-team": "a"})
+        if way == "a batch":
+            await served.post(rubbish, "/v1/score:batch", {**JSON, "x-team": "a"})
+        elif way == "a list as JSON":
+            assert (await served.get("/v1/dimensions?pattern=nothing.*", "a"))[0] == 400
+        else:
+            nothing = pb.ListDimensionsRequest(patterns=["nothing.*"])
+            listing = served.stub.ListDimensions(nothing, metadata=[("x-team", "a")])
+            assert (await refusal(listing)).code == grpc.StatusCode.INVALID_ARGUMENT
         told = await refusal(ask("a"))
         assert (told.code, told.may_retry) == (grpc.StatusCode.RESOURCE_EXHAUSTED, True)
         assert "these are more than 200 requests a second" in told.words

@@ -122,7 +122,7 @@ def test_the_judge_service_takes_its_settings_and_its_arguments(
     assert {argument.partition("=")[0] for argument in judge["args"]} <= options(serve, root)
 
 
-def test_the_judge_service_takes_its_cache_and_its_prices(tmp_path: Path) -> None:
+def test_the_judge_service_takes_its_cache_its_prices_and_its_rate(tmp_path: Path) -> None:
     kept = {
         "vllm.servers.judge": {**PARTS["server"], "protocol": "grpc"},
         "judge.vllm": "judge",
@@ -130,6 +130,7 @@ def test_the_judge_service_takes_its_cache_and_its_prices(tmp_path: Path) -> Non
         "judge.audit": "claim",
         "judge.price": {"input": 0.5, "cached": 0.125, "output": 1},
         "judge.replicas": 3,
+        "judge.requestsPerSecond": 20,
     }
     things = based(kept)
     settings = settings_of(things, "judge", tmp_path)
@@ -140,7 +141,7 @@ def test_the_judge_service_takes_its_cache_and_its_prices(tmp_path: Path) -> Non
     own = [word for word in judge["args"] if not word.startswith("--config=")]
     told = serve.make_context("serve", own).params
     assert told["cache_shared"]
-    assert told["keep_days"] == 30
+    assert (told["keep_days"], told["rate"]) == (30, 20)
     assert {Path(told["cache"]).parent, told["audit"].parent} == {Path(mounts(judge)["kept"])}
 
 
@@ -401,8 +402,9 @@ def test_every_default_of_the_front_door_is_its_own() -> None:
 def test_the_defaults_of_the_judge_service_are_its_own() -> None:
     judge = yaml.safe_load(helm("show", "values", CHART))["judge"]
     own = ServiceOptions()
-    told = judge["edits"], judge["megapixels"], judge["cache"]["keepDays"]
-    assert told == (own.edits, own.megapixels, own.keep_days)
+    told = [judge[name] for name in ("edits", "megapixels", "requestsPerSecond")]
+    assert told == [own.edits, own.megapixels, own.rate]
+    assert judge["cache"]["keepDays"] == own.keep_days
 
 
 def test_the_chart_has_the_projects_version() -> None:

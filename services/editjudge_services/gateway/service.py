@@ -279,11 +279,16 @@ class JudgeService:
     ) -> list[ServedDimension]:
         """List the dimensions that ids and globs name; all without any.
 
+        It counts as an invalid request until its patterns are known to match: also where its caller
+        does not wait for the answer.
+
         Raises:
             InvalidRequest: an id or glob matches no dimension.
         """
+        self.rate.charge(caller.owner, INVALID_REQUESTS - 1)
         dimensions = await in_thread(list_dimensions, patterns, field)
-        self.rate.charge(caller.owner, len(dimensions) / DIMENSIONS_OF_REQUEST)
+        requests = len(dimensions) / DIMENSIONS_OF_REQUEST
+        self.rate.charge(caller.owner, requests - (INVALID_REQUESTS - 1))
         available = frozenset(map(str, self.client.panel.service_names))
         return await in_thread(ServedDimension.list_served, dimensions, available)
 
