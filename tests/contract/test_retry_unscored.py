@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -15,9 +14,7 @@ from PIL import Image as Pil
 
 import editjudge
 from editjudge import RunSpec, RunView
-from editjudge.app.estimate import describe_calls
-from editjudge.app.run import preview_run
-from editjudge.base.config import GatewayEndpoint, Settings
+from editjudge.base.config import Settings
 from editjudge.report.numbers import describe_judge_use, format_usage
 
 from ..fakes.openai import ScriptedOpenAi, reply
@@ -164,28 +161,6 @@ async def test_one_ledger_serves_runs_and_scores(tmp_path: Path) -> None:
         assert told.startswith(f"0 calls ({known} stored, free), ")
         with RunView(tmp_path / "2") as view:
             assert all(len(stored.replies) == 1 + len(ASKED) for stored in view.verdicts())
-
-
-async def test_a_dry_run_counts_what_the_ledger_answers(tmp_path: Path) -> None:
-    async with judging(tmp_path, well={"judge": True}) as (of, _):
-        settings = of.model_copy(update={"ledger": tmp_path / "l.sqlite"})
-        await editjudge.run_async(
-            spec(tmp_path, QUESTIONS, "a"), out=tmp_path / "1", settings=settings
-        )
-        both = spec(tmp_path, QUESTIONS, "ab")
-        estimated, *_ = await asyncio.to_thread(preview_run, both, tmp_path / "2", settings)
-        assert estimated.calls["generalist.judge"] == 2 * (1 + 7)
-        assert estimated.known["generalist.judge"] == 1 + len(ASKED)
-        (line,) = describe_calls(estimated)
-        assert "at most 16 calls (the ledger answers 6), and as many again" in line
-        service = GatewayEndpoint(url="grpc://127.0.0.1:9")
-        through = settings.model_copy(update={"gateway": service})
-        estimated, *_ = await asyncio.to_thread(preview_run, both, tmp_path / "2", through)
-        assert not estimated.known
-        fresh = settings.model_copy(update={"ledger": tmp_path / "none.sqlite"})
-        estimated, *_ = await asyncio.to_thread(preview_run, both, tmp_path / "2", fresh)
-        assert not estimated.known
-        assert not (tmp_path / "none.sqlite").exists()
 
 
 async def test_what_is_retried_is_not_taken_from_the_ledger(tmp_path: Path) -> None:

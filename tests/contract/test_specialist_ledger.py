@@ -10,7 +10,7 @@ import pytest
 from grpc import StatusCode
 
 from editjudge.app.client import Client
-from editjudge.base.config import Endpoint, JudgeEndpoint, Price, Settings
+from editjudge.base.config import Endpoint, Settings
 from editjudge.base.errors import Abstention, NoModel, ServiceError, StoreError
 from editjudge.base.verdict import calls_of
 from editjudge.panel import Panel
@@ -143,11 +143,8 @@ async def test_a_judge_from_the_ledger_alone() -> None:
             assert (await judge.choose(PROMPT, YES_NO)).value == chosen.value
             again = [await judge.answer(PROMPT, CONTRACT, repeat=n) for n in range(2)]
             assert [one.value for one in again] == [one.value for one in answered]
-        priced = JudgeEndpoint(url="http://ledger/v1", price=Price(input=1, output=1))
-        for settings in (Settings(), Settings(judges={"judge": priced})):  # nobody need pay
-            async with Panel.from_ledger(ledger, identities, settings) as panel:
-                with pytest.raises(NoModel, match="not in the ledger"):
-                    await panel.judge("generalist.judge").choose(PROMPT, ("Yes", "Never"))
+            with pytest.raises(NoModel, match="not in the ledger"):
+                await judge.choose(PROMPT, ("Yes", "Never"))
 
 
 @pytest.mark.parametrize("model", ["org/model(4bit)", "m,choices=sampled", "m(seed=3)"])

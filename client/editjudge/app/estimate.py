@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated
 
 from PIL import Image as Pil
@@ -27,8 +26,9 @@ from ..panel.transport import MAX_TOKENS
 from ..panel.words import describe_sampling
 from ..prompts import Template
 from ..scorers.judge_scorer import JudgeScorer, Question
-from .ledger_hits import SAMPLE_SIZE
 
+_SAMPLE_SIZE = 200
+"""About how many edits' images are measured."""
 _LETTERS_PER_TOKEN = 4
 # The images that each field of a template shows.
 _IMAGES = {
@@ -63,11 +63,9 @@ class Estimate:
         calls: Upper bound of the number of calls, by service; a question that depends on the item
             only is asked once. Averaged replies are counted (`samples`). A judge gets as many calls
             again where no reply can be read.
-        known: Number of these calls that the ledger answers; approximate if there are many edits.
         prompt_tokens: By judge; an image of n pixels has about n/1024 tokens.
-        cost: Cost of these tokens and one generated token per call, if a price is configured;
-            calls that the ledger answers are free. None through a Judge service, which has its own
-            prices.
+        cost: Cost of these tokens and one generated token per call, if a price is configured. None
+            through a Judge service, which has its own prices.
         sample_size: Number of edits whose images were measured; the others are assumed to be like
             them.
         notes: Remarks on the dimensions and the judges, a line each.
@@ -77,7 +75,6 @@ class Estimate:
     edits: int = 0
     verdicts: int = 0
     calls: Counter[ServiceName] = field(default_factory=Counter)
-    known: Counter[ServiceName] = field(default_factory=Counter)
     prompt_tokens: dict[ServiceName, int] = field(default_factory=dict)
     cost: float | None = None
     sample_size: Annotated[int, Field(exclude=True)] = 0
@@ -95,19 +92,14 @@ class Estimate:
         }
 
 
-def estimate(
-    plan: RunPlan,
-    settings: Settings,
-    ledger_hits: Mapping[ServiceName, int] | None = MappingProxyType({}),
-) -> Estimate:
+def estimate(plan: RunPlan, settings: Settings) -> Estimate:
     """Count every call of a plan; read image sizes of a sample of items, spread over all.
 
-    Args:
-        ledger_hits: Calls that the ledger answers; None if that is not known.
+    Calls that a ledger answers are counted like the others.
     """
-    forecast = Estimate(verdicts=plan.total("todo"), known=Counter(ledger_hits))
+    forecast = Estimate(verdicts=plan.total("todo"))
     edit_count = sum(1 for todo in zip(*plan.todo.values(), strict=True) if any(todo))
-    step = max(1, edit_count // SAMPLE_SIZE)
+    step = max(1, edit_count // _SAMPLE_SIZE)
     tokens: Counter[ServiceName] = Counter()
     dataset = plan.inputs.dataset
     folders = {model: dataset.outputs(folder) for model, folder in plan.inputs.outputs.items()}
@@ -130,9 +122,6 @@ def estimate(
     forecast.prompt_tokens = {service: round(count * scale) for service, count in tokens.items()}
     forecast.cost = _compute_cost(forecast, settings)
     forecast.notes = (*judge_notes(plan.inputs, settings), *_list_unpriced(forecast, settings))
-    if ledger_hits is None:
-        why = "no run with this ledger has called the services of these settings yet"
-        forecast.notes += (f"how many calls the ledger answers is unknown: {why}",)
     return forecast
 
 
@@ -241,19 +230,9 @@ def describe_calls(forecast: Estimate) -> list[str]:
     """Format the calls, a line for each service."""
     retries = ", and as many again if no reply can be read"
     return [
-        f"{service}: at most {format_count(count, 'call')}"
-        + _describe_ledger_hits(forecast, service)
-        + (retries if service.is_judge else "")
+        f"{service}: at most {format_count(count, 'call')}" + (retries if service.is_judge else "")
         for service, count in forecast.calls.items()
     ]
-
-
-def _describe_ledger_hits(forecast: Estimate, service: ServiceName) -> str:
-    """Say in brackets how many calls the ledger answers; empty if none."""
-    if not (count := forecast.known[service]):
-        return ""
-    about = "about " * (forecast.edits > SAMPLE_SIZE)
-    return f" (the ledger answers {about}{count:,})"
 
 
 def _endpoint(service: ServiceName, settings: Settings) -> JudgeEndpoint | None:
@@ -341,7 +320,5 @@ def _compute_cost(forecast: Estimate, settings: Settings) -> float | None:
     for service, tokens in forecast.prompt_tokens.items():
         endpoint = _endpoint(service, settings)
         if endpoint is not None and endpoint.price is not None:
-            calls = forecast.calls[service]
-            left = 1 - min(1.0, forecast.known[service] / calls) if calls else 1.0
-            total = (total or 0.0) + left * endpoint.price.of(tokens, 0, calls)
+            total = (total or 0.0) + endpoint.price.of(tokens, 0, forecast.calls[service])
     return total

@@ -47,7 +47,6 @@ from ..storage.store import RunStore
 from .client import JudgeConfigs, add_local_stack, check_type, resolve_settings, run_sync
 from .estimate import Estimate, count_calls, describe_sampled_judges, estimate, judge_notes
 from .judge_spread import JudgeSpread
-from .ledger_hits import count_ledger_hits
 from .name_shift import refuse_shifted_outputs
 from .ray_pool import RayOptions, RayScheduler
 from .spec import ResolvedSpec, RunSpec, check_known
@@ -450,7 +449,7 @@ def preview_run(
             compare_with_last_session(plan, store, header, settings)
         if not as_named:
             refuse_shifted_outputs(plan)
-    work = estimate(plan, at_hand, count_ledger_hits(plan, header, at_hand))
+    work = estimate(plan, at_hand)
     new = _describe_new_dimensions(plan, header, at_hand)
     notes = (*_describe_idle_dimensions(spec, plan), *new, *work.notes)
     return replace(work, notes=notes), plan

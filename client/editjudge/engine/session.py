@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from typing import Any
 
-from pydantic import JsonValue, TypeAdapter
+from pydantic import JsonValue
 
 from ..base.config import Settings
-from ..base.digest import content_digest
 from ..base.errors import ConfigError, first_error
-from ..base.identity import Identities, ModelIdentity, ServiceName
+from ..base.identity import Identities, ServiceName
 from ..base.threads import in_thread
 from ..panel import Panel
 from ..panel.budget import Budget
@@ -35,7 +33,6 @@ from .run_inputs import RunInputs
 from .run_plan import RunPlan, compare_with_run
 from .scheduler import Scheduler
 
-IDENTITIES = TypeAdapter(dict[ServiceName, ModelIdentity])
 _CALL_SETTINGS = frozenset(
     {
         "url",
@@ -79,12 +76,6 @@ def service_settings(settings: Settings) -> dict[str, JsonValue]:
             for name, endpoint in settings.judges.items()
         },
     }
-
-
-def services_fact_name(settings: Settings) -> str:
-    """Make the key under which a ledger stores the identities of these settings' services."""
-    settings_text = json.dumps(service_settings(settings), sort_keys=True)
-    return f"services that judged, by {content_digest(settings_text.encode())}"
 
 
 def _find_changed_judges(
@@ -205,14 +196,9 @@ class Session:
         await probe_task
         identities = self._collect_identities(self._store.header, panel)
         self.plan.signatures = self.inputs.signatures(identities)
-        await self._save_judges(identities, panel)
+        await in_thread(lambda: self._amend_header(self._store.header, identities, panel))
         await in_thread(self._save_contents)
         self._on_event(StartEvent.by(self.progress, panel))
-
-    async def _save_judges(self, identities: Identities, panel: Panel) -> None:
-        await in_thread(lambda: self._amend_header(self._store.header, identities, panel))
-        identities_json = IDENTITIES.dump_json(panel.identities()).decode()
-        await self._calls.put_fact(services_fact_name(self.settings), identities_json)
 
     async def _save_new_identities(self, panel: Panel) -> None:
         """Store identities that became more precise during the session: they enter the signatures.
@@ -229,7 +215,7 @@ class Session:
         if new_identities:
             identities = {**before, **new_identities}
             self.plan.signatures = self.inputs.signatures(identities)
-            await self._save_judges(identities, panel)
+            await in_thread(lambda: self._amend_header(self._store.header, identities, panel))
 
     async def _judge(
         self, judges: Judges, identities_task: asyncio.Task[None], fail_on_error: float | None

@@ -104,16 +104,13 @@ class Panel:
         self._binding = asyncio.Lock()
 
     @classmethod
-    def from_ledger(
-        cls, ledger: ReplyStore, identities: Identities, settings: Settings | None = None
-    ) -> Panel:
+    def from_ledger(cls, ledger: ReplyStore, identities: Identities) -> Panel:
         """A panel that makes no calls: every reply comes from the ledger.
 
         Args:
             ledger: The stored calls.
             identities: Identity of every service, as `identities()` returned them when the calls
                 were made.
-            settings: For what identities of judges do not hold, such as `max_outside`.
 
         Returns:
             A panel whose calls raise `NoModel` where the ledger has no reply.
@@ -121,13 +118,11 @@ class Panel:
         from .replay import replay_judge
 
         # Reads no file and no environment variables.
-        settings = settings or Settings.model_construct()
-        panel = cls(settings, ledger=ledger)
+        panel = cls(Settings.model_construct(), ledger=ledger)
         panel._replaying = panel._is_connected = True
         for name, identity in identities.items():
             if name.is_judge:
-                endpoint = settings.judges.get(name.variant)
-                panel.judges[name] = replay_judge(name, identity, ledger, endpoint)
+                panel.judges[name] = replay_judge(name, identity, ledger)
             else:
                 panel.specialists[name] = Specialist(name, identity)
         return panel

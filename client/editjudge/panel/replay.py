@@ -16,16 +16,13 @@ def _parse_temperature(fact: str) -> float | str:
     return fact if fact == "default" else float(fact)
 
 
-def replay_judge(
-    name: ServiceName, identity: ModelIdentity, ledger: ReplyStore, endpoint: JudgeEndpoint | None
-) -> Judge:
+def replay_judge(name: ServiceName, identity: ModelIdentity, ledger: ReplyStore) -> Judge:
     """A judge as it was when a ledger's calls were made; every other call fails.
 
     Args:
         name: `generalist.<name>`.
         identity: Its identity when the calls were made.
         ledger: The stored calls.
-        endpoint: Settings that the identity does not hold.
     """
     facts = identity.facts
     overrides: dict[str, Any] = {
@@ -35,11 +32,9 @@ def replay_judge(
     }
     if "repeats" in facts:
         overrides["samples"] = int(facts["repeats"])
-    # A stored reply costs nothing, so no budget is needed.
-    overrides["price"] = None
     if "seed" in facts:
         overrides["seed"] = None if facts["seed"] == "None" else int(facts["seed"])
     if "images" in facts:
         overrides["max_pixels"] = parse_max_pixels(facts["images"])
-    endpoint = (endpoint or JudgeEndpoint(url="http://ledger/v1")).model_copy(update=overrides)
+    endpoint = JudgeEndpoint(url="http://ledger/v1").model_copy(update=overrides)
     return Judge(name, endpoint, None, ledger, identity=identity)
