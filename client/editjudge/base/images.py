@@ -39,8 +39,8 @@ from .rgb import (
     is_deep,
     levels_of,
     read_16_bits,
-    read_significant_bits,
     scale_clear_grey,
+    states_white,
     to_black_or_not,
     to_rgb,
 )
@@ -410,7 +410,7 @@ def _decode(data: bytes, reading: DecodingRules, least_side: int = 0) -> Decoded
             _check_header(picture)
             check_samples(picture, reading)
             deep = is_deep(picture)
-            bits = read_significant_bits(picture, data) if deep else 0
+            may_be_dark = deep and states_white(picture)
             scale_clear_grey(picture)
             if least_side:
                 picture.draft(None, (least_side, least_side))
@@ -419,7 +419,7 @@ def _decode(data: bytes, reading: DecodingRules, least_side: int = 0) -> Decoded
             turn = picture.getexif().get(ORIENTATION_TAG, 1)
             # No variable holds the 16-bit values, so their memory is freed during the reduction.
             rgb, notes = to_rgb(
-                picture, reading, read_16_bits(picture, data) if deep else None, turn, bits
+                picture, reading, read_16_bits(picture, data) if deep else None, turn, may_be_dark
             )
             media_type = None if notes else media_type_of(picture)
     except UnidentifiedImageError:

@@ -6,19 +6,11 @@ one file could differ between a source and its edit.
 
 Cameras and arrays of 10 to 14 bits are often saved in files of 16 without scaling, and would be
 nearly black: two unrelated ones look alike. So a file whose largest value is below a quarter of
-the scale is refused, unless it says itself how its values are meant. A real picture that is so dark
-is refused too, since nothing tells it from the others; a note would still leave a wrong number.
-
-- The chunk sBIT of a PNG says how many bits are significant. By the PNG specification (third
-  edition, 11.3.2.4 and 12.4) samples fill the scale all the same, and a picture may be dark;
-  writers that leave the values as they were use the same chunk. Which it is shows in the values:
-  if none exceeds what the significant bits hold, and they are no multiples of a scaled step, they
-  were not scaled, and white is what these bits hold at most. If they are such multiples they may
-  be both, and the file is refused.
-- The white of a PGM or PPM is part of the format, and Pillow scales by it. Where it is 65535, which
-  writers of arrays state whatever they hold, it says nothing.
-- MaxSampleValue of a TIFF is a statistic that must not change how a picture looks (TIFF 6.0), and
-  SMaxSampleValue is written alike: a source and its edit would get scales of their own.
+the scale is refused, whatever it says of its significant bits (sBIT of a PNG, MaxSampleValue of a
+TIFF): writers that scale and writers that do not state the same. A real picture that is so dark is
+refused too, since nothing tells it from the others; a note would still leave a wrong number. The
+white of a PGM or PPM is part of the format, and Pillow scales by it. Where it is 65535, which
+writers of arrays state whatever they hold, it says nothing.
 """
 
 from __future__ import annotations
@@ -44,8 +36,6 @@ Levels: TypeAlias = NDArray[Any]
 _WHITE = 65535
 _TO_8 = _WHITE // 255
 _DARK = (_WHITE + 1) // 4
-_SAMPLES = {0: 1, 2: 3, 4: 2, 6: 4}
-"""Channels by the colour type of a PNG of 16 bits."""
 _STEPS = {"L;2": 85, "L;4": 17}
 """What Pillow multiplies grey of fewer than 8 bits by, by raw mode."""
 _DEEP = re.compile(r"^I;16[BLN]?$|;16[BLN]$")  # of raw modes; "BGR;16" has 16 bits in all three
@@ -123,24 +113,10 @@ def read_16_bits(picture: ImageFile.ImageFile, data: bytes) -> Levels:
     return levels
 
 
-def read_significant_bits(picture: ImageFile.ImageFile, data: bytes) -> int:
-    """Read how many bits of each colour a 16-bit file says are significant: 1 to 16.
-
-    Returns:
-        The number, 16 where Pillow scales by what the file says is white; 0 where the file says
-        nothing, or not the same of all colours.
-    """
-    if picture.format == "PPM":
-        args = picture.tile[0][3]
-        return 16 if isinstance(args, tuple) and _WHITE not in args else 0
-    at = 8
-    while picture.format == "PNG" and (kind := data[at + 4 : at + 8]) not in {b"IDAT", b""}:
-        end = at + 8 + int.from_bytes(data[at : at + 4])
-        if kind == b"sBIT" and end - at - 8 == _SAMPLES.get(data[25]):
-            colours = {*data[at + 8 : end][: 3 if end - at > 10 else 1]}
-            return min(colours) if len(colours) == 1 and max(colours) <= 16 else 0
-        at = end + 4
-    return 0
+def states_white(picture: Pil.Image) -> bool:
+    """Whether a file of 16 bits says itself what is white, so that Pillow scales by it."""
+    args = picture.tile[0][3] if picture.format == "PPM" else ()  # type: ignore[attr-defined]
+    return isinstance(args, tuple) and bool(args) and _WHITE not in args
 
 
 def scale_clear_grey(picture: ImageFile.ImageFile) -> None:
@@ -153,30 +129,20 @@ def scale_clear_grey(picture: ImageFile.ImageFile) -> None:
         picture.info["transparency"] = clear * _STEPS.get(str(picture.tile[0][3]), 1)
 
 
-def scale_to_8_bits(levels: Levels, bits: int = 0) -> NDArray[np.uint8]:
+def scale_to_8_bits(levels: Levels, may_be_dark: bool) -> NDArray[np.uint8]:
     """Scale 16-bit values to 8 bits, rounded: n/65535 becomes the nearest n/255.
 
     Args:
-        bits: Significant bits of a colour, see `read_significant_bits`. Values that were not
-            scaled, see above, have white at the largest of these bits instead of 65535.
+        may_be_dark: Whether a picture without a value above a quarter of the scale is what it is.
 
     Raises:
-        DepthError: the values were saved without scaling, or may have been, and the file does not
-            say so: they would be read as black.
+        DepthError: the values were probably saved without scaling: they would be read as black.
     """
     highest = int(levels[..., :3].max())
-    if (white := _find_white(levels, highest, bits)) < _WHITE:
-        whites = np.full(levels.shape[2], white, np.uint32)
-        # Where alpha exceeds what the colours have, it fills the scale.
-        whites[3:] = white if levels[..., 3:].max(initial=0) <= white else _WHITE
-        return _convert_bands(
-            levels, lambda band: (band.astype(np.uint32) * 255 + whites // 2) // whites
-        )
-    if 0 < highest < (256 if bits else _DARK):
+    if 0 < highest < _DARK and not may_be_dark:
         raise DepthError(
             f"16 bits per channel with values up to {highest:,} only, which read as nearly black:"
-            f" {_SAVE_8}, rescale its values to 0..65535 (of 8 bits, multiply its values by 257),"
-            " or say in a PNG how many bits are significant (sBIT)"
+            f" {_SAVE_8}, or rescale its values to 0..65535 (of 8 bits, multiply its values by 257)"
         )
     half = _TO_8 // 2
     return _convert_bands(
@@ -184,28 +150,7 @@ def scale_to_8_bits(levels: Levels, bits: int = 0) -> NDArray[np.uint8]:
     )
 
 
-def _find_white(levels: Levels, highest: int, bits: int) -> int:
-    """Find the white of the colours: 65535 where they are scaled.
-
-    Raises:
-        DepthError: they may be scaled or not.
-    """
-    white = (1 << bits) - 1
-    if not 0 < highest <= white < _WHITE:
-        return _WHITE
-    # Of a scaled value below this white, what lies under its significant bits is 0, or 1 where it
-    # was rounded.
-    rest = np.uint16(_WHITE >> bits)
-    bands = row_bands(levels.shape[1], levels.shape[0])
-    if all((levels[rows, :, :3] & rest).max() <= 1 for rows in bands):
-        raise DepthError(
-            f"16 bits per channel, {bits} of them significant, with values up to {highest:,}, which"
-            " may be scaled or not: rescale its values to 0..65535, and leave sBIT out"
-        )
-    return white
-
-
-def to_black_or_not(levels: Levels, _: int = 0) -> NDArray[np.uint8]:
+def to_black_or_not(levels: Levels, _: bool) -> NDArray[np.uint8]:
     """Reduce 16-bit values of a mask to 8 bits, so that 0 alone becomes 0; at any scale."""
     return _convert_bands(levels, lambda band: np.where(band == 0, 0, (band >> 8).clip(1, 255)))
 
@@ -255,12 +200,12 @@ class DecodingRules:
     """Rules by which a file is converted to 8-bit RGB.
 
     Attributes:
-        to_8: Converts 16-bit values to 8 bits, given how many of them are significant.
+        to_8: Converts 16-bit values to 8 bits, given whether a picture may be dark.
         from_32: Whether 32-bit values are accepted.
         over_white: Whether transparency is blended with white; otherwise it is dropped.
     """
 
-    to_8: Callable[[Levels, int], NDArray[np.uint8]] = scale_to_8_bits
+    to_8: Callable[[Levels, bool], NDArray[np.uint8]] = scale_to_8_bits
     from_32: bool = False
     over_white: bool = True
 
@@ -289,21 +234,21 @@ def to_rgb(
     reading: DecodingRules,
     levels: Levels | None,
     orientation: int,
-    bits: int = 0,
+    may_be_dark: bool = False,
 ) -> tuple[RGB, Notes]:
     """Upright 8-bit RGB of any mode, and what was done.
 
     Args:
         levels: Its values, where they have 16 bits.
         orientation: Its orientation by EXIF, 1 to 8.
-        bits: How many bits of a colour are significant; see `read_significant_bits`.
+        may_be_dark: See `scale_to_8_bits`.
     """
     notes: Notes = ()
     mode = picture.mode
     if levels is None and (mode.startswith("I") or mode == "F"):
         levels = _read_32_bits(picture, reading)
     if levels is not None:
-        eight, levels = reading.to_8(levels, bits), None
+        eight, levels = reading.to_8(levels, may_be_dark), None
         picture = Pil.fromarray(eight[..., 0] if eight.shape[2] == 1 else eight)
         picture.getexif()[ORIENTATION_TAG] = orientation
         mode, notes = picture.mode, (Note("depth", "16 bits per channel reduced to 8"),)

@@ -17,8 +17,6 @@ from editjudge.app.validation import validate
 from editjudge.base.config import Settings
 from editjudge.base.errors import ImageError
 from editjudge.base.images import decode
-from editjudge.pixels.metrics import psnr
-from editjudge.pixels.ssim import ssim
 from editjudge_services.gateway.schemas import EncodedImage, InvalidRequest
 
 from ...small_data import PSNR, make_spec, save_picture, write_items
@@ -30,18 +28,16 @@ def chunk(name: bytes, body: bytes) -> bytes:
     return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
 
 
-def unscaled(seed: int, *more: bytes) -> bytes:
-    """A PNG of noise of 10 bits, saved as it is in 16."""
+def unscaled(seed: int, step: int = 1) -> bytes:
+    """A PNG of noise of 10 bits, saved as it is in 16, or by steps."""
     levels: NDArray[np.uint16] = np.random.default_rng(seed).integers(0, 1024, (40, 48, 3), "<u2")
     levels[0, 0] = 1023
+    levels *= step
     rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in levels)
     head = chunk(b"IHDR", struct.pack(">IIBBBBB", 48, 40, 16, 2, 0, 0, 0))
     return b"\x89PNG\r\n\x1a\n" + b"".join(
-        (head, *more, chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b""))
+        (head, chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b""))
     )
-
-
-TEN_BITS = chunk(b"sBIT", bytes((10, 10, 10)))
 
 
 def spec_of(folder: Path, source: bytes, output: bytes) -> RunSpec:
@@ -65,23 +61,10 @@ def test_every_door_refuses_it_with_its_name_and_the_fix(tmp_path: Path) -> None
     assert caught.value.field == "edit.edited"
 
 
-def test_every_door_reads_the_same_where_the_file_says_its_bits(tmp_path: Path) -> None:
-    data, path = unscaled(1, TEN_BITS), tmp_path / "edit.png"
-    path.write_bytes(data)
-    rgb, _ = decode(data)
-    assert rgb.max() == 255
-    assert np.array_equal(EncodedImage(data=data).decode("edit.edited", 0).rgb, rgb)
-    edit = Edit.load(source=path, edited=data, instruction="x")
-    assert np.array_equal(edit.output.rgb, rgb)
-    other, _ = decode(unscaled(2, TEN_BITS))
-    assert psnr(rgb, other).value < 8, "43 dB where both were read as nearly black"
-    assert ssim(rgb, other) < 0.05
-
-
 @pytest.mark.parametrize("at", ["output", "source"])
 def test_a_run_has_no_number_of_it(at: str, tmp_path: Path) -> None:
-    said, silent = unscaled(1, TEN_BITS), unscaled(2)
-    spec = spec_of(tmp_path, *((said, silent) if at == "output" else (silent, said)))
+    scaled, silent = unscaled(1, 64), unscaled(2)
+    spec = spec_of(tmp_path, *((scaled, silent) if at == "output" else (silent, scaled)))
     where, path = ("ours", "ours/a.png") if at == "output" else ("data", "a.png")
     (problem,) = validate(ResolvedSpec(spec), Settings()).select("unreadable")
     assert problem.where == where
