@@ -34,7 +34,6 @@ from ..engine.run_plan import (
     describe_data_problems,
     describe_inapplicable,
     inspect_items,
-    pause_gc,
 )
 from ..engine.scheduler import Scheduler
 from ..engine.session import Session, compare_with_last_session
@@ -525,7 +524,7 @@ def read_header(out: Path) -> RunHeader | None:
 
 def read_file_cache(out: Path) -> FileCache:
     """Read what the run in a folder stores of files."""
-    with RunStore.open(out, read_only=True, only_header=True) as store, pause_gc():
+    with RunStore.open(out, read_only=True, only_header=True) as store:
         return store.file_cache()
 
 

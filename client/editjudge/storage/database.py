@@ -36,9 +36,6 @@ _AT_ONCE = 256
 _AT_A_TIME = 2000
 """How many rows one transaction examines when many are deleted."""
 _BUSY_SECONDS = 30
-_HEAD = 100
-"""Length in bytes of the header of an SQLite file."""
-_MAGIC = b"SQLite format 3\0"
 
 
 class Database:
@@ -75,7 +72,6 @@ class Database:
         try:
             if path is not None and not read_only:
                 path.parent.mkdir(parents=True, exist_ok=True)
-            self._check_whole()
             self._db = self._opened_to_read() if read_only else self._open()
         except OSError as error:
             raise ConfigError(f"{path}: {error}", "give another file") from error
@@ -126,8 +122,11 @@ class Database:
         return await asyncio.shield(result)
 
     @contextlib.contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
         """Commit all of the block or nothing; inside another transaction, it is part of that one.
+
+        Args:
+            begin: How it begins: `BEGIN` for reads alone, which see the file as of one moment.
 
         Raises:
             StoreError: the disk is full or fails; earlier transactions stay committed.
@@ -138,7 +137,7 @@ class Database:
                 return
             self._depth += 1
             try:
-                self.run("BEGIN IMMEDIATE")
+                self.run(begin)
                 yield
                 self.run("COMMIT")
             except BaseException:  # an interruption must not leave half a transaction either
@@ -150,22 +149,6 @@ class Database:
                 raise
             finally:
                 self._depth -= 1
-
-    @contextlib.contextmanager
-    def snapshot(self) -> Iterator[None]:
-        """Make all reads of the block see the file as of one moment."""
-        with self._turn:
-            if self._depth:
-                yield
-                return
-            self.run("BEGIN")
-            self._depth += 1
-            try:
-                yield
-            finally:
-                self._depth -= 1
-                if self._db.in_transaction:
-                    self.run("COMMIT")
 
     def run(self, sql: str, *values: object) -> sqlite3.Cursor:
         """Execute one statement."""
@@ -321,32 +304,6 @@ class Database:
             db.execute(statement)
         db.execute(f"PRAGMA user_version = {VERSION}")
 
-    def _check_whole(self) -> None:
-        """Refuse a file with a damaged header, or one that was cut within a page.
-
-        SQLite takes the former for another kind of file and reads the missing part of the latter as
-        zeros. A cut between two pages it finds by itself. While there is a write-ahead log the size
-        of the file says nothing, since pages may be on their way into it.
-        """
-        if self.path is None or not self.path.is_file():
-            return
-        with self.path.open("rb") as file:
-            head = file.read(_HEAD)
-        why = _head_damage(head)
-        if not why and not self._log_bytes() and self.path.stat().st_size % _page_size(head):
-            why = "its end is missing"
-        if why:
-            raise StoreError(f"{self.path}: the file is damaged ({why})", RESTORE)
-
-    def _log_bytes(self) -> int:
-        """The size of the write-ahead log in bytes; 0 where there is none."""
-        if self.path is None:
-            return 0
-        try:
-            return self.path.with_name(self.path.name + "-wal").stat().st_size
-        except FileNotFoundError:
-            return 0
-
     def _opened_to_read(self) -> sqlite3.Connection:
         if self.path is None or not self.path.is_file():
             raise ConfigError(f"{self.path}: there is no such file", "give another file")
@@ -356,7 +313,8 @@ class Database:
         except sqlite3.OperationalError:
             # In a folder that cannot be written SQLite has nowhere to put its shared index. It
             # can do without where all is in the file itself and nobody can be writing.
-            if self._log_bytes():
+            log = self.path.with_name(f"{self.path.name}-wal")
+            if log.is_file() and log.stat().st_size:
                 raise
             return self._read_by(uri + "&immutable=1")
 
@@ -421,7 +379,11 @@ _KINDS: dict[int, tuple[type[EditjudgeError], str, str]] = {
         f"another process has been writing to the file for {_BUSY_SECONDS} s",
         "wait for it or end it",
     ),
-    sqlite3.SQLITE_NOTADB: (ConfigError, "this is no ledger and no run", "give another file"),
+    sqlite3.SQLITE_NOTADB: (
+        ConfigError,
+        "this is no ledger and no run, or its beginning is damaged",
+        "give another file, or restore a copy",
+    ),
     sqlite3.SQLITE_READONLY: (ConfigError, "the file cannot be written", _WRITABLE),
     sqlite3.SQLITE_CANTOPEN: (ConfigError, "the file cannot be opened", _WRITABLE),
     sqlite3.SQLITE_PERM: (ConfigError, "the file cannot be opened", _WRITABLE),
@@ -432,36 +394,6 @@ def _connect(where: str, *, uri: bool = False) -> sqlite3.Connection:
     return sqlite3.connect(
         where, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=uri
     )
-
-
-def _head_damage(head: bytes) -> str:
-    """Say what is wrong with the header of a file that is, or was, an SQLite file; else "".
-
-    Only the bytes that are equal in every SQLite file are compared; SQLite checks the rest.
-    """
-    if len(head) < _HEAD:
-        return ""
-    if not any(head):
-        return "its beginning is all zeros"
-    alike = sum(is_ == was for is_, was in zip(head, _MAGIC, strict=False))
-    if alike < len(_MAGIC) // 2:
-        return ""
-    page = _page_size(head)
-    sound = (
-        alike == len(_MAGIC)
-        and 512 <= page <= 65536
-        and page & (page - 1) == 0
-        and {head[18], head[19]} <= {1, 2}
-        and head[21:24] == bytes((64, 32, 32))
-        and int.from_bytes(head[44:48], "big") <= 4
-    )
-    return "" if sound else "its first bytes are not as they were written"
-
-
-def _page_size(head: bytes) -> int:
-    """Read the page size in bytes from the header of a file; 1 where it has none."""
-    page = int.from_bytes(head[16:18], "big") if head.startswith(_MAGIC) else 1
-    return {0: 1, 1: 65536 if head.startswith(_MAGIC) else 1}.get(page, page)
 
 
 def _as_stored(table: Table, name: str, value: Value) -> Value:

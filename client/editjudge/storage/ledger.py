@@ -208,7 +208,7 @@ class Ledger(CallStore):
         return await self._database.run_in_thread(self._get_records, tuple(keys))
 
     def _get_records(self, keys: Iterable[str]) -> dict[str, CallRecord]:
-        with self._database.snapshot():  # they may be purged meanwhile
+        with self._database.transaction("BEGIN"):  # they may be purged meanwhile
             rows = {key: self._row(key) for key in keys}
             return {key: self._make_record(row) for key, row in rows.items() if row is not None}
 
@@ -286,7 +286,7 @@ class Ledger(CallStore):
 
     def new_rows(self) -> LedgerRows:
         """Return the rows that were added since the last call of this method."""
-        with self._database.snapshot():
+        with self._database.transaction("BEGIN"):
             rows = LedgerRows(
                 *(
                     [*self._database.rows(table, "WHERE id > ?", last, long=True)]

@@ -59,16 +59,16 @@ def test_a_dictionary_of_a_transaction_that_failed_is_not_remembered(tmp_path: P
         assert other.compressor.decompress(documents[-1])["text"].endswith(str(FIRST))
 
 
-def test_what_others_write_meanwhile_is_seen_after_a_snapshot(tmp_path: Path) -> None:
+def test_what_others_write_meanwhile_is_seen_after_reads_of_one_moment(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
     with contextlib.closing(Database(path)) as ours, contextlib.closing(Database(path)) as other:
-        with ours.snapshot():
+        with ours.transaction("BEGIN"):
             assert ours.fact("a") is None
             other.put_fact("a", "new")
-            with ours.snapshot():
+            with ours.transaction("BEGIN"):
                 assert ours.fact("a") is None
         assert ours.fact("a") == "new"
-        with ours.transaction(), ours.snapshot():
+        with ours.transaction(), ours.transaction("BEGIN"):
             ours.put_fact("a", "newer")
         assert other.fact("a") == "newer"
 

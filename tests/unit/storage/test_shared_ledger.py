@@ -119,9 +119,10 @@ def test_what_cannot_be_a_ledger(begin: Any, tmp_path: Path) -> None:
         begin("a", text)
     whole = tmp_path / "whole.sqlite"
     Ledger(whole).close()
-    whole.write_bytes(whole.read_bytes()[:-100])
+    data = whole.read_bytes()
+    whole.write_bytes(data[: len(data) // 2])
     cut = begin("b", whole)
-    assert "its end is missing" in cut.notes[0]
+    assert "the file is damaged" in cut.notes[0]
     assert cut.calls is cut.own
     own = begin("c", tmp_path / "c" / "run.sqlite")
     assert own.calls is own.own
