@@ -67,8 +67,9 @@ images: $(VENV)/.dev $(K8S_VENV)/.k8s
 locks: $(VENV)/.dev $(K8S_VENV)/.k8s
 	$(BIN)/python k8s/images/lock.py $(K8S_VENV)/bin/uv $(NAMES)
 
-# The site in out/site, which needs no network: open out/site/index.html.
+# The words of the pages, then the site in out/site, which needs no network: open out/site/index.html.
 docs: $(DOCS_VENV)/.docs
+	$(DOCS_VENV)/bin/python docs/prose.py
 	$(DOCS_VENV)/bin/sphinx-build -q -W --keep-going -E -b html docs out/site
 
 # Whether our implementations give the numbers that are kept by all versions that are allowed.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+import shlex
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -445,6 +446,26 @@ def test_the_values_of_the_page_are_right(file: str) -> None:
     known = {name for option in declared for name in option.opts}
     for run in values.get("runs", {}).values():
         assert {name.partition("=")[0] for name in run["arguments"]} <= known
+
+
+def test_the_tutorial_installs_what_it_says(tmp_path: Path) -> None:
+    """With the files of the page and digests that no image has."""
+    page = (CHART.parents[1] / "docs" / "tutorials" / "kubernetes.md").read_text()
+    (command,) = re.findall(r"^helm install (.*?[^\\])$", page, re.MULTILINE | re.DOTALL)
+    name, _, *options = shlex.split(command.replace("\\\n", " "))
+    (tmp_path / "laptop.yaml").write_text(json.dumps(chart.of_page("laptop")))
+    places = {"laptop.yaml": tmp_path / "laptop.yaml", "images.yaml": chart.IMAGES}
+    things = chart.parsed(helm("template", name, CHART, *(places.get(o, o) for o in options)))
+    right(things)
+    ports = {
+        port["port"]
+        for thing in things
+        if thing["kind"] == "Service" and thing["metadata"]["name"] == "judges-front"
+        for port in thing["spec"]["ports"]
+    }
+    assert 443 in ports
+    small = pod(things, "triton-small")["containers"][0]["resources"]["requests"]
+    assert small == {"cpu": "1", "memory": "3Gi"}
 
 
 def test_a_value_that_has_gone_says_where_to() -> None:

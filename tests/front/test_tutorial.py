@@ -1,0 +1,31 @@
+"""The tutorial on sharing, run with the real Triton and the real Envoy."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ..tutorials import run_tutorial
+
+pytestmark = pytest.mark.triton
+
+
+def test_every_step_runs(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    try:
+        compared = run_tutorial("shared", tmp_path, {"127.0.0.1:8443": address})
+    finally:
+        # A step that failed leaves the servers of its reader.
+        subprocess.run(
+            [sys.executable, "-m", "editjudge", "down"],
+            env={**os.environ, "XDG_STATE_HOME": str(tmp_path / ".local" / "state")},
+            check=False,
+        )
+    assert "exact beats damaged by" in compared
