@@ -1,6 +1,6 @@
 """The figures of papers, and which columns each of them shows.
 
-Each benchmark's `figures.toml` names them. `means` is of no paper, and of any columns.
+Each benchmark's `figures.toml` names them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..base.parse import package_tables
 from ..base.strict import STRICT
 from .column import Column
 
-Kind: TypeAlias = Literal["radar", "tasks", "lines", "turns", "scatter", "means"]
+Kind: TypeAlias = Literal["radar", "tasks", "lines", "turns", "scatter"]
 
 
 @result(frozen=True, slots=True, config=STRICT)
@@ -26,7 +26,7 @@ class FigurePanel:
     Attributes:
         title: Above it; empty for none.
         columns: Ids or globs of ids: the axes of a radar, the bars of tasks, the points of lines,
-            the turns in order, x and y of a scatter, the one of means.
+            the turns in order, x and y of a scatter.
     """
 
     title: str
@@ -74,11 +74,3 @@ def load_figures(benchmark: str) -> tuple[Figure, ...]:
     except FileNotFoundError:
         return ()
     return tuple(Figure(**figure) for figure in tables["figures"])
-
-
-def make_means_figure(columns: Sequence[Column]) -> Figure:
-    """Return a figure of each column's means with intervals, for benchmarks without a paper."""
-    panels = tuple(
-        FigurePanel(": ".join(filter(None, (c.group, c.title))), (c.id,)) for c in columns
-    )
-    return Figure("means", "means with their 95 % intervals", panels)

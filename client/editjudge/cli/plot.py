@@ -1,4 +1,4 @@
-"""`editjudge plot`: the figures of a benchmark's paper, or means with intervals, from a run."""
+"""`editjudge plot`: the figures of a benchmark's paper, from a run."""
 
 from __future__ import annotations
 
@@ -10,25 +10,23 @@ from ..base.errors import ConfigError
 from ..base.output_files import check_overwrite, wrap_disk_errors, write_file
 from ..base.terminal import print_notice, print_text
 from ..base.text import shorten_list
-from ..benchmarks.figures import Figure, Kind, load_figures, make_means_figure
+from ..benchmarks.figures import Figure, Kind, load_figures
 from ..report.figures import (
     MAX_LOOKS,
     Format,
-    Intervals,
     Numbers,
     draw_figure,
     drawable_columns,
     drawable_panels,
 )
 from ..report.numbers import untrained_warning
-from ..report.summary import narrow_results, select_columns
+from ..report.summary import select_columns
 from .options import open_run
 
 
 def plot_command(
     run: Path,
     figure: Kind | None,
-    dimension: tuple[str, ...],
     model: tuple[str, ...],
     format_: Format,
     out: Path | None,
@@ -39,8 +37,6 @@ def plot_command(
     with open_run(run) as view:
         results = view.results()
     folder = out or run / "figures"
-    if dimension:
-        results = narrow_results(results, dimension, model)
     selection = _select_figures(results, figure)
     numbers = _collect_numbers(results, model, with_paper=published)
     if len(numbers) > MAX_LOOKS:
@@ -64,16 +60,14 @@ def plot_command(
 
 
 def _select_figures(results: Results, kind: Kind | None) -> list[Figure]:
-    """Select the figures of the benchmark; means on request, or if it has no figures."""
-    of_any = make_means_figure(results.columns)
-    if kind == "means":
-        return [of_any]
+    """Select the figures of the benchmark's paper."""
     name = results.benchmark.name
-    own_figures = load_figures(name) or (of_any,)
-    matching = [figure for figure in own_figures if kind in {None, figure.kind}]
+    figures = load_figures(name)
+    matching = [figure for figure in figures if kind in {None, figure.kind}]
     if not matching:
-        kinds = ", ".join(sorted({figure.kind for figure in (*own_figures, of_any)}))
-        raise ConfigError(f"{name} has no figure {kind}", f"it has {kinds}")
+        kinds = ", ".join(sorted({figure.kind for figure in figures}))
+        fix = f"it has {kinds}" if kinds else "it is of no paper: see editjudge report"
+        raise ConfigError(f"{name} has no figure {kind or ''}".rstrip(), fix)
     return matching
 
 
@@ -87,20 +81,7 @@ def _draw_figure(
         return b""
     if sparse := [panel.title or "a panel" for panel in figure.panels if panel not in panels]:
         print_notice(f"{figure.kind}, {figure.source}: too few numbers for {shorten_list(sparse)}")
-    return draw_figure(
-        figure, results.columns, numbers, form, warning, _intervals(results), results.checks
-    )
-
-
-def _intervals(results: Results) -> Intervals:
-    return {
-        model: {
-            name: (cell.interval.low, cell.interval.high)
-            for name, cell in row.items()
-            if cell.interval and cell.interval.low is not None and cell.interval.high is not None
-        }
-        for model, row in results.models.items()
-    }
+    return draw_figure(figure, results.columns, numbers, form, warning, results.checks)
 
 
 def _collect_numbers(

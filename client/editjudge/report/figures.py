@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from itertools import count, cycle
 from pathlib import Path
 from textwrap import fill, wrap
-from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -28,8 +27,6 @@ Format: TypeAlias = Literal["svg", "pdf", "png"]
 Columns: TypeAlias = Sequence[Column]
 Numbers: TypeAlias = Mapping[str, Mapping[str, float | None]]
 """Numbers by model and column id."""
-Intervals: TypeAlias = Mapping[str, Mapping[str, tuple[float, float]]]
-"""Ends of intervals by model and column id, where there are any."""
 
 _FORMS = Path(__file__).parent / "forms"
 _LOOKS = tomllib.loads((_FORMS / "looks.toml").read_text("utf-8"))
@@ -72,7 +69,6 @@ def draw_figure(
     numbers: Numbers,
     form: Format,
     warning: str = "",
-    intervals: Intervals = MappingProxyType({}),
     note: str = "",
 ) -> bytes:
     """Draw a figure; equal numbers give equal bytes.
@@ -84,7 +80,6 @@ def draw_figure(
             before the last one with a number.
         numbers: Numbers by model, in the order of the legend, and column id.
         warning: Written across the top where the numbers are no result.
-        intervals: Ends of intervals; figures of kind `means` draw them.
         note: Written below, after what the scale of the axes is.
 
     Raises:
@@ -105,9 +100,6 @@ def draw_figure(
             panel_columns = _panel_columns(figure.kind, panel, columns, numbers)
             values = _make_array(panel_columns, numbers)
             kind.draw(axes, figure, panel_columns, values)
-            if figure.kind == "means":
-                ends = [intervals.get(model, {}).get(panel_columns[0].id) for model in numbers]
-                _draw_intervals(axes, ends, values)
             title = _fit(axes, panel.title, 1.1)
             axes.set_title(title, fontsize=10, pad=kind.pad)
         _add_legend(canvas, list(numbers))
@@ -328,25 +320,6 @@ def _draw_scatter(axes: Any, _: Figure, columns: Columns, values: Floats) -> Non
         put(_fit(axes, f"{title} {direction_arrow(of.higher_is_better)}"))
 
 
-def _draw_means(axes: Any, _: Figure, columns: Columns, values: Floats) -> None:
-    """Draw a point for each model, on an axis that need not begin at 0."""
-    for place, (label, style, row) in enumerate(_with_styles(values)):
-        if not np.isnan(row[0]):
-            look = {name: style[name] for name in _LINE if name != "linestyle"}
-            axes.plot([place], row[:1], label=label, markersize=5, linestyle="", **look)
-    axes.set_xlim(-0.6, len(values) - 0.4)
-    axes.set_xticks([])
-    axes.ticklabel_format(axis="y", useOffset=False)
-    axes.set_ylabel("higher is better" if columns[0].higher_is_better else "lower is better")
-
-
-def _draw_intervals(axes: Any, ends: Sequence[tuple[float, float] | None], values: Floats) -> None:
-    """Draw the interval of each model's mean."""
-    for place, (of, (_, style, row)) in enumerate(zip(ends, _with_styles(values), strict=True)):
-        if of and not np.isnan(row[0]):
-            axes.vlines([place], *of, colors=style["color"], linewidth=1.4)
-
-
 def _rows_with_numbers(values: Floats) -> list[tuple[str, dict[str, str], Floats]]:
     """Return the label, the style and the numbers of each model that has any."""
     return [each for each in _with_styles(values) if not np.isnan(each[2]).all()]
@@ -424,5 +397,4 @@ _KINDS: Mapping[Kind, _Drawing] = {
     "lines": _Drawing(_draw_lines, fewest=2, across=4, size=(3.2, 3.0)),
     "turns": _Drawing(_draw_turns),
     "scatter": _Drawing(_draw_scatter, fewest=2),
-    "means": _Drawing(_draw_means, across=3, size=(3.4, 2.6)),
 }

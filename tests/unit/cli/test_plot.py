@@ -71,18 +71,10 @@ def test_one_kind_one_model_with_the_papers_rows(run: Path, tmp_path: Path) -> N
     assert ">† Step1X-Edit<" in picture
 
 
-def test_means_of_the_chosen_columns(run: Path) -> None:
-    """What a benchmark without a paper has by itself, and any other when asked."""
-    told(run, "--figure", "means", "-d", "subject_identity", "-d", "image_quality")
-    (file,) = (run / "figures").iterdir()
-    assert file.name == "i2i-1-means.svg"
-    assert file.read_text().count(" (SE): ") == 0
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--figure", "turns"), "i2i has no figure turns; it has lines, means, radar, tasks"),
+        (("--figure", "turns"), "i2i has no figure turns; it has lines, radar, tasks"),
         (("--model", "nobody"), "no model nobody; models: ours, theirs"),
     ],
 )
@@ -138,15 +130,8 @@ def test_a_folder_that_cannot_be_written(run: Path, tmp_path: Path) -> None:
 def test_only_a_former_figure_is_written_over(run: Path, tmp_path: Path) -> None:
     for form in ("svg", "pdf", "png"):
         for _ in range(2):
-            told(run, "--figure", "means", "-d", "subject_identity", "--format", form)
+            told(run, "--figure", "radar", "--format", form)
     (mine := tmp_path / "i2i-1-radar.svg").write_text("<svg/>")
     with pytest.raises(ConfigError, match="is no former figure of editjudge"):
         told(run, "--figure", "radar", "--out", tmp_path)
     assert mine.read_text() == "<svg/>"
-
-
-def test_only_some_columns(run: Path) -> None:
-    told(run, "--figure", "radar", "--dimension", "i2i.se.*", "--out", run / "some")
-    assert len([*(run / "some").iterdir()]) == 1
-    with pytest.raises(ConfigError, match="no column nothing"):
-        told(run, "--dimension", "nothing")

@@ -17,7 +17,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image as Pil
 
 from editjudge.benchmarks.column import Column
-from editjudge.benchmarks.figures import Figure, FigurePanel, Kind, load_figures, make_means_figure
+from editjudge.benchmarks.figures import Figure, FigurePanel, Kind, load_figures
 from editjudge.benchmarks.published_tables import list_printed_values, load_published_tables
 from editjudge.benchmarks.registry import load_benchmark, load_benchmarks
 from editjudge.report import figures as module
@@ -49,9 +49,6 @@ def test_every_panel_names_columns_there_are(name: str) -> None:
     columns = load_benchmark(name).rules().columns
     for figure in load_figures(name):
         assert figure.kind in get_args(Kind)
-        if figure.kind == "masks":
-            assert drawable_panels(figure, columns, {}) == ()
-            continue
         for panel in figure.panels:
             for pattern in panel.columns:
                 assert FigurePanel("", (pattern,)).select_columns(columns), pattern
@@ -219,12 +216,7 @@ def overlap(one: tuple[Any, Any, Any], other: tuple[Any, Any, Any]) -> bool:
 
 
 FIGURES = [
-    (name, number, figure)
-    for name in NAMES
-    for number, figure in enumerate(
-        (*load_figures(name), make_means_figure(load_benchmark(name).rules().columns[:7]))
-    )
-    if figure.kind != "masks"
+    (name, number, figure) for name in NAMES for number, figure in enumerate(load_figures(name))
 ]
 
 
@@ -329,20 +321,3 @@ def test_long_names_lose_their_middle_and_stay_apart() -> None:
     alike = [f"{'x' * 40}{n}{'x' * 40}" for n in range(3)]
     assert len(set(_shorten_names(alike))) == 3
     assert _shorten_names([]) == []
-
-
-def test_means_are_drawn_with_their_intervals() -> None:
-    assert not load_figures("core")
-    columns = load_benchmark("i2i").rules().columns[:2]
-    first, second = (column.id for column in columns)
-    rows: Numbers = {"ours": {first: 1.5, second: None}, "theirs": {first: 1.25, second: None}}
-    figure = make_means_figure(columns)
-    (panel,) = drawable_panels(figure, columns, rows)
-    assert panel.columns == (first,)
-    without = draw_figure(figure, columns, rows, "svg")
-    svg = draw_figure(figure, columns, rows, "svg", "", {"ours": {first: (1.0, 2.0)}}).decode()
-    assert svg != without.decode()
-    for words in ("ours", "theirs", panel.title):
-        assert f">{words}<" in svg
-    assert ">2.0<" in svg, "the axis has room for the interval"
-    assert ">2.0<" not in without.decode()
