@@ -119,10 +119,6 @@ async def test_two_judges_twice_by_hand(data: Data, tmp_path: Path) -> None:
         made = [len(server.requests) for server in servers]
     each = 2 * COUNT * REPEATS
     assert estimate.json["calls"] == {"generalist.judge": each, "generalist.second": each}
-    out = asked.index("--out")
-    named = ["--judge", "judge", "--judge", "second", "--rounds", REPEATS]
-    checked = here("validate", *asked[:out], *asked[out + 2 :], *named, "--json")
-    assert checked.json["calls"] == estimate.json["calls"]
     assert estimate.json["verdicts"] == COUNT * (1 + 2 * (2 * REPEATS + 1))
     assert made == [each, each]
     assert "@" not in done.out, "rounds are in the summary"

@@ -188,7 +188,11 @@ def describe_estimate(forecast: Estimate, plan: RunPlan) -> list[str]:
         f" {format_count(forecast.edits, 'edit')} of {format_count(forecast.items, 'item')}"
         + (f"; {earlier:,} exist already" if earlier else "")
     ]
-    lines += describe_calls(forecast)
+    retries = ", and as many again if no reply can be read"
+    lines += [
+        f"{service}: at most {format_count(count, 'call')}" + retries * service.is_judge
+        for service, count in forecast.calls.items()
+    ]
     lines += [f"{judge}: about {n:,} prompt tokens" for judge, n in forecast.prompt_tokens.items()]
     if forecast.per_edit:
         parts = (_describe_per_edit(name, one) for name, one in forecast.per_edit.items())
@@ -224,15 +228,6 @@ def count_calls(plan: RunPlan, names: frozenset[str], settings: Settings) -> Cou
             dimensions = plan.select_dimensions(todo & names)
             calls.update(_count_calls(dimensions, plan.inputs.dimensions_by_id, item, settings)[0])
     return calls
-
-
-def describe_calls(forecast: Estimate) -> list[str]:
-    """Format the calls, a line for each service."""
-    retries = ", and as many again if no reply can be read"
-    return [
-        f"{service}: at most {format_count(count, 'call')}" + (retries if service.is_judge else "")
-        for service, count in forecast.calls.items()
-    ]
 
 
 def _endpoint(service: ServiceName, settings: Settings) -> JudgeEndpoint | None:

@@ -12,13 +12,12 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 from statistics import median
-from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
-from pydantic import Field, SkipValidation, computed_field
+from pydantic import computed_field
 from pydantic.dataclasses import dataclass as result
 
 from ..base.errors import ImageError, InputError
-from ..base.identity import ServiceName
 from ..base.images import MAX_PIXELS, format_path, load_image, load_mask
 from ..base.item import Item, Need
 from ..base.strict import STRICT
@@ -28,8 +27,7 @@ from ..benchmarks.dimension import Dimension
 from ..benchmarks.outputs import Outputs
 from ..benchmarks.registry import CORE
 from ..engine.run_inputs import RunInputs
-from ..engine.run_plan import FlawedItem, check_applicable, compare_with_run, inspect_items
-from .estimate import Estimate, estimate
+from ..engine.run_plan import FlawedItem, check_applicable, inspect_items
 from .name_shift import SHIFT_FIX, find_output_beyond, find_shift, sample_blocks
 
 _DataKind: TypeAlias = Literal["data", "release", "field", "mask"]
@@ -72,26 +70,12 @@ class Validation:
         items: Number of usable items.
         outputs: Number of existing outputs, by model.
         mask_share: Median share of its image that a mask lets change, 0..1; None without masks.
-        estimate: Estimate of a run; None if it could not start.
     """
 
     items: int = 0
     outputs: dict[str, int] = field(default_factory=dict)
     mask_share: float | None = None
     problems: list[Problem] = field(default_factory=list)
-    estimate: Annotated[SkipValidation[Estimate | None], Field(exclude=True)] = None
-
-    @computed_field  # type: ignore[prop-decorator]
-    @property
-    def calls(self) -> dict[ServiceName, int] | None:
-        """Upper bound of the calls of a run, by service; None if it could not start."""
-        return dict(self.estimate.calls) if self.estimate else None
-
-    @computed_field  # type: ignore[prop-decorator]
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """The notes of the estimate."""
-        return self.estimate.notes if self.estimate else ()
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -125,12 +109,11 @@ def _make_note(
 
 
 def validate(
-    inputs: RunInputs, settings: Any, single_image: Collection[str] = (), *, as_named: bool = False
+    inputs: RunInputs, single_image: Collection[str] = (), *, as_named: bool = False
 ) -> Validation:
-    """Check data and outputs, and estimate a run; every image is decoded.
+    """Check data and outputs; every image is decoded.
 
     Args:
-        settings: Settings for the estimate.
         single_image: Models that need no output for items with several sources.
         as_named: Match outputs to items by name, without comparing sizes and contents.
     """
@@ -179,13 +162,10 @@ def validate(
             problems += _find_extra_outputs(model, strays, is_complete=not has_unusable)
     without_outputs = [model for model in inputs.outputs if not validation.outputs.get(model)]
     if refs and not has_unusable and not without_outputs:
-        plan = inspect_items(inputs)
         try:
-            check_applicable(plan)
+            check_applicable(inspect_items(inputs))
         except InputError as error:
             problems.append(Problem("field", "data", error.reason))
-        else:
-            validation.estimate = estimate(compare_with_run(plan), settings)
     return validation
 
 

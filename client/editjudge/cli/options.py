@@ -174,7 +174,7 @@ def spec_from(
             "on": options["with_"],
             "off": options["without"],
             "roots": _roots(options["root"], before),
-            "rounds": options["rounds"],
+            "rounds": options.get("rounds", 1),
             "dimensions": add_rubrics(options["dimension"], rubrics) or None,
             "limit": options["limit"],
             "tasks": options["task"],

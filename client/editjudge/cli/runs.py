@@ -17,7 +17,7 @@ from typing import Any
 
 from ..app.canary import last_checks_line
 from ..app.dimensions import models_needed, unserved_command
-from ..app.estimate import describe_calls, describe_estimate
+from ..app.estimate import describe_estimate
 from ..app.merge import Prefer, merge
 from ..app.rescoring import Changes, RescoreEntry, rescore_run
 from ..app.run import RunOptions, RunResult, RunSession, preview_run
@@ -68,11 +68,8 @@ _MAX_LISTED = 20
 
 def validate_command(benchmark: str, *, json: bool, **options: Any) -> int:
     """Check data and outputs; return the exit code."""
-    settings = settings_from(options)
-    spec = spec_from(benchmark, options, settings)
-    if settings.judges:
-        check_judges(parse_judges(options), settings)
-    result = validate(ResolvedSpec(spec), settings, spec.single_image, as_named=options["as_named"])
+    spec = spec_from(benchmark, options, settings_from(options))
+    result = validate(ResolvedSpec(spec), spec.single_image, as_named=options["as_named"])
     if json:
         print_json(result)
     else:
@@ -95,13 +92,10 @@ def _print_validation(result: Validation) -> None:
     for (where, kind), count in counts.items():
         if count > _MAX_LISTED:
             print_text(f"{where}: {kind}: and {count - _MAX_LISTED:,} more")
-    if result.estimate is not None:
-        for line in (*describe_calls(result.estimate), *result.estimate.notes):
-            print_text(line)
     if result.wrong:
         print_text("problems found: fix them, or judge the usable items with editjudge run")
     else:
-        print_text("no problems found; next: editjudge run")
+        print_text("no problems found; next: editjudge run (--dry-run counts its calls)")
 
 
 def run_command(

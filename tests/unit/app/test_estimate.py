@@ -9,7 +9,6 @@ import pytest
 
 from editjudge.app.estimate import (
     Estimate,
-    describe_calls,
     describe_estimate,
     estimate,
     judge_notes,
@@ -112,15 +111,13 @@ def test_a_cost_says_whose_calls_it_leaves_out(folder: Path) -> None:
 
 
 def test_second_tries_are_told_beside_the_calls(folder: Path) -> None:
-    one = found(folder, LEVEL, PIXELS)
-    assert describe_calls(one) == [
-        f"{JUDGE}: at most {EDITS} calls, and as many again if no reply can be read"
-    ]
-    told = to_plain(one)
-    assert told["calls"] == {JUDGE: EDITS}
-    specialist = Estimate()
-    specialist.calls[ServiceName("quality", "piqe")] = 5
-    assert describe_calls(specialist) == ["quality.piqe: at most 5 calls"]
+    todo = work(folder, LEVEL, PIXELS)
+    one = estimate(todo, settings())
+    retries = ", and as many again if no reply can be read"
+    assert f"{JUDGE}: at most {EDITS} calls{retries}" in describe_estimate(one, todo)
+    assert to_plain(one)["calls"] == {JUDGE: EDITS}
+    one.calls[ServiceName("quality", "piqe")] = 5
+    assert "quality.piqe: at most 5 calls" in describe_estimate(one, todo)
 
 
 def test_what_an_edit_takes_is_told(folder: Path) -> None:

@@ -55,7 +55,7 @@ def save_outputs(folder: Path, outputs: Sequence[Any], first: int = 0) -> None:
 
 def told(spec: RunSpec, out: Path) -> str:
     """Why a run refuses, or nothing; `validate` and a dry run say the same."""
-    problems = validate(ResolvedSpec(spec), Settings()).select("shifted")
+    problems = validate(ResolvedSpec(spec)).select("shifted")
     if not problems:
         preview_run(spec, out, Settings())
         assert editjudge.run(spec, out=out).status == "done"
@@ -87,7 +87,7 @@ def test_who_knows_better_goes_on(tmp_path: Path) -> None:
     assert (result.status, result.last_event.judged) == ("done", 11)
     _, plan = preview_run(spec, tmp_path / "other", Settings(), as_named=True)
     assert plan.edit_count == 11
-    assert not validate(ResolvedSpec(spec), Settings(), as_named=True).select("shifted")
+    assert not validate(ResolvedSpec(spec), as_named=True).select("shifted")
     stray = f"1 file in {tmp_path / 'ours'} belongs to no item (first: 12.png)"
     assert any(stray in event.text for event in events if isinstance(event, NoteEvent))
 

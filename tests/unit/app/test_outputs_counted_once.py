@@ -17,7 +17,6 @@ from editjudge.app.export import long_rows
 from editjudge.app.run import RunResult
 from editjudge.app.spec import ResolvedSpec
 from editjudge.app.validation import validate
-from editjudge.base.config import Settings
 from editjudge.base.errors import InputError
 from editjudge.benchmarks.cell import Cell
 from editjudge.benchmarks.outputs import Outputs
@@ -83,7 +82,7 @@ LEADING_NOWHERE: dict[str, Callable[[Path], None]] = {
 def test_a_name_that_leads_to_no_file_is_a_missing_output(case: str, spec: RunSpec) -> None:
     path = odd(spec)
     LEADING_NOWHERE[case](path)
-    missing = validate(ResolvedSpec(spec), Settings()).select("missing")
+    missing = validate(ResolvedSpec(spec)).select("missing")
     assert [one.what for one in missing] == [f"{ODD}: {path} leads to no file"]
     for session in range(2):
         result = judged(spec)
@@ -151,7 +150,7 @@ def test_a_picture_of_the_data_that_links_to_nothing_is_a_flaw(field: str, spec:
     lines = read_items(spec.data.parent)
     lines[7][field] = link.name
     write_items(spec.data.parent, lines)
-    problems = validate(ResolvedSpec(spec), Settings()).select("data")
+    problems = validate(ResolvedSpec(spec)).select("data")
     assert [one.what for one in problems] == [f"{ODD}: {field}: no such file: {link}"]
     spoilt = {"scored": COUNT - 1, "unscored": 1}
     assert judged_counts(spec) == (spoilt if field == "source" else ALL)

@@ -14,7 +14,6 @@ import editjudge
 from editjudge import Edit, RunSpec, RunView
 from editjudge.app.spec import ResolvedSpec
 from editjudge.app.validation import validate
-from editjudge.base.config import Settings
 from editjudge.base.errors import ImageError
 from editjudge.base.images import decode
 from editjudge_services.gateway.schemas import EncodedImage, InvalidRequest
@@ -66,7 +65,7 @@ def test_a_run_has_no_number_of_it(at: str, tmp_path: Path) -> None:
     scaled, silent = unscaled(1, 64), unscaled(2)
     spec = spec_of(tmp_path, *((scaled, silent) if at == "output" else (silent, scaled)))
     where, path = ("ours", "ours/a.png") if at == "output" else ("data", "a.png")
-    (problem,) = validate(ResolvedSpec(spec), Settings()).select("unreadable")
+    (problem,) = validate(ResolvedSpec(spec)).select("unreadable")
     assert problem.where == where
     assert problem.what.startswith(f"{tmp_path / path}: {WHY}")
     editjudge.run(spec, out=tmp_path / "run")

@@ -13,7 +13,6 @@ from PIL import Image as Pil
 
 from editjudge.app.spec import ResolvedSpec, RunSpec
 from editjudge.app.validation import Validation, validate
-from editjudge.base.config import Settings
 from editjudge.benchmarks.items import ItemsFile
 from editjudge.benchmarks.registry import load_dimensions
 from editjudge.engine.run_inputs import RunInputs
@@ -43,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def found(folder: Path, *lines: dict[str, Any]) -> Validation:
-    return validate(order_of(folder, *lines), Settings())
+    return validate(order_of(folder, *lines))
 
 
 def order_of(folder: Path, *lines: dict[str, Any]) -> RunInputs:
@@ -85,7 +84,6 @@ def test_what_costs_no_more_than_a_score_is_noted(
     validation = found(folder, *({"mask": mask} for mask in masks))
     assert told(validation) == [(kind, "data", what, True) for kind, what in notes]
     assert not validation.wrong
-    assert validation.calls == {}
 
 
 def test_data_that_nothing_can_be_asked_is_wrong(folder: Path) -> None:
@@ -93,7 +91,7 @@ def test_data_that_nothing_can_be_asked_is_wrong(folder: Path) -> None:
     nothing = "core.psnr.source.outside: applies to no item (needs a mask)"
     assert told(validation)[-1] == ("field", "data", nothing, False)
     assert validation.wrong
-    assert validation.mask_share is validation.calls is None
+    assert validation.mask_share is None
 
 
 def gie_data(folder: Path, *fields: dict[str, Any], released: bool = False) -> Validation:
@@ -108,7 +106,7 @@ def gie_data(folder: Path, *fields: dict[str, Any], released: bool = False) -> V
     for i, _ in enumerate(lines):
         save_picture(folder / "ours" / f"{i}.png", SIZE)
     spec = RunSpec(benchmark="gie", data=folder, outputs={"ours": folder / "ours"})
-    return validate(ResolvedSpec(spec), Settings())
+    return validate(ResolvedSpec(spec))
 
 
 QUESTION = {"question": "Red?", "options": ["Yes", "No"], "answer": "Yes"}
@@ -192,18 +190,18 @@ def test_outputs_of_no_item_are_wrong_where_all_items_can_be_used(folder: Path) 
     for name in ("7", "8"):
         save_picture(folder / "ours" / f"{name}.png", SIZE)
     extra = [("extra", "ours", f"{name}.png: no item", False) for name in ("7", "8")]
-    assert told(validate(order, Settings())) == extra
+    assert told(validate(order)) == extra
     with (folder / ITEMS).open("a") as lines:
         lines.write("\nno item at all")
     what = "2 outputs belong to no item that can be used (first: 7.png)"
-    assert ("extra", "ours", what, True) in told(validate(order, Settings()))
+    assert ("extra", "ours", what, True) in told(validate(order))
 
 
 def test_models_that_share_a_folder_are_noted(folder: Path) -> None:
     ours = folder / "ours"
     order = replace(order_of(folder, MASKED), outputs={"a": ours, "b": ours})
     shared = ("folder", "b", f"the same folder as a's: {ours}", True)
-    assert told(validate(order, Settings())) == [shared]
+    assert told(validate(order)) == [shared]
 
 
 def test_the_median_share_of_masks_shows_inverted_ones(folder: Path) -> None:

@@ -157,7 +157,7 @@ def test_outputs_by_another_list_are_refused(tmp_path: Path, first: int) -> None
         with pytest.raises(InputError, match=f"of ours, {what} .*--as-named"):
             go(spec, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
-    (problem,) = validate(ResolvedSpec(spec), Settings()).select("shifted")
+    (problem,) = validate(ResolvedSpec(spec)).select("shifted")
     assert what in problem.what
     events: list[RunEvent] = []
     options: Any = {"as_named": True, "progress": events.append}
