@@ -39,10 +39,11 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "app": _APP | {"v1"},
     # Only `app` opens what is stored.
     "report": _REPORT - {"storage"},
+    "rewards": _REPORT - {"storage"},
     "demo": (_REPORT | {"report"}) - {"storage"},
     "prepare": (_REPORT | {"report"}) - {"storage"},
     # It runs nothing and stores nothing itself: it asks `app`.
-    "cli": (_REPORT | {"report", "demo", "prepare"}) - {"engine", "storage"},
+    "cli": (_REPORT | {"report", "demo", "prepare", "rewards"}) - {"engine", "storage"},
     "v1": frozenset(),  # generated
     # The modules that lie in no package: the public names, and `python -m editjudge`.
     "__init__": _REPORT,
@@ -50,9 +51,9 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     # Specialists that are language models are asked over the judges' connection.
     SERVICES: _PANEL | {GATEWAY},
     # Verbs of the one command line: they take its options and write its tables.
-    COMMANDS: _BASE | {SERVICES, GATEWAY, "cli", "report"},
+    COMMANDS: _BASE | {SERVICES, GATEWAY, "cli", "report", "rewards"},
     # A client as others write them: the public names, and the messages of the proto.
-    GATEWAY: _BASE | {SERVICES, "__init__", "gateway", "v1"},
+    GATEWAY: _BASE | {SERVICES, "__init__", "gateway", "rewards", "v1"},
 }
 """The packages of the client that a package may import beside itself."""
 

@@ -41,6 +41,7 @@ from ..benchmarks.registry import (
     select_dimensions,
 )
 from ..benchmarks.registry import load_dimensions as all_dimensions
+from ..benchmarks.rounds import JudgeRounds
 from ..engine.judge import (
     Judgement,
     Signatures,
@@ -175,16 +176,39 @@ class Client:
         others = all_dimensions(dimension.id for dimension in selection).values()
         by_id = {d.id: d for d in (*use_templates(others, custom), *selection)}
         signatures = self._signatures(by_id)
+        return await self.judge_selection(
+            name, edit, selection, by_id, signatures, texts, JudgeRounds(), budget
+        )
+
+    async def judge_selection(
+        self,
+        name: str,
+        edit: object,
+        selection: tuple[Dimension, ...],
+        by_id: Mapping[str, Dimension],
+        signatures: Signatures,
+        texts: Mapping[str, str],
+        rounds: JudgeRounds,
+        budget: Budget | None = None,
+    ) -> Judgement:
+        """Load and judge one edit on dimensions that are selected already.
+
+        Args:
+            name: What errors call the edit.
+            edit: As for `score`.
+            by_id: All dimensions, for what the selected ones derive from.
+            texts: The texts of custom prompts by file, which are in the dimensions already.
+            rounds: The judges and rounds, which are in the dimensions already.
+        """
         edit = await _load_edit(name, edit, self._find_lazy_limit(selection, by_id))
         if self._gateway is None:
-            context = CallContext(budget)
+            context = CallContext(budget or self.budget)
             return await self.judge(edit, selection, by_id, signatures, context)
-        from ..benchmarks.rounds import JudgeRounds
         from ..gateway.messages import make_protocol
         from ..gateway.session import GatewaySession
 
-        protocol = make_protocol(CORE, "", JudgeRounds(), texts)
-        judges = GatewaySession(self._gateway, protocol, budget)
+        protocol = make_protocol(CORE, "", rounds, texts)
+        judges = GatewaySession(self._gateway, protocol, budget or self.budget)
         await judges.begin(selection, by_id, signatures)
         return await judges.judge(edit, selection, by_id, signatures)
 
