@@ -16,12 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from editjudge.base.config import Settings
-from editjudge.base.errors import ConfigError
+from editjudge.base.errors import ConfigError, InputError
 from editjudge.base.item import Edit
 from editjudge.base.signature import Signature
 from editjudge.base.verdict import Failure, NoScore, NotApplicable, NotServed, Outcome, Score
 from editjudge.cli import root
 from editjudge.rewards import Reward, RewardConfig
+from editjudge.rewards.callables import make_compute_score, make_reward_function
 from editjudge.rewards.mix import reward_edit, sign_reward, summarise
 from editjudge.rewards.reward import order_siblings
 from editjudge.rewards.schema import EditReward, RewardError, RewardValue
@@ -273,6 +274,33 @@ def test_what_is_late_has_no_number(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     unscored = result.rewards["quality"].unscored
     assert unscored is not None
     assert (unscored.kind, unscored.retry) == ("deadline", True)
+
+
+def test_trainers_get_their_shapes(config: RewardConfig) -> None:
+    with Reward(config, Settings()) as reward:
+        compute_score = make_compute_score(reward, "quality")
+        chw = pixels(5).transpose(2, 0, 1)
+        score = asyncio.run(compute_score("set", chw, "x", {"source": GREY}))
+        assert 0.0 < score["score"] < 1.0
+        assert score[SSIM] > 0.9
+        with pytest.raises(InputError, match=r"extra_info\['source'\]"):
+            asyncio.run(compute_score("set", chw, "x", {}))
+        with pytest.raises(RewardError):
+            asyncio.run(compute_score("set", b"no picture", "x", {"source": GREY}))
+
+        def make_edit(row: Mapping[str, Any]) -> Any:
+            return {"source": GREY, "edited": row["picture"], "instruction": row["prompt"]}
+
+        function = make_reward_function(reward, "quality", make_edit)
+        assert function.__name__ == "quality"
+        columns = {"picture": [pixels(5), b"no picture"], "trainer_state": object()}
+        call = function(prompts=["x", "y"], completions=["", ""], **columns)
+        with pytest.raises(RewardError):
+            asyncio.run(call)
+        skipping = reward.config.model_copy(update={"without_number": "skip"})
+        reward.config = skipping
+        numbers = asyncio.run(function(prompts=["x", "y"], completions=["", ""], **columns))
+        assert numbers == [pytest.approx(score["score"]), None]
 
 
 def test_the_commands_check_and_preview(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
