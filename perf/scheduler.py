@@ -100,9 +100,7 @@ def made_up(calls: int, seed: int, **load: Any) -> Load:
 async def refill(server: Server, most: int) -> None:
     """A bounded number of edits in flight, twice the limit; the next begins when one is done."""
     replica = Replica("fake", lambda _: server, most)
-    policy = RetryPolicy(
-        attempts=20, first_wait=0.005, observe=replica.observe, pause=replica.pause
-    )
+    policy = RetryPolicy(attempts=20, first_wait=0.005, note_retry=replica.note_retry)
     pool = EndpointPool([replica])
     left = iter(server.load.edits)
     running: set[asyncio.Task[None]] = set()

@@ -401,7 +401,7 @@ class Panel:
         policy = make_retry_policy(self._settings)
 
         def connect_server(server: Replica[E]) -> E:
-            return connect(replace(policy, observe=server.observe, pause=server.pause))
+            return connect(replace(policy, note_retry=server.note_retry))
 
         replica = Replica(url, connect_server, self._settings.concurrency, self._policy)
         await self._stack.enter_async_context(replica.target)

@@ -5,45 +5,6 @@ from __future__ import annotations
 _ROUND = 32
 """Answers that raise the limit by one, or as many as the limit where that is fewer. So overload of
 fewer than one call in 32 (3 %) does not hold the limit down."""
-_RARE = 8
-"""Failures of more than one call in 8 are not rare."""
-
-
-class FailureRate:
-    """Tells whether failures of calls are rare.
-
-    It is a leaky bucket: a failure adds 8 to it, and an answer takes 1 out. Failures are rare while
-    the bucket holds no more than two failures (16), or no more than the concurrency limit, if that
-    is larger. It never holds more than twice that, so a long outage is soon forgotten.
-    """
-
-    def __init__(self) -> None:
-        self._weight = 0
-
-    def add_failure(self, size: int) -> None:
-        """Count a call that failed.
-
-        Args:
-            size: The concurrency limit now.
-        """
-        self._weight = min(self._weight + _RARE, 2 * _least_weight(size))
-
-    def add_answer(self) -> None:
-        """Count a call that was answered."""
-        self._weight = max(0, self._weight - 1)
-
-    def is_rare(self, size: int) -> bool:
-        """Whether failures are rare now.
-
-        Args:
-            size: The concurrency limit now.
-        """
-        return self._weight <= _least_weight(size)
-
-
-def _least_weight(size: int) -> int:
-    """The weight up to which failures are rare."""
-    return max(2 * _RARE, size)
 
 
 class AdaptiveLimit:
@@ -53,9 +14,8 @@ class AdaptiveLimit:
       many calls fewer as it had no room for.
     - An episode of overload takes away at most half of the limit. It begins with the first overload
       of a call that began after the previous episode had begun.
-    - The limit grows only while it is used up. While overload is rare (`FailureRate`), each answer
-      raises it by one; once overload was not rare, only every 32 answers do, or as many answers as
-      the limit, if that is smaller.
+    - The limit grows only while it is used up: every 32 answers raise it by one, or as many answers
+      as the limit, if that is smaller.
 
     It has no clock: callers pass the time, in seconds.
 
@@ -65,15 +25,12 @@ class AdaptiveLimit:
     Attributes:
         size: The limit now, in calls.
         in_flight: Calls that have begun and not ended.
-        is_saturated: Whether the server was found to be full at times: overload was not rare.
     """
 
     def __init__(self, most: int) -> None:
         self.size = most
         self.in_flight = 0
         self._most = most
-        self.is_saturated = False
-        self._overload = FailureRate()
         self._answered_in_round = 0
         self._before = self.size
         self._places_taken = 0
@@ -100,11 +57,10 @@ class AdaptiveLimit:
         Args:
             began: When the call began.
         """
-        self._overload.add_answer()
         if began > self._full:
             return
         self._answered_in_round += 1
-        if not self.is_saturated or self._answered_in_round >= min(self.size, _ROUND):
+        if self._answered_in_round >= min(self.size, _ROUND):
             self._answered_in_round = 0
             self.size = min(self.size + 1, self._most)
 
@@ -115,10 +71,6 @@ class AdaptiveLimit:
             began: When the call began.
             now: The time now.
         """
-        self._overload.add_failure(self.size)
-        if not self._overload.is_rare(self.size):
-            self.is_saturated = True
-            self._answered_in_round = 0
         if began >= self._episode:
             self._episode, self._before, self._places_taken = now, self.size, 0
         if self._places_taken >= self._before // 2:

@@ -106,7 +106,6 @@ class EndpointPool(Generic[E]):
         while True:
             place = await self._take_place(prefer, losses.tried_replicas, terms)
             replica = place.replica
-            replica.assign(place, asyncio.current_task())
             try:
                 result = await call(replica.target)
             except (Unreachable, DeadlineExceeded) as error:

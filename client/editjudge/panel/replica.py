@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from ..base.errors import DeadlineExceeded, Overload, ServiceError
 from ..base.fair_queue import TEAM, FairQueue, Turn
-from .concurrency import AdaptiveLimit, FailureRate
+from .concurrency import AdaptiveLimit
 from .retry import LOOP_CLOCK, Clock
 
 E = TypeVar("E")
@@ -111,7 +110,7 @@ class ServerLoad:
     seconds_to_end: float = 0.0
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Place(Generic[E]):
     """The place of one call at a server, from `take` until it is released.
 
@@ -121,9 +120,6 @@ class Place(Generic[E]):
         turn: What is charged to the call's team.
         began: When the place was taken.
         is_probe: Whether the call probes if the server is back.
-        is_counted: Whether the call counts as in flight. It does not while it pauses between two
-            attempts and has lent its place to others.
-        task: The task that makes the call, once it does.
     """
 
     replica: Replica[E]
@@ -131,8 +127,6 @@ class Place(Generic[E]):
     turn: Turn
     began: float
     is_probe: bool
-    is_counted: bool = True
-    task: asyncio.Task[Any] | None = None
 
 
 class Replica(Generic[E]):
@@ -141,9 +135,9 @@ class Replica(Generic[E]):
     - Each `take` is followed by exactly one of `release_after_answer`, `release_after_loss` and
       `release_inconclusive`, also when the call is cancelled. Otherwise the limit would lose a
       place for ever.
-    - Urgent calls go before others, and calls that return from a pause before calls that have not
-      begun. Among the calls of a class teams take turns (`FairQueue`); those of one team get places
-      in the order in which they wait.
+    - Urgent calls go before others. Among the calls of a class teams take turns (`FairQueue`);
+      those of one team get places in the order in which they wait.
+    - A call keeps its place while it waits for its next attempt.
     - When the server is lost or closed, the calls in its queue are sent away to look elsewhere.
     - While the server is lost, at most one call is in flight that began after the loss: the probe.
 
@@ -152,8 +146,8 @@ class Replica(Generic[E]):
 
     Args:
         url: Its address.
-        connect: Makes the client that calls go through. It gets this replica, whose `observe` and
-            `pause` belong into the client's `RetryPolicy`.
+        connect: Makes the client that calls go through. It gets this replica, whose `note_retry`
+            belongs into the client's `RetryPolicy`.
         most: Upper bound of the concurrency limit.
 
     Attributes:
@@ -183,9 +177,6 @@ class Replica(Generic[E]):
         self._clock = clock
         self._limit = AdaptiveLimit(most)
         self._latest_failure: tuple[str, float] = ("", float("-inf"))
-        self._failures = FailureRate()
-        self._calls: dict[asyncio.Task[Any], Place[E]] = {}
-        self._returning_calls: OrderedDict[asyncio.Future[None], Place[E]] = OrderedDict()
         self._queues: dict[bool, FairQueue[asyncio.Future[Place[E] | None]]] = {
             urgent: FairQueue(clock.now) for urgent in (True, False)
         }
@@ -197,8 +188,8 @@ class Replica(Generic[E]):
 
     @property
     def queue_length(self) -> int:
-        """Calls that wait for a place, those that return from a pause included."""
-        return sum(map(len, self._queues.values())) + len(self._returning_calls)
+        """Calls that wait for a place."""
+        return sum(map(len, self._queues.values()))
 
     @property
     def utilisation(self) -> float:
@@ -254,10 +245,9 @@ class Replica(Generic[E]):
             self.full_since = min(self.full_since, self._clock.now())
         if error is None:
             self.full_since = float("inf")
-            self._failures.add_answer()
             self._limit.on_answer(place.began)
         else:
-            self.observe(error, place.began)
+            self._observe(error, place.began)
         self._give_back(place)
 
     def release_after_loss(self, place: Place[E], error: ServiceError, since: float) -> bool:
@@ -282,7 +272,7 @@ class Replica(Generic[E]):
             if self._lost_in_a_row >= self._policy.lost_after:
                 self.lost_at = self._clock.now()
                 self._enter(State.UNREACHABLE)
-        self.observe(error, place.began)
+        self._observe(error, place.began)
         self._give_back(place)
         return is_blamed
 
@@ -295,59 +285,21 @@ class Replica(Generic[E]):
         if self.state is State.PROBING and place.is_probe:
             self._enter(State.DUE)
 
-    def observe(self, error: ServiceError, began: float) -> None:
-        """Take note of a failed attempt; overload lowers the limit, unless the server is lost.
+    def note_retry(self, error: ServiceError, began: float) -> None:
+        """Take note of an attempt that failed and is made again; see `RetryPolicy`."""
+        self.retry_count += 1
+        self._observe(error, began)
 
-        Args:
-            error: How the attempt ended.
-            began: When its call began.
-        """
+    def _observe(self, error: ServiceError, began: float) -> None:
+        """Take note of a failed attempt; overload lowers the limit, unless the server is lost."""
         now = self._clock.now()
         heavy = isinstance(error, Overload | DeadlineExceeded)
         if heavy and not self.state.is_lost:
             self._limit.on_overload(began, now)
         if heavy or error.retryable:
-            self._failures.add_failure(self._limit.size)
             what = "room" if heavy else "another attempt"
             end = now + max(_REASON_SECONDS, error.retry_after or 0.0)
             self._latest_failure = f"{what}: {error.detail}", end
-
-    def assign(self, place: Place[E], task: asyncio.Task[Any] | None) -> None:
-        """Note which task makes the call of a place, so that `pause` finds the place."""
-        if task is not None:
-            place.task = task
-            self._calls[task] = place
-
-    async def pause(self, seconds: float) -> float:
-        """Wait before a call is tried again; see `RetryPolicy.pause`.
-
-        While failures are rare, the call lends its place to others and gets one back before it
-        returns. While they are not, it waits in its place, so that a server in trouble gets no
-        further calls. A call that several callers share waits in its place too, because no task of
-        its own makes it. If the call is cancelled meanwhile, `release_inconclusive` releases what
-        it still holds.
-
-        Returns:
-            Seconds that it waited for a place after the pause.
-        """
-        self.retry_count += 1
-        task = asyncio.current_task()
-        place = self._calls.get(task) if task else None
-        rare = self._failures.is_rare(self._limit.size)
-        if place is None or self.state is not State.SERVING or not rare:
-            await self._clock.sleep(seconds)
-            return 0.0
-        self._free_place(place)
-        await self._clock.sleep(seconds)
-        ready = self._clock.now()
-        future = asyncio.get_running_loop().create_future()
-        self._returning_calls[future] = place
-        self._hand_out()
-        try:
-            await future
-        finally:
-            self._returning_calls.pop(future, None)
-        return self._clock.now() - ready
 
     def enqueue(self, future: asyncio.Future[Place[E] | None], team: str, urgent: bool) -> None:
         """Queue a future for the team's next place. It gets None if the queue is sent away."""
@@ -377,26 +329,11 @@ class Replica(Generic[E]):
         self._hand_out()
 
     def _give_back(self, place: Place[E]) -> None:
-        if place.task is not None:
-            self._calls.pop(place.task, None)
-        if place.is_counted:
-            self._free_place(place)
-
-    def _free_place(self, place: Place[E]) -> None:
-        place.is_counted = False
         place.queue.end(place.turn)
         self._limit.end(self._clock.now())
         self._hand_out()
 
     def _hand_out(self) -> None:
-        # Calls that return to a lost or closed server get a place at once: their retry fails.
-        while self._returning_calls and (self._limit.has_room or self.state is not State.SERVING):
-            back, place = self._returning_calls.popitem(last=False)
-            if not back.done():
-                place.is_counted = True
-                place.turn = place.queue.begin(place.turn.team)
-                self._limit.begin(self._clock.now())
-                back.set_result(None)
         for urgent, queue in self._queues.items():
             while self.has_room and (item := queue.pop()) is not None:
                 team, future = item

@@ -56,10 +56,8 @@ class RetryPolicy:
             random part of up to this time.
         longest_wait: Seconds that a wait takes at most, without its random part.
         connection_age: Seconds, about, after which later calls go on a new connection.
-        observe: Is called with each failed attempt: the error, and the time when the call began by
-            the event loop's clock. It is called too where a later attempt succeeds.
-        pause: Waits the given seconds before the next attempt, and then for a place at the server.
-            It returns the seconds for the place, which do not count against the deadline.
+        note_retry: Is called before each further attempt: the error of the last one, and the time
+            when the call began by the event loop's clock.
     """
 
     attempts: int = 4
@@ -67,13 +65,7 @@ class RetryPolicy:
     first_wait: float = 0.1
     longest_wait: float = 5.0
     connection_age: float = 300.0
-    observe: Callable[[ServiceError, float], None] | None = field(default=None, compare=False)
-    pause: Callable[[float], Awaitable[float]] | None = field(default=None, compare=False)
-
-    def report_failure(self, error: ServiceError, began: float) -> None:
-        """Pass a failed attempt to `observe`."""
-        if self.observe is not None:
-            self.observe(error, began)
+    note_retry: Callable[[ServiceError, float], None] | None = field(default=None, compare=False)
 
     def get_wait(self, attempt: int, error: ServiceError) -> float:
         """Seconds to wait after a failed attempt: exponential backoff with a random part.
@@ -125,7 +117,6 @@ async def call_with_retries(
                 if terms.deadline > until:
                     continue
                 raise OutOfTime.of(error) from error
-            policy.report_failure(error, began)
             now = clock.now()
             since = now if since is None else since
             has_reached = not isinstance(error, NoConnection)
@@ -137,7 +128,6 @@ async def call_with_retries(
                 raise
             if is_past(terms.deadline, now):
                 raise OutOfTime.of(error) from error
-        if policy.pause is None:
-            await clock.sleep(wait)
-        else:
-            end += await policy.pause(wait)
+            if policy.note_retry is not None:
+                policy.note_retry(error, began)
+        await clock.sleep(wait)

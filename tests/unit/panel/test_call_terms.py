@@ -83,7 +83,7 @@ async def test_no_attempt_gets_more_time_than_the_caller_waits() -> None:
 
 async def test_a_caller_s_deadline_says_nothing_of_the_server() -> None:
     observed: list[ServiceError] = []
-    policy = RetryPolicy(deadline=50.0, observe=lambda error, _: observed.append(error))
+    policy = RetryPolicy(deadline=50.0, note_retry=lambda error, _: observed.append(error))
     replica: Replica[Any] = Replica("here", lambda _: None, 4)
     pool = EndpointPool([replica])
 

@@ -105,11 +105,11 @@ def test_one_deadline_for_all_attempts(chance: list[float]) -> None:
     assert script.left == pytest.approx([max(10.0 - each, 0.001) for each in spent])
 
 
-def test_every_failed_attempt_is_observed() -> None:
+def test_every_attempt_that_is_made_again_is_noted() -> None:
     seen: list[tuple[str, float]] = []
     script = Script(gone("first"), gone("second"), "done")
     script.clock.forward(5.0)
-    script.run(observe=lambda error, began: seen.append((error.detail, began)))
+    script.run(note_retry=lambda error, began: seen.append((error.detail, began)))
     assert seen == [("first", 5.0), ("second", 5.0)]
 
 
