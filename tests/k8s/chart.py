@@ -130,9 +130,21 @@ class Schemas:
     unchecked: frozenset[str]
 
 
+def ray_pods(thing: Object) -> list[dict[str, Any]]:
+    """The templates of a RayJob's pods: of the submitter, of the head, of workers."""
+    cluster = thing["spec"]["rayClusterSpec"]
+    groups = (cluster["headGroupSpec"], *cluster["workerGroupSpecs"])
+    return [thing["spec"]["submitterPodTemplate"], *(group["template"] for group in groups)]
+
+
 def checked(things: Iterable[Object], definitions: Path | None = CRDS) -> Schemas:
     """Show objects to the schemas, and to those of a folder with CustomResourceDefinitions."""
     things = list(things)
+    for job in [one for one in things if one.get("kind") == "RayJob"]:
+        name = {"name": job["metadata"]["name"]}
+        for pod in ray_pods(job):
+            metadata = {**name, **pod["metadata"]}
+            things.append({"apiVersion": "v1", "kind": "Pod", **pod, "metadata": metadata})
     said = _said([json.dumps(one, sort_keys=True) for one in things], definitions)
     wrong, unchecked = [], set()
     for thing, told in zip(things, said, strict=True):
@@ -152,7 +164,8 @@ def _said(lines: Sequence[str], definitions: Path | None) -> list[Any]:
     """What schemas.py says of each object, asked once."""
     new = [line for line in dict.fromkeys(lines) if (line, definitions) not in _SEEN]
     if new:
-        said = by_tools("schemas.py", *([definitions] if definitions else []), lines=new)
+        folders = (HERE / "crds", *([definitions] if definitions else []))
+        said = by_tools("schemas.py", *folders, lines=new)
         _SEEN.update({(line, definitions): told for line, told in zip(new, said, strict=True)})
     return [_SEEN[line, definitions] for line in lines]
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from .chart import RELEASE, Object, label
+from .chart import RELEASE, Object, label, ray_pods
 
 Rule: TypeAlias = Callable[[Sequence[Object]], Iterator[str]]
 RULES: list[Rule] = []
@@ -59,6 +59,8 @@ def workloads(things: Sequence[Object]) -> Iterator[tuple[Object, Mapping[str, A
     """Whatever makes pods, with their template."""
     for one in of(things, *SERVING, "Job"):
         yield one, one["spec"]["template"]
+    for one in of(things, "RayJob"):
+        yield from ((one, template) for template in ray_pods(one))
 
 
 def containers(template: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -475,7 +477,7 @@ def _numbers_are_written_out(things: Sequence[Object]) -> Iterator[str]:
 
 @rule
 def _what_cannot_be_changed_is_named_after_what_it_is(things: Sequence[Object]) -> Iterator[str]:
-    for one in of(things, "Job", "ResourceClaimTemplate"):
+    for one in of(things, "Job", "RayJob", "ResourceClaimTemplate"):
         if not re.search(r"-[0-9a-f]{8}$", one["metadata"]["name"]):
             yield f"{label(one)}: it cannot be changed, and its name has no digest"
 

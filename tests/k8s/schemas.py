@@ -1,8 +1,8 @@
 """Objects against the schemas of Kubernetes; run by the Python of .venv-k8s.
 
 Reads objects as lines of JSON and writes a line for each: null where it is right, what is wrong
-with it, or `{"unknown": KIND}` where there is no schema. Warnings are errors. A folder as argument
-has CustomResourceDefinitions, whose schemas are asked too.
+with it, or `{"unknown": KIND}` where there is no schema. Warnings are errors. Folders as arguments
+have CustomResourceDefinitions, whose schemas are asked too; what a later one defines counts.
 """
 
 from __future__ import annotations
@@ -74,6 +74,6 @@ def said(thing: dict[str, Any], further: Mapping[tuple[str, str], Any]) -> Any:
 
 if __name__ == "__main__":
     warnings.simplefilter("error")
-    given = defined(Path(sys.argv[1])) if sys.argv[1:] else {}
+    given = {key: one for each in sys.argv[1:] for key, one in defined(Path(each)).items()}
     for line in sys.stdin:
         sys.stdout.write(json.dumps(said(json.loads(line), given)) + "\n")

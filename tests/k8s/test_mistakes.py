@@ -66,7 +66,7 @@ def right() -> dict[str, list[Object]]:
     """What mistakes are planted in: a small installation, and what it may have."""
     small = rendered("single-gpu", values=OPTIONS["HPA of the Judge service"])
     parts = ("GPU by claim", "cache", "run", "run that is merged", "metrics")
-    seen = OPTIONS["KEDA"] | OPTIONS["certificate"]
+    seen = OPTIONS["KEDA"] | OPTIONS["certificate"] | OPTIONS["run on Ray"]
     further = based(*(OPTIONS[each] for each in parts))
     watched = rendered("single-gpu", values=seen)
     return {"refused": small, "taken": small, "further": further, "watched": watched}

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from editjudge.cli import root
+
 from ..e2e.conftest import beside, ended, here, process
 from ..e2e.test_run import LEVELS, PIXELS, Data, Slow
 from ..patience import until
@@ -127,6 +129,38 @@ def here_in(steps: list[Any], places: dict[str, Path]) -> str:
         told = here(*moved(each["command"], places)[1:])
         assert told.code == 0, told.err
     return told.out
+
+
+def test_a_run_on_ray_has_the_command_that_two_shells_leave() -> None:
+    """That of the submitter, and that of the head: `ray job submit` hands on what it is given."""
+
+    def shell(script: str) -> list[str]:
+        return subprocess.run(
+            ["/bin/bash", "-c", script], capture_output=True, text=True, check=True
+        ).stdout.splitlines()
+
+    (job,) = of(based(OPTIONS["run on Ray"]), "RayJob")
+    handed_on = shell(f"printf '%s\\n' {job['spec']['entrypoint']}")
+    program, name, *words = shell(f"printf '%s\\n' {subprocess.list2cmdline(handed_on)}")
+    assert (program, name) == ("editjudge", "run")
+    assert set(OPTIONS["run on Ray"]["runs.far"]["arguments"]) < set(words)
+    # Three pods of two whole processors.
+    assert words[-2:] == ["--ray=auto", "--workers=1-6"]
+    with root.commands["run"].make_context(name, words) as context:
+        assert context.params["ray"] == "auto"
+
+
+def test_a_run_on_ray_says_the_version_of_its_image_and_fields_that_kuberay_has() -> None:
+    (job,) = of(based(OPTIONS["run on Ray"]), "RayJob")
+    lock = (chart.CHART.parent / "images" / "locks" / "judge.txt").read_text()
+    version = re.search(r"^ray==(\S+)", lock, re.MULTILINE)
+    assert version is not None
+    assert job["spec"]["rayClusterSpec"]["rayVersion"] == version[1]
+    del job["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]["containers"][0]["name"]
+    job["spec"]["entryPoint"] = "editjudge"
+    field, pod = chart.checked([job]).wrong
+    assert "entryPoint" in field
+    assert "name" in pod
 
 
 def test_another_number_of_shards_is_written_by_a_job() -> None:
