@@ -34,15 +34,25 @@ def find_processes(value: str, title: str = "") -> list[int]:
     return found
 
 
-class Cluster:
-    """A head, and nodes that can be added and killed."""
+def find_port() -> int:
+    """A port of the head that is free."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.2", 0))
+        return int(free.getsockname()[1])
 
-    def __init__(self, processors: int = 2) -> None:
+
+class Cluster:
+    """A head, and nodes that can be added and killed.
+
+    Attributes:
+        jobs: Where jobs are handed in; "" for nowhere.
+    """
+
+    def __init__(self, processors: int = 2, *, takes_jobs: bool = False) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="ej-ray-")
-        with socket.socket() as free:
-            free.bind(("127.0.0.2", 0))
-            port = free.getsockname()[1]
+        port, jobs_port = find_port(), find_port()
         self.address = f"127.0.0.2:{port}"
+        self.jobs = f"http://127.0.0.2:{jobs_port}" if takes_jobs else ""
         self.variables = {
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN": secrets.token_hex(32),
@@ -55,7 +65,8 @@ class Cluster:
         self._start(
             "127.0.0.2",
             *("--head", "--port", str(port), "--temp-dir", self._folder.name),
-            *("--include-dashboard", "false", "--num-cpus", str(processors)),
+            *("--include-dashboard", str(takes_jobs).lower(), "--num-cpus", str(processors)),
+            *("--dashboard-host", "127.0.0.2", "--dashboard-port", str(jobs_port)),
         )
 
     def add(self, ip: str, processors: int = 2) -> str:
@@ -114,8 +125,8 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def cluster(processors: int = 2) -> Iterator[Cluster]:
-    started = Cluster(processors)
+def cluster(processors: int = 2, *, takes_jobs: bool = False) -> Iterator[Cluster]:
+    started = Cluster(processors, takes_jobs=takes_jobs)
     try:
         yield started
     finally:

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from ..e2e.test_judge import Judge
 from ..patience import until
 from ..postgres.server import Server
 from ..small_data import save_picture, write_items
-from .cluster import Cluster
+from .cluster import Cluster, cluster
 
 EDITS = 60
 IN_FLIGHT = 8
@@ -167,6 +168,24 @@ async def test_what_dies_costs_at_most_what_it_had_in_flight(setting: Setting, v
     lost = {"worker": 1, "node": 1, "preempted": 1, "driver": 3, "interrupted": 3}.get(victim, 0)
     assert judge.repeated_count <= lost * IN_FLIGHT
     assert setting.table("a") == await setting.one_process()
+
+
+async def test_a_job_that_is_handed_in_makes_the_same_table(
+    tmp_path: Path, shared: PostgresAddress, server: Server
+) -> None:
+    """As a RayJob of KubeRay is: the driver is on the head, and finds the cluster that it is in."""
+    with cluster(takes_jobs=True) as started:
+        setting = Setting(tmp_path, started, shared)
+        submit = ("-m", "ray.scripts.scripts", "job", "submit", "--address", started.jobs, "--")
+        async with setting.judge.serving() as url:
+            words = setting.arguments("a", "--judge", url, "--ray=auto", "--workers=2", ray=False)
+            command = [sys.executable, "-m", "editjudge", *words]
+            variables = {"cwd": tmp_path, **setting.variables}
+            done = await ran(*command, script=submit, **variables)
+        assert done.code == 0, (done.out, done.err)
+        assert f'"judged":{EDITS - 1}' in done.out.replace(" ", "")
+        assert setting.judge.repeated_count == 0
+        assert setting.table("a") == await setting.one_process()
 
 
 async def test_an_edit_that_kills_its_workers_fails_alone(setting: Setting) -> None:
