@@ -438,7 +438,9 @@ def test_every_value_is_described() -> None:
             assert name in shown or "const" in value, f"{kind}: {name}"
 
 
-@pytest.mark.parametrize("file", ["images", "run", "ray", "next", "platform", "copy", "image", "laptop"])
+@pytest.mark.parametrize(
+    "file", ["images", "run", "ray", "next", "platform", "copy", "image", "laptop"]
+)
 def test_the_values_of_the_page_are_right(file: str) -> None:
     values = chart.of_page(file)
     right(based(OPTIONS["hosted judge"], values))
