@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import io
 import itertools
 import os
@@ -96,6 +97,7 @@ def serve_service(port: Connection, judge: str, folder: str) -> None:
             serve_grpc(service, "127.0.0.1:0") as address,
             serve_http(service, "127.0.0.1", 0, 1.0) as web,
         ):
+            gc.freeze()  # as `serve` does
             port.send((os.getpid(), address, web))
             await asyncio.Event().wait()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import time
 from dataclasses import asdict, astuple, fields, replace
 from pathlib import Path
@@ -130,6 +131,7 @@ async def _serve(settings: Settings, options: ServiceOptions) -> None:
             )
         except OSError as error:
             raise ConfigError(str(error), "give other addresses") from error
+        gc.freeze()  # a search for garbage, which stops all requests, need not look at all modules
         print_text(f"judging at {at} (gRPC) and {web} (JSON)")
         await wait_for_signal()
         print_notice("ending: no further requests are accepted, those in flight finish")
