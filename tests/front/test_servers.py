@@ -127,6 +127,8 @@ async def test_of_json_the_paths_of_the_list_pass_and_no_other(tmp_path: Path) -
             assert (await door.http(path, **bearer))[0] == 404, path
 
 
+PIECE = 1024 * 1024
+"""Bytes of a question that the door reads at a time."""
 MORTAL = """
 import asyncio, os, signal
 from tests.fakes.judge import ScriptedJudge
@@ -211,6 +213,12 @@ def chat(part: str = "", **more: Any) -> str:
     return json.dumps(body).replace('"type": "text"', f'"type": "text"{part}')
 
 
+def push(length: int) -> str:
+    """A question of which a closed field begins so many bytes after its start."""
+    body = chat(user="x", uuid="1")
+    return body.replace('"x"', '"' + "x" * (length - body.index('"uuid"') + 1) + '"')
+
+
 CLOSED_FIELDS: Mapping[str, tuple[str | bytes, str]] = {
     "a name of a cached picture": (chat(', "uuid": "1"'), "uuid"),
     "blanks before the colon": (chat(', "uuid" \n\t: "1"'), "uuid"),
@@ -220,6 +228,12 @@ CLOSED_FIELDS: Mapping[str, tuple[str | bytes, str]] = {
     "letters by their numbers": (chat(', "\\u0075uid": "1"'), "letters"),
     "capitals in numbers": (chat(', "uu\\u0069D": "1"'), "letters"),
     "an underline by its number": (chat(', "kv\\u005Ftransfer_params": {}'), "letters"),
+    **{f"{n} from the end of a piece": (push(PIECE - n), "uuid") for n in range(-1, 8)},
+    "letters by their numbers behind a piece": (
+        push(PIECE).replace("uuid", "\\u0075uid"),
+        "letters",
+    ),
+    "behind too many that may be closed": (chat(user="", bad_words=["p"] * 30_000), "too many"),
     "UTF-16": (chat(', "uuid": "1"').encode("utf-16-le"), "UTF-8"),
     "UTF-32": (chat(', "uuid": "1"').encode("utf-32"), "UTF-8"),
     "before all others": (chat(priority=-1), "priority"),

@@ -84,8 +84,10 @@ DUE = {
     "calls and streams of a class that are open to the Judge service": f"{DOOR.open_calls:,}",
     "streams that a team opens in a minute": f"{DOOR.streams_per_minute}",
     "a stream; one without a byte": f"{DOOR.stream_seconds} s; {DOOR.stream_idle_seconds} s",
-    "quotes or backslashes in a question to a judge's own path": (
-        f"{find('front/envoy.yaml', 'most_marks = '):,}"
+    "quotes or backslashes in a question to a judge's own path; those before `u`, `p`, `k` or `e`"
+    " count as": (
+        f"{find('front/envoy.yaml', 'most_marks = '):,};"
+        f" {find('front/envoy.yaml', r'at [+] 1[)]] and ')}"
     ),
     "tokens of a team by day": "as many as it likes",
     "days that a token is valid; seconds after its end": (

@@ -1,0 +1,128 @@
+"""Frames of HTTP/2 that cost their sender nothing, through the real Envoy."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count, islice
+from pathlib import Path
+
+import pytest
+
+from ..patience import patience
+from .door import OK, Door, open_judged_door, score
+
+AT_ONCE = 20
+DATA, HEADERS, RESET, SETTINGS, PING, CONTINUATION = 0, 1, 3, 4, 6, 9
+END_STREAM, END_HEADERS = 1, 4
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+
+def frame(kind: int, flags: int = 0, stream: int = 0, data: bytes = b"") -> bytes:
+    """A frame, RFC 9113 section 4.1."""
+    return len(data).to_bytes(3) + bytes((kind, flags)) + stream.to_bytes(4) + data
+
+
+def pack(headers: Mapping[str, str]) -> bytes:
+    """Headers as literals that no table holds, RFC 7541 section 6.2.2."""
+    return b"".join(b"\0" + _text(name) + _text(value) for name, value in headers.items())
+
+
+def _text(text: str) -> bytes:
+    """A text with its length, which has a prefix of seven bits."""
+    size, head = len(text), bytearray()
+    if size < 127:
+        return bytes((size,)) + text.encode()
+    head.append(127)
+    size -= 127
+    while size > 127:
+        head.append(size & 127 | 128)
+        size >>= 7
+    return bytes(head) + bytes((size,)) + text.encode()
+
+
+def call(door: Door) -> dict[str, str]:
+    """The headers of a call by a team with a token."""
+    return {
+        ":method": "POST",
+        ":scheme": "https",
+        ":path": "/editjudge.v1.JudgeService/Score",
+        ":authority": "localhost",
+        "content-type": "application/grpc",
+        "te": "trailers",
+        **dict(door.metadata("hostile")),
+    }
+
+
+def pings(_: Door) -> Iterator[bytes]:
+    """Pings, whose answers nobody reads."""
+    return (frame(PING, data=bytes(8)) for _ in count())
+
+
+def settings(_: Door) -> Iterator[bytes]:
+    """Settings, each of which is to be answered."""
+    return (frame(SETTINGS) for _ in count())
+
+
+def resets(door: Door) -> Iterator[bytes]:
+    """Calls that are broken off at once."""
+    block = pack(call(door))
+    return (
+        frame(HEADERS, END_HEADERS, stream, block) + frame(RESET, 0, stream, (8).to_bytes(4))
+        for stream in count(1, 2)
+    )
+
+
+def continuations(door: Door) -> Iterator[bytes]:
+    """Headers that do not end."""
+    yield frame(HEADERS, 0, 1, pack(call(door)))
+    yield from (frame(CONTINUATION, 0, 1, pack({f"x-{n}": "x" * 1000})) for n in count())
+
+
+def bombs(door: Door) -> Iterator[bytes]:
+    """Headers that name a long entry of the table again and again: a byte for four thousand."""
+    entry = b"\x40" + _text("x") + _text("y" * 4000)
+    yield frame(HEADERS, END_HEADERS | END_STREAM, 1, pack(call(door)) + entry)
+    again = pack(call(door)) + b"\xbe" * 16_000
+    yield from (frame(HEADERS, END_HEADERS | END_STREAM, n, again) for n in count(3, 2))
+
+
+def empties(door: Door) -> Iterator[bytes]:
+    """Data without data."""
+    yield frame(HEADERS, END_HEADERS, 1, pack(call(door)))
+    yield from (frame(DATA, 0, 1) for _ in count())
+
+
+async def send(door: Door, flood: Callable[[Door], Iterator[bytes]]) -> int:
+    """Send a flood on a connection that reads little, until the door ends it; how many frames."""
+    tls, frames, sent = door.tls, flood(door), 0
+    tls.set_alpn_protocols(["h2"])
+    own = socket.socket()
+    own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    own.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(own, door.address)
+    host, most = "localhost", 16
+    _, writer = await asyncio.open_connection(sock=own, ssl=tls, server_hostname=host, limit=most)
+    writer.write(PREFACE + frame(SETTINGS))
+    with contextlib.suppress(ConnectionError):
+        while True:
+            writer.write(b"".join(islice(frames, AT_ONCE)))
+            sent += AT_ONCE
+            await writer.drain()
+            await asyncio.sleep(0)
+    return sent
+
+
+@pytest.mark.parametrize("flood", [pings, settings, resets, continuations, bombs, empties])
+async def test_a_flood_of_frames_ends_its_connection_and_others_go_on(
+    tmp_path: Path, flood: Callable[[Door], Iterator[bytes]]
+) -> None:
+    async with open_judged_door(tmp_path, teams=("vision", "hostile")) as (door, judge):
+        sending = asyncio.create_task(asyncio.wait_for(send(door, flood), patience(120)))
+        async with door.channel() as channel:
+            while not sending.done():
+                assert await score(channel, door.metadata("vision")) is OK
+        await sending
+        assert {*judge.teams} == {"vision"}
