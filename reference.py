@@ -12,13 +12,29 @@ from typing import Any
 import click
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+from pydantic.json_schema import models_json_schema
 from pydantic_core import PydanticUndefined
 
 import editjudge
+from editjudge.app import catalogue
+from editjudge.app.canary import CanaryResult
+from editjudge.app.comparison import ModelComparison, Rankings
+from editjudge.app.doctor import Finding
+from editjudge.app.estimate import Estimate
+from editjudge.app.rescoring import RescoreEntry
+from editjudge.app.results import Results
+from editjudge.app.validation import Validation
+from editjudge.app.verdicts import ShownItem
 from editjudge.base import config
 from editjudge.benchmarks.benchmark import Benchmark
 from editjudge.benchmarks.registry import load_benchmarks
 from editjudge.cli import plugin_commands, root
+from editjudge.cli.services import Stack
+from editjudge.engine import events
+from editjudge.engine.score_report import ScoreReport
+from editjudge.prepare.gie import ConversionResult
+from editjudge.prepare.preparation import PreparationResult
+from editjudge.prepare.review import ReviewResult
 
 ROOT = Path(__file__).parent
 FOLDER = ROOT / "docs" / "reference"
@@ -37,6 +53,28 @@ SECTIONS: Mapping[str, type[BaseModel]] = {
 """The headings of the page of settings, and the models below them."""
 
 
+FORMS: Mapping[str, tuple[type[BaseModel], ...]] = {
+    "run": (events.StartEvent, events.ProgressEvent, events.NoteEvent, events.FinishEvent),
+    "run --dry-run": (Estimate,),
+    "validate": (Validation,),
+    "score": (ScoreReport,),
+    "summary": (Results,),
+    "show": (ShownItem,),
+    "compare RUN A B": (ModelComparison,),
+    "compare RUN": (Rankings,),
+    "rescore": (RescoreEntry,),
+    "canary": (CanaryResult,),
+    "doctor": (Finding,),
+    "status": (Stack,),
+    "list dimensions": (catalogue.DimensionEntry,),
+    "list prompts": (catalogue.TemplateEntry,),
+    "prepare questions": (PreparationResult,),
+    "prepare gie": (ConversionResult,),
+    "review": (ReviewResult,),
+}
+"""What commands print with `--json`; a line each where a command prints several."""
+
+
 def reference() -> dict[Path, str]:
     """The generated pages, by file."""
     return {
@@ -45,6 +83,7 @@ def reference() -> dict[Path, str]:
         FOLDER / "dimensions.md": dimensions(),
         FOLDER / "commands.md": commands(),
         FOLDER / "api.md": python(),
+        FOLDER / "json.md": json_forms(),
         FOLDER / "chart.md": chart(),
         FOLDER / "grpc.md": grpc(),
     }
@@ -116,6 +155,57 @@ def helped(command: click.Command, parent: click.Context, name: str) -> list[str
         for each in sorted(command.commands):
             parts += helped(command.commands[each], context, each)
     return parts
+
+
+def json_forms() -> str:
+    """The page of what commands print with `--json`: each form with its fields."""
+    models = {model: command for command, models in FORMS.items() for model in models}
+    _, schema = models_json_schema([(model, "serialization") for model in models])
+    commands = {model.__name__: command for model, command in models.items()}
+    parts = ["# JSON", "", NOTE, "", "`editjudge COMMAND --json` prints these forms. A field has"]
+    parts += ["another form where its type links to one. No number is NaN or infinite.", ""]
+    parts += table(("command", "form"), [(f"`{of}`", link(name)) for name, of in commands.items()])
+    for name, form in schema["$defs"].items():
+        if "properties" in form:
+            about, _, meanings = form.get("description", "").partition("Attributes:\n")
+            parts += ["", f"## {name}", "", " ".join(about.split()), ""]
+            told = meanings_of(meanings)
+            rows = [
+                (f"`{field}`", form_of(of), told.get(field, ""))
+                for field, of in form["properties"].items()
+            ]
+            parts += table(("field", "type", "meaning"), rows)
+    return "\n".join(parts) + "\n"
+
+
+def link(form: str) -> str:
+    """A link to a form of the page."""
+    return f"[{form}](#{form.lower()})"
+
+
+def form_of(schema: Mapping[str, Any]) -> str:
+    """The type of a field in words."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return "any JSON" if name == "JsonValue" else link(name)
+    if kinds := schema.get("anyOf", schema.get("oneOf")):
+        return " or ".join(dict.fromkeys(map(form_of, kinds)))
+    if "enum" in schema or "const" in schema:
+        return ", ".join(f"`{each}`" for each in schema.get("enum", [schema.get("const")]))
+    if schema.get("type") == "array":
+        inner = schema.get("items") or {}
+        parts = schema.get("prefixItems")
+        return f"list of {form_of(inner)}" if not parts else f"({', '.join(map(form_of, parts))})"
+    if isinstance(below := schema.get("additionalProperties"), dict):
+        return f"object of {form_of(below)}"
+    return str(schema.get("type", "any"))
+
+
+def meanings_of(attributes: str) -> dict[str, str]:
+    """The meanings of fields from the lines of a docstring."""
+    lines = inspect.cleandoc(f"\n{attributes}")
+    found = re.findall(r"^(\w+): (.*(?:\n .*)*)", lines, re.MULTILINE)
+    return {name: " ".join(meaning.split()) for name, meaning in found}
 
 
 def python() -> str:
@@ -191,9 +281,8 @@ def attributes(model: type[BaseModel]) -> Mapping[str, str]:
     """The meanings of a model's fields, from the docstrings of its class and of its bases."""
     found: dict[str, str] = {}
     for each in reversed(model.__mro__):
-        text = inspect.cleandoc(vars(each).get("__doc__") or "").partition("Attributes:\n")[2]
-        for name, meaning in re.findall(r"^    (\w+): (.*(?:\n     .*)*)", text, re.MULTILINE):
-            found[name] = " ".join(meaning.split())
+        text = inspect.cleandoc(vars(each).get("__doc__") or "")
+        found |= meanings_of(text.partition("Attributes:\n")[2])
     return found
 
 

@@ -68,6 +68,11 @@ def test_the_schema_is_the_one_that_is_kept() -> None:
     assert text == read_kept(SCHEMA, text), "a JSON changed; make golden keeps the new"
 
 
+def test_every_printed_form_is_in_the_reference() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "json.md").read_text("utf-8")
+    assert [each.__name__ for each in PRINTED if f"\n## {each.__name__}\n" not in page] == []
+
+
 def below(model: type[Strict]) -> set[type[Strict]]:
     return {model}.union(*(below(one) for one in model.__subclasses__()))
 
