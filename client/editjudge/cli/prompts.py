@@ -8,10 +8,10 @@ from ..app.catalogue import TemplateEntry
 from ..base.errors import ConfigError
 from ..base.prompt_releases import import_official_prompts, prompt_releases
 from ..base.terminal import print_text
-from ..panel.prompt import Part, Prompt, Text
+from ..panel.prompt import Text
 from ..prompts.custom_templates import check_templates, load_custom_templates
 from ..prompts.prompt_files import list_files
-from ..prompts.rubrics import RubricTemplate, load_rubric_files, select_rubrics
+from ..prompts.rubrics import load_rubric_files, select_rubrics
 from .output import print_json
 
 
@@ -33,7 +33,12 @@ def check_command(path: Path, *, json: bool) -> int:
         (rubric,) = select_rubrics(load_custom_templates(load_rubric_files([path])))
         ends = dict.fromkeys(("sources", "edited", "target"), "\n")
         places = {name: f"[{name}]{ends.get(name, '')}" for name in rubric.fields}
-        print_prompt(rubric, rubric.make_prompt(places))
+        prompt = rubric.make_prompt(places)
+        words = "".join(part.text for part in prompt.parts if isinstance(part, Text))
+        better = "higher" if rubric.higher_is_better else "lower"
+        scale = f"{rubric.low}..{rubric.high}, {better} is better"
+        print_text(f"{rubric.dimension}  {scale}  {rubric.digest[:19]}")
+        print_text(f"\n-- system\n{prompt.system}\n\n-- user\n{words}")
         return 0
     texts, strays = list_files(path)
     read = (*check_templates(texts, str(path)), *strays)
@@ -48,18 +53,3 @@ def check_command(path: Path, *, json: bool) -> int:
         print_text(problem)
     print_text("some prompts cannot be used" if problems else "no problems found")
     return 2 if problems else 0
-
-
-def print_prompt(rubric: RubricTemplate, prompt: Prompt) -> None:
-    """Print the prompt that a judge gets for a rubric."""
-    better = "higher" if rubric.higher_is_better else "lower"
-    print_text(
-        f"{rubric.dimension}  {rubric.low}..{rubric.high}, {better} is better  {rubric.digest[:19]}"
-    )
-    print_text(f"\n-- system\n{prompt.system}\n\n-- user\n{''.join(map(_part_text, prompt.parts))}")
-
-
-def _part_text(part: Part) -> str:
-    if isinstance(part, Text):
-        return part.text
-    return f"[{part.name}, {part.size[0]}x{part.size[1]}, {part.media_type}]"

@@ -7,32 +7,26 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..app.client import Client, Judgement
-from ..base.config import JudgeEndpoint, Settings
-from ..base.errors import ConfigError, InputError
+from ..base.config import Settings
 from ..base.item import Edit
 from ..base.terminal import print_notice, print_text
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import add_specialists, load_benchmark, select_dimensions
-from ..panel.prompt import PictureCache
 from ..panel.specialists import list_custom_services
 from ..prompts.custom_templates import load_custom_templates, load_custom_texts
-from ..prompts.rubrics import load_rubric_files, select_rubrics
+from ..prompts.rubrics import load_rubric_files
 from ..report.numbers import build_verdict_table, describe_judge_use, describe_skipped
-from ..scorers.judge_scorer import make_prompt
 from .options import add_rubrics, bind_single_judge, settings_from
 from .output import print_json, print_tables
-from .prompts import print_prompt
 from .services import provide_services
 
 _EDIT_OPTIONS = ("source", "edited", "instruction", "mask", "target", "target_text")
 
 
-def score_command(*, dry_run: bool, json: bool, **options: Any) -> int:
+def score_command(*, json: bool, **options: Any) -> int:
     """Judge an edit and show its verdicts; return the exit code."""
     edit = Edit.load(**{name: options[name] for name in _EDIT_OPTIONS})
     own = load_rubric_files(options["rubric"])
-    if dry_run:
-        return _print_prompts(edit, own)
     prompts = {**(load_custom_texts(options["prompts"]) if options["prompts"] else {}), **own}
     patterns = add_rubrics(options["dimension"], own)
     settings = bind_single_judge(settings_from(options), options)
@@ -55,21 +49,6 @@ async def _judge(
 ) -> Judgement:
     async with Client(settings) as client:
         return await client.score(edit, dimensions, prompts)
-
-
-def _print_prompts(edit: Edit, rubrics: Mapping[str, str]) -> int:
-    """Print the prompts of rubrics for an edit; return the exit code."""
-    if not rubrics:
-        raise ConfigError("--dry-run shows the prompts of rubrics", "give --rubric FILE")
-    pictures = PictureCache(JudgeEndpoint.model_fields["max_pixels"].default)
-    for rubric in select_rubrics(load_custom_templates(rubrics)):
-        try:
-            prompt = make_prompt(rubric, edit, pictures.prepare)
-        except ValueError as error:
-            fix = "give it, or remove it from `shows`"
-            raise InputError(rubric.dimension, str(error), fix) from error
-        print_prompt(rubric, prompt)
-    return 0
 
 
 def _print_judgement(judgement: Judgement, *, has_names: bool) -> None:

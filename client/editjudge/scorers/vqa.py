@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..answers.questions import QuestionAnswers, Questions
@@ -13,7 +12,7 @@ from ..base.item import Edit, Item
 from ..base.verdict import Score, Verdicts
 from ..panel.choices import ChoiceDistribution
 from ..panel.coalesce import gather_all
-from ..panel.judge import Answer, Judge, merge_calls
+from ..panel.judge import Answer, merge_calls
 from ..prompts import Template
 from .judge_scorer import JudgeScorer, Question, get_contract, list_shown_fields
 
@@ -241,29 +240,13 @@ class FactCheck(JudgeScorer):
     pairs_prompt: str
 
     def questions(self, item: Item) -> tuple[Question, ...]:
-        """Return the checks of all pairs, after the prompt that generates missing pairs."""
+        """Return the check of all pairs, after the prompt that generates missing pairs."""
+        check = self.template_for(item)
         if item.questions:
-            return self.checks(item, len(item.questions))
+            return (Question(check, check.choices, len(item.questions)),)
         writing = self.template_of(self.pairs_prompt)
         contract = get_contract(writing, QuestionAnswers)
-        return Question(writing, contract), *self.checks(item, contract.count_high)
-
-    def checks(self, item: Item, count: int) -> tuple[Question, ...]:
-        """Return the questions that check `count` pairs."""
-        template = self.template_for(item)
-        return (Question(template, template.choices, count),)
-
-    async def check(
-        self, checks: Sequence[Question], pair: Mapping[str, str], edit: Edit, judge: Judge
-    ) -> tuple[Mapping[str, str], tuple[Answer[Any], ...]]:
-        """Check whether one question-answer pair holds for the edit.
-
-        Returns:
-            The texts for the evidence, and the judge's answers. The last answer is a choice whose
-            first option means that the pair holds.
-        """
-        (check,) = checks
-        return pair, (await check.ask(edit, judge, repeat=self.repeat, **pair),)
+        return Question(writing, contract), Question(check, check.choices, contract.count_high)
 
     def reads(self, item: Item) -> frozenset[str]:
         """Return `questions`, and the fields that the templates show.
@@ -276,22 +259,22 @@ class FactCheck(JudgeScorer):
     async def score(self, edit: Edit, panel: Panel, fields: frozenset[str]) -> Verdicts:
         """Generate pairs if the item has none, then check all of them concurrently."""
         judge = panel.judge(self.service)
-        questions = self.questions(edit.item)
-        writing = () if edit.item.questions else questions[:1]
+        *writing, check = self.questions(edit.item)
         pair_answers = [await question.ask(edit, judge, repeat=self.repeat) for question in writing]
-        own = [(pair["question"], pair["answer"]) for pair in edit.item.questions]
-        checks = questions[len(writing) :]
-        results = await gather_all(
-            *(
-                self.check(checks, {"question": question, "answer": answer}, edit, judge)
-                for question, answer in chain(own, *(pairs.value for pairs in pair_answers))
-            )
+        pairs: list[Mapping[str, str]] = [
+            {"question": pair["question"], "answer": pair["answer"]} for pair in edit.item.questions
+        ]
+        pairs += [pair._asdict() for answer in pair_answers for pair in answer.value]
+        answers = await gather_all(
+            *(check.ask(edit, judge, repeat=self.repeat, **pair) for pair in pairs)
         )
-        facts = [{**texts, "true": first_share(replies[-1])} for texts, replies in results]
+        shares = [*map(first_share, answers)]
+        facts = [{**pair, "true": share} for pair, share in zip(pairs, shares, strict=True)]
         evidence = {"facts": facts, "generated": bool(pair_answers)}
-        holds = all(first_share(replies[-1]) > 0.5 for _, replies in results)
-        calls = merge_calls([*pair_answers, *(r for _, replies in results for r in replies)])
-        return {"correct": _make_score(float(holds), evidence, calls)}
+        holds = all(share > 0.5 for share in shares)
+        return {
+            "correct": _make_score(float(holds), evidence, merge_calls([*pair_answers, *answers]))
+        }
 
 
 def first_share(answer: Answer[ChoiceDistribution]) -> float:
