@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, SkipValidation
@@ -35,6 +36,16 @@ class Row:
     outside: Mapping[str, float] = field(default_factory=dict)
 
 
+Where: TypeAlias = Callable[[Item], bool]
+"""Says which items a column includes."""
+
+
+@cache
+def of_tasks(*tasks: str) -> Where:
+    """Include the items of these tasks. It is one function each time, which tables call once."""
+    return lambda item: item.task in tasks
+
+
 @dataclass(frozen=True, slots=True)
 class Mean:
     """The mean of one dimension over a model's edits.
@@ -54,7 +65,7 @@ class Mean:
     """
 
     of: str
-    where: Callable[[Item], bool] = lambda _: True
+    where: Where = lambda _: True
     weighted_by: str = ""
     missing_output: float | None = None
     affine: Affine = NO_SCALING

@@ -6,16 +6,16 @@ are before the cap, as in table 1 (AnyEdit's identity of 7.27 beside a completen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Iterable
 
-from ...base.item import Item
-from ..column import Column, Mean
+from ..column import Column, Mean, Where, of_tasks
 from .dimensions import COMPLETENESS, GROUPS, IDENTITY, QUALITY, dimensions
 from .switches import CoEditSwitches
-from .taxonomy import EDIT_TYPES, IN_CONTEXT, in_the_benchmark, is_of
+from .taxonomy import EDIT_TYPES, IN_CONTEXT
 
 _OVERALL = "overall"
+_IN_THE_BENCHMARK = of_tasks(*EDIT_TYPES)
+"""The items of the 16 types, which table 1 counts."""
 # In the order of table 13; non-edited preservation does not apply there.
 _IN_CONTEXT = (_OVERALL, COMPLETENESS, QUALITY, IDENTITY)
 
@@ -32,30 +32,29 @@ def columns(switches: CoEditSwitches) -> tuple[Column, ...]:
 
 def _table_1() -> Iterable[Column]:
     for name in (*GROUPS, _OVERALL):
-        yield _column(name, name, _short(name), in_the_benchmark, "table 1", "Co-EditEval")
+        yield _column(name, name, _short(name), _IN_THE_BENCHMARK, "table 1", "Co-EditEval")
 
 
 def _metrics() -> Iterable[Column]:
     for group in GROUPS.values():
         for name, row in group["metrics"].items():
-            yield _column(name, name, row["short"], in_the_benchmark, "section 3.2", group["title"])
+            short, title = row["short"], group["title"]
+            yield _column(name, name, short, _IN_THE_BENCHMARK, "section 3.2", title)
 
 
 def _table_7() -> Iterable[Column]:
     for name, title in EDIT_TYPES.items():
-        where = partial(is_of, name)
-        yield _column(f"{name}.{_OVERALL}", _OVERALL, title, where, "table 7", "Overall by Type")
+        column, where = f"{name}.{_OVERALL}", of_tasks(name)
+        yield _column(column, _OVERALL, title, where, "table 7", "Overall by Type")
 
 
 def _table_13() -> Iterable[Column]:
-    where = partial(is_of, IN_CONTEXT)
+    where = of_tasks(IN_CONTEXT)
     for name in _IN_CONTEXT:
         yield _column(f"{IN_CONTEXT}.{name}", name, _short(name), where, "table 13", "In-Context")
 
 
-def _column(
-    name: str, of: str, title: str, where: Callable[[Item], bool], table: str, group: str
-) -> Column:
+def _column(name: str, of: str, title: str, where: Where, table: str, group: str) -> Column:
     # The overall of some edits rests on the judge alone: without the specialists its mean would be
     # over those, and the others would not show.
     how = Mean(f"co_edit.{of}", where, needs_services=of == _OVERALL)

@@ -44,16 +44,6 @@ def of_co_edit(item: Item) -> str | None:
     return None if item.task in TYPES else "not a type of Co-EditBench"
 
 
-def in_the_benchmark(item: Item) -> bool:
-    """Whether an item is of the 16 types, so that it counts in table 1."""
-    return item.task in EDIT_TYPES
-
-
-def is_of(edit_type: str, item: Item) -> bool:
-    """Whether an item is of one type."""
-    return item.task == edit_type
-
-
 def keeps_a_region(item: Item) -> str | None:
     """Why nothing of the source is to be kept as it is, or None (appendix E.2).
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from ...base.item import Item
-from ..column import Aggregation, Column, Mean, PooledMean
+from ..column import Aggregation, Column, Mean, PooledMean, of_tasks
 from ..fusion import min_max
 from .switches import GieSwitches
 from .taxonomy import CONTENTS, TITLES, content
@@ -13,10 +13,6 @@ from .taxonomy import CONTENTS, TITLES, content
 TO_PERCENT = (100.0, 0.0)
 CORRECTNESS, PRESERVATION = "Functional Correctness", "Preservation"
 _TABLE_2, _TABLE_3, _FIGURE_4 = (f"GIE-Bench, {one}" for one in ("table 2", "table 3", "figure 4"))
-
-
-def _is(edit_type: str, item: Item) -> bool:
-    return item.task == edit_type
 
 
 def _correct(name: str, title: str, how: Aggregation) -> Column:
@@ -33,7 +29,7 @@ def _preservation_column(name: str, title: str, *, higher: bool = True) -> Colum
 _CORRECTNESS = "gie.functional_correctness"
 TABLES: tuple[Column, ...] = (
     *(
-        _correct(name, title, Mean(_CORRECTNESS, partial(_is, name), affine=TO_PERCENT))
+        _correct(name, title, Mean(_CORRECTNESS, of_tasks(name), affine=TO_PERCENT))
         for name, title in TITLES.items()
     ),
     _correct("overall", "Overall", Mean(_CORRECTNESS, affine=TO_PERCENT)),

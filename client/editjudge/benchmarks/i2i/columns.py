@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 
-from ...base.item import Item
-from ..column import Column, Composite, Mean, WeightedMean
+from ..column import Column, Composite, Mean, WeightedMean, Where, of_tasks
 from ..fusion import Values
 from .switches import I2iSwitches
 from .taxonomy import ARTIFACTS, CATEGORIES, DIMENSIONS, SHARED_DIMENSIONS, TABLES, TITLES, Track
@@ -24,7 +22,7 @@ def _table(
     prefix: str,
     group: str,
     source: str,
-    where: Callable[[Item], bool] = lambda _: True,
+    where: Where = lambda _: True,
 ) -> Iterator[Column]:
     """Yield a mean for each dimension, then the mean over all pairs of prompt and dimension."""
     for name in names:
@@ -46,14 +44,10 @@ def _make_loss_columns(switches: I2iSwitches) -> Iterator[Column]:
             yield Column(of, title, Mean(of), False, "not in the paper", "Share lost")
 
 
-def _in(category: str, item: Item) -> bool:
-    return item.task == category
-
-
 def _categories(track: Track, names: tuple[str, ...]) -> Iterator[Column]:
     for category, title in CATEGORIES[track].items():
-        prefix, where = f"i2i.{track}.{category}", partial(_in, category)
-        yield from _table(track, names, prefix, title, "I2I-Bench, figure 4", where)
+        prefix, source = f"i2i.{track}.{category}", "I2I-Bench, figure 4"
+        yield from _table(track, names, prefix, title, source, of_tasks(category))
 
 
 def _difference(values: Values) -> float:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Literal
 
-from ...base.item import Item
-from ..column import Aggregation, Column, Composite, Mean, WeightedMean
+from ..column import Aggregation, Column, Composite, Mean, WeightedMean, of_tasks
 from ..fusion import mean
 from .switches import KrisSwitches
-from .taxonomy import REASONING_DIMENSIONS, TAXONOMY, TESTS_KNOWLEDGE, reasoning_dimension
+from .taxonomy import REASONING_DIMENSIONS, TAXONOMY, TESTS_KNOWLEDGE
 
 METRICS = {
     "visual_consistency": "VC",
@@ -40,10 +38,7 @@ def _ids(dimension: str) -> dict[str, str]:
 
 def _of_dimension(dimension: str, switches: KrisSwitches) -> tuple[Column, ...]:
     """Return the columns of a reasoning dimension: its metrics and their mean."""
-
-    def where(item: Item) -> bool:
-        return reasoning_dimension(item) == dimension
-
+    where = of_tasks(*(task for task, of in REASONING_DIMENSIONS.items() if of == dimension))
     how: Aggregation = Composite(mean, _ids(dimension))
     if switches.pooled_metrics and switches.missing_skipped:
         # While every item has all of its metrics, values and metrics weigh the same.
@@ -80,15 +75,8 @@ def _average(name: str, dimensions: tuple[str, ...], switches: KrisSwitches) -> 
     return Column(f"kris.{name}", "Average", how, True, _SOURCE, _words(name))
 
 
-def _is(task: str, item: Item) -> bool:
-    return item.task == task
-
-
-_OF_TASK = {task: partial(_is, task) for task in REASONING_DIMENSIONS}
-
-
 def _of_task(task: str, column: str, dimension: str, group: str, source: str) -> Column:
-    how = Mean(f"kris.{dimension}", _OF_TASK[task], affine=TO_PERCENT)
+    how = Mean(f"kris.{dimension}", of_tasks(task), affine=TO_PERCENT)
     return Column(f"kris.task.{column}", _words(task), how, True, source, group)
 
 

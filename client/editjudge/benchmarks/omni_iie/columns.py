@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Literal, TypeAlias
 
 from ...base.item import Item
-from ..column import Column, Composite, Mean, PairedDifference
+from ..column import Column, Composite, Mean, PairedDifference, Where
 from ..fusion import Values
 from .switches import OmniSwitches
 from .taxonomy import ROUNDS, SCALES, TABLES, TURNS
@@ -27,7 +27,6 @@ _WEIGHTS = {
 }
 
 
-Where: TypeAlias = Callable[[Item], bool]
 Columns: TypeAlias = Iterator[Column]
 Sign: TypeAlias = Literal["+", "-"]
 Formula: TypeAlias = Callable[[Values], float]
