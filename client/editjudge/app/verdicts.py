@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Self
 
@@ -43,13 +43,14 @@ class ShownEdit(Strict):
     verdicts: tuple[Row, ...]
 
     @classmethod
-    def of(cls, view: RunView, edit: StoredEdit) -> Self:
-        """Read an edit with its verdicts."""
+    def of(cls, view: RunView, edit: StoredEdit, shows: Callable[[str], bool]) -> Self:
+        """Read an edit with its verdicts on the dimensions that are shown."""
+        verdicts = view.verdicts(edit.model, item=edit.item)
         return cls(
             model=edit.model,
             output=edit.digest,
             missing=str(edit.missing or ""),
-            verdicts=tuple(map(make_row, view.verdicts(edit.model, item=edit.item))),
+            verdicts=tuple(make_row(one) for one in verdicts if shows(one.dimension)),
         )
 
 

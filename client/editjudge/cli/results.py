@@ -156,14 +156,14 @@ def show_command(
 ) -> None:
     """Show one edit of a run, with every verdict, its evidence and replies."""
     with open_run(run, options) as view:
+        shows = view.match_ids(dimension).__contains__ if dimension else lambda _: True
         of_item = [each for each in view.edits(model) if each.item == edit]
-        edits = tuple(ShownEdit.of(view, e) for e in of_item)
+        edits = tuple(ShownEdit.of(view, e, shows) for e in of_item)
         if not edits:
             of = f" of {model}" if model else ""
             has = ", ".join(view.header.outputs)
             raise ConfigError(f"{run} has no edit {edit!r}{of}", f"its models: {has}")
-        listing = _add_data(view, edit, edits)
-        listing = _select_dimensions(listing, view.match_ids(dimension)) if dimension else listing
+        listing = _add_data(view, edit, edits, shows)
     if json:
         print_json(listing)
         return
@@ -177,7 +177,9 @@ def show_command(
         print_text(f"\n  {name}: unscored (flaw of the data)\n    {why}")
 
 
-def _add_data(view: RunView, edit: str, edits: tuple[ShownEdit, ...]) -> ShownItem:
+def _add_data(
+    view: RunView, edit: str, edits: tuple[ShownEdit, ...], shows: Callable[[str], bool]
+) -> ShownItem:
     """Add the item's instruction and files, if the data still exists."""
     instruction: str | None = None
     files: tuple[Path, ...] = ()
@@ -187,13 +189,14 @@ def _add_data(view: RunView, edit: str, edits: tuple[ShownEdit, ...]) -> ShownIt
             instruction, files = item.instruction, view.pictures(edit).files
     except (EditjudgeError, ValueError):
         pass
+    spoilt = view.flawed_outcomes(edit).get(edit, {})
     return ShownItem(
         item=edit,
         instruction=instruction,
         files=files,
         edits=edits,
-        not_served=view.unserved_reasons_of(edit),
-        spoilt={name: one.reason for name, one in view.flawed_outcomes(edit).get(edit, {}).items()},
+        not_served={n: why for n, why in view.unserved_reasons_of(edit).items() if shows(n)},
+        spoilt={name: one.reason for name, one in spoilt.items() if shows(name)},
         questions={
             call.call: question
             for each in edits
@@ -201,24 +204,6 @@ def _add_data(view: RunView, edit: str, edits: tuple[ShownEdit, ...]) -> ShownIt
             for call in verdict.calls or ()
             if (question := Question.of(view, call))
         },
-    )
-
-
-def _select_dimensions(listing: ShownItem, names: frozenset[str]) -> ShownItem:
-    """Restrict a listing to some dimensions."""
-    edits: list[ShownEdit] = []
-    for edit in listing.edits:
-        verdicts = tuple(verdict for verdict in edit.verdicts if verdict.dimension in names)
-        edits.append(edit.model_copy(update={"verdicts": verdicts}))
-    rows = (verdict for edit in edits for verdict in edit.verdicts)
-    calls = {call.call for verdict in rows for call in verdict.calls or ()}
-    return listing.model_copy(
-        update={
-            "edits": tuple(edits),
-            "questions": {n: one for n, one in listing.questions.items() if n in calls},
-            "not_served": {n: why for n, why in listing.not_served.items() if n in names},
-            "spoilt": {n: why for n, why in listing.spoilt.items() if n in names},
-        }
     )
 
 

@@ -14,7 +14,7 @@ from ...base.digest import content_digest, digest_bytes, file_digest
 from ...base.errors import InputError
 from ...base.images import format_path
 from ...base.text import format_count, group_by_key
-from ..dataset import ItemRef, WasRead, format_notes
+from ..dataset import ItemRef, format_notes
 from ..records import ItemField, RecordsFile, ReleasedRecord, read_json
 from ..texts import File, Name, Text, describe_error
 from .taxonomy import FOLDERS, FRAMES, TABLES, TEMPORAL, task_of
@@ -71,20 +71,8 @@ class KrisData(RecordsFile):
             raise InputError(
                 format_path(path),
                 f"no <task>/{ANNOTATION} and no list of annotations",
-                self._instead,
+                "give the folder that holds color_change, biology, …, or the list itself",
             )
-
-    @property
-    def _instead(self) -> str:
-        """What users should give instead of a folder without annotations."""
-        if not self.path.exists():
-            return "there is no such file or folder"
-        lists = list(self.path.glob("*.json"))
-        if len(lists) == 1 and any((self.path / folder).is_dir() for folder in FOLDERS):
-            return (
-                f"if the list of all annotations is {lists[0].name}, give {format_path(lists[0])}"
-            )
-        return "give the folder that holds color_change, biology, …, or the list itself"
 
     @cached_property
     def digest(self) -> str:
@@ -102,30 +90,15 @@ class KrisData(RecordsFile):
             for number, fields in records.items():
                 yield f"{folder}/{number}", _in_place(folder, number, fields)
 
-    def check_items(self, was_read: WasRead | None = None) -> Iterator[ItemRef]:
-        """Yield the items after checking that a list lies beside its folders.
-
-        Other runners keep it among their code. What a run has read may be gone.
-        """
-        folders = () if was_read else self._by_folder
-        if folders and not any((self.folder / folder).is_dir() for folder in folders):
-            raise InputError(
-                format_path(self.path),
-                f"is not beside its images: {format_path(self.folder)} holds no folder"
-                f" {next(iter(folders))}, nor any other that the list names",
-                f"copy or link the list to where these folders are, or give their folder where"
-                f" it has <task>/{ANNOTATION}",
-            )
-        yield from super().check_items(was_read)
-
-    @property
-    def _by_folder(self) -> dict[str, list[ItemRef]]:
-        items = self._items_and_problems[0]
-        return group_by_key((item.texts["extra"]["folder"], item) for item in items)
+    def fix(self, refs: Sequence[ItemRef]) -> str:
+        """Return that a list lies beside its folders; other runners keep it among their code."""
+        beside = f"copy or link {self.path.name} to where the folders of its images are"
+        return beside if refs and self.path.is_file() else ""
 
     def notes(self) -> tuple[str, ...]:
         """Return how the data differs from the release, by folder; later revisions exist."""
-        there = self._by_folder
+        every = self._items_and_problems[0]
+        there = group_by_key((item.texts["extra"]["folder"], item) for item in every)
         by_folder = {f: there.get(f, []) for f in FOLDERS if f in there or f in self._files}
         counts = [
             f"{folder}: {format_count(len(items), 'item')}, {FOLDERS[folder]:,} were released"
@@ -135,7 +108,7 @@ class KrisData(RecordsFile):
         if absent := [folder for folder in FOLDERS if folder not in by_folder]:
             counts.append(f"no items of {len(absent)} folders: {', '.join(absent)}")
         if counts:
-            items = format_count(len(self._items_and_problems[0]), "item")
+            items = format_count(len(every), "item")
             counts.append(f"{items} in all, {sum(FOLDERS.values()):,} were released")
         odd = (note for folder, items in by_folder.items() for note in _odd(folder, items))
         return (*odd, *counts)
