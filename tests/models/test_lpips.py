@@ -158,6 +158,22 @@ def test_large_even_images_keep_their_digits(specialist, entry):
     assert distance(specialist, a, b) == pytest.approx(reference(entry, a, b)[0], abs=1e-6)
 
 
+@pytest.mark.parametrize("size", [(700, 330), (251, 905), (640, 517)])
+def test_a_large_picture_is_compared_in_parts(specialist, entry, monkeypatch, size):
+    a, b = picture(*size), picture(*size, seed=1)
+    mask = np.zeros(size, dtype=bool)
+    mask[40 : size[0] // 2, 30:300] = True
+    whole, region = distances(specialist, asking(a, b), asking(a, b, mask))
+    seen = []
+    taps = specialist._network.taps
+    monkeypatch.setattr(specialist._network, "taps", lambda x: seen.append(x.shape[2:]) or taps(x))
+    monkeypatch.setattr(lpips_service, "_SIDE", 320)
+    in_parts = distances(specialist, asking(a, b), asking(a, b, mask))
+    assert in_parts == pytest.approx([whole, region], abs=1e-6)
+    assert len(seen) > 4
+    assert max(map(max, seen)) <= 352
+
+
 @pytest.mark.parametrize("region", ["weight", "zero"])
 def test_an_empty_mask_has_no_distance(specialist, region):
     empty, good = specialist.infer([asking(A, B, np.zeros_like(half()), region), asking(A, B)])

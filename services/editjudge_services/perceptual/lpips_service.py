@@ -34,15 +34,28 @@ from ..runtime.onnx import ENGINES, ON_GPU
 from ..runtime.preprocess import black_out
 from ..runtime.serving import load_declared_artefact
 from ..runtime.specialist import BadRequest, Outputs, Request, Specialist
-from .network import HEADS, TRUNK, LpipsNetwork, Taps, to_signed, to_stretched
+from .network import (
+    HEADS,
+    TRUNK,
+    Array,
+    Layers,
+    LpipsNetwork,
+    Taps,
+    cut_axis,
+    draw_map,
+    measure_distance,
+    to_signed,
+    to_stretched,
+)
 
 CACHE_MIB = "EDITJUDGE_LPIPS_CACHE_MIB"
 """Environment variable: MiB of taps that each model caches, by default 1024, enough for three
 regions of one target of 768x768."""
 
-# VGG16 has 64 channels at full size: a pair of 768x768 needs about 2 GiB of memory, and more
-# pairs at once are no faster.
+# VGG16 has 64 channels at full size, and more pairs at once are no faster. A picture of more pixels
+# than a square of this side is compared in parts, so that memory does not grow with it.
 _PIXELS_AT_ONCE = 768 * 768
+_SIDE = 1024
 
 
 _Keys: TypeAlias = tuple[str, str]
@@ -67,6 +80,7 @@ class LpipsSpecialist(Specialist):
 
     Attributes:
         smallest: Fewest pixels of the shorter side from which the last layer has an output.
+        strides: Pixels of the image between two cells of each tap.
         cache: Taps of recent first images.
     """
 
@@ -77,6 +91,7 @@ class LpipsSpecialist(Specialist):
     # A pair of 768x768 takes seconds on a processor, and requests come three at a time.
     queue_seconds = 300.0
     smallest: ClassVar[int]
+    strides: ClassVar[tuple[int, ...]]
 
     def load(self, parameters: Mapping[str, str]) -> None:
         """Load the declared export and run it once.
@@ -112,9 +127,9 @@ class LpipsSpecialist(Specialist):
         answers: dict[int, Outputs] = {}
         for keys in _group_runs({key: pairs[same[0]].a.shape for key, same in alike.items()}):
             ran = self._compare(keys, [pairs[alike[key][0]] for key in keys])
-            for key, (distance, where) in zip(keys, ran, strict=True):
+            for key, layers in zip(keys, ran, strict=True):
                 for index in alike[key]:
-                    value = _distance_in_region(distance, where, pairs[index].weights)
+                    value = _distance_in_region(layers, pairs[index].weights)
                     answers[index] = {"DISTANCE": np.array([value], dtype=np.float32)}
         return [one if isinstance(one, Abstention) else answers[i] for i, one in enumerate(read)]
 
@@ -140,14 +155,38 @@ class LpipsSpecialist(Specialist):
                 return _Pair(to_stretched(a, mask), to_stretched(b, mask))
         return _Pair(to_signed(a), to_signed(b), mask)
 
-    def _compare(
-        self, keys: Sequence[_Keys], pairs: Sequence[_Pair]
-    ) -> list[tuple[np.float32, NDArray[np.float32]]]:
-        """Compute distance and map (1, H, W) of pairs of one size."""
-        taps = self._find_taps([a for a, _ in keys], [pair.a for pair in pairs])
-        images = np.stack([pair.b for pair in pairs])
-        distances, maps = self._network.compare(taps, self._network.taps(images), images)
-        return list(zip(distances, maps, strict=True))
+    def _compare(self, keys: Sequence[_Keys], pairs: Sequence[_Pair]) -> list[Layers]:
+        """Compute the differences (h, w) at each tap of pairs of one size."""
+        height, width = pairs[0].a.shape[1:]
+        if height * width > _SIDE**2:
+            return [self._compare_parts(pair, height, width) for pair in pairs]
+        layers = self._compare_whole([a for a, _ in keys], pairs)
+        return [[layer[index] for layer in layers] for index in range(len(pairs))]
+
+    def _compare_whole(self, keys: Sequence[str], pairs: Sequence[_Pair]) -> list[Array]:
+        taps = self._find_taps(keys, [pair.a for pair in pairs])
+        return self._network.compare(taps, self._network.taps(np.stack([p.b for p in pairs])))
+
+    def _compare_parts(self, pair: _Pair, height: int, width: int) -> Layers:
+        """Compute the differences of one pair part by part."""
+        rows: list[list[list[Array]]] = []
+        for down in cut_axis(height, _SIDE):
+            rows.append([])
+            for across in cut_axis(width, _SIDE):
+                seen = np.s_[:, down.first : down.last, across.first : across.last]
+                part = _Pair(pair.a[seen], pair.b[seen])
+                layers = self._compare_whole([part.keys[0]], [part])
+                both = zip((layer[0] for layer in layers), self.strides, strict=True)
+                rows[-1].append(
+                    [
+                        layer[down.own(s, layer.shape[0]), across.own(s, layer.shape[1])]
+                        for layer, s in both
+                    ]
+                )
+        return [
+            np.block([[part[index] for part in row] for row in rows])
+            for index in range(len(self.strides))
+        ]
 
     def _find_taps(self, keys: Sequence[str], images: Sequence[NDArray[np.float32]]) -> list[Taps]:
         """Return taps from the cache, or from one run for all that are missing."""
@@ -171,6 +210,7 @@ class LpipsVgg(LpipsSpecialist):
     identity: ClassVar = {"implementation": "lpips.1"}
     entry = "lpips-vgg"
     smallest = 16
+    strides = (1, 2, 4, 8, 16)
 
 
 class LpipsAlex(LpipsSpecialist):
@@ -180,6 +220,7 @@ class LpipsAlex(LpipsSpecialist):
     identity: ClassVar = {"implementation": "lpips.1"}
     entry = "lpips-alex"
     smallest = 64
+    strides = (4, 8, 16, 16, 16)
 
 
 def _group_runs(shapes: Mapping[_Keys, tuple[int, ...]]) -> list[list[_Keys]]:
@@ -198,10 +239,11 @@ def _group_runs(shapes: Mapping[_Keys, tuple[int, ...]]) -> list[list[_Keys]]:
     return runs
 
 
-def _distance_in_region(
-    distance: np.float32, where: NDArray[np.float32], weights: NDArray[np.bool_] | None
-) -> float:
-    return float(distance if weights is None else where[0][weights].mean(dtype=float))
+def _distance_in_region(layers: Layers, weights: NDArray[np.bool_] | None) -> float:
+    if weights is None:
+        return measure_distance(layers)
+    height, width = weights.shape
+    return float(draw_map(layers, (height, width))[weights].mean(dtype=float))
 
 
 def _format_size(picture: NDArray[np.uint8] | NDArray[np.bool_]) -> str:

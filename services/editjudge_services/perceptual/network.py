@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +17,15 @@ from ..runtime.onnx import open_network
 from ..zoo.artefact import Precision
 
 Array = NDArray[np.float32]
-TRUNK, HEADS = "trunk.onnx", "heads.onnx"
+TRUNK, HEADS = "trunk.onnx", "layers.onnx"
 BLACK = -1.0
+_STRIDE, _HALO = 16, 96
 # In float64 and rounded once, as the official package does it.
 _SIGNED_LEVELS = (np.arange(256) / 127.5 - 1).astype(np.float32)
 _STRETCHED_LEVELS = 2 * _SIGNED_LEVELS - 1
 
 
+Layers = Sequence[Array]
 Taps = tuple[Array, ...]
 """The features of an image that LPIPS compares: five arrays, float32, (1, C, h, w).
 
@@ -44,8 +49,12 @@ class LpipsNetwork:
         self._heads = open_network(folder / HEADS, precision)
 
     def __call__(self, a: Array, b: Array) -> tuple[Array, Array]:
-        """Compute distance (B,) and map (B, 1, H, W) of images (B, 3, H, W)."""
-        return self.compare(self.taps(a), self.taps(b), a)
+        """Compute distance (B,) and map (B, H, W) of images (B, 3, H, W)."""
+        layers = self.compare(self.taps(a), self.taps(b))
+        distances = [measure_distance([one[index] for one in layers]) for index in range(len(a))]
+        size = a.shape[2], a.shape[3]
+        maps = [draw_map([one[index] for one in layers], size) for index in range(len(a))]
+        return np.array(distances, np.float32), np.stack(maps)
 
     def taps(self, images: Array) -> list[Taps]:
         """Compute the taps of each of the images (B, 3, H, W)."""
@@ -55,14 +64,68 @@ class LpipsNetwork:
         # Copies: a slice would keep the whole batch in memory.
         return [tuple(t[i : i + 1].copy() for t in ran) for i in range(len(images))]
 
-    def compare(self, a: Sequence[Taps], b: Sequence[Taps], like: Array) -> tuple[Array, Array]:
-        """Compute distance (B,) and map (B, 1, H, W) from the taps of B pairs of images.
+    def compare(self, a: Sequence[Taps], b: Sequence[Taps]) -> list[Array]:
+        """Compute the weighted differences at each tap, (B, h, w), from B pairs of taps."""
+        return [layer[:, 0] for layer in self._heads(*_stack_taps(a), *_stack_taps(b))]
 
-        Args:
-            like: Images of the same size; their pixels do not count.
-        """
-        distance, where = self._heads(like, *_stack_taps(a), *_stack_taps(b))
-        return distance, where
+
+def measure_distance(layers: Layers) -> float:
+    """Compute the distance from the weighted differences (h, w) at each tap."""
+    return sum(float(layer.mean(dtype=float)) for layer in layers)
+
+
+def draw_map(layers: Layers, size: tuple[int, int]) -> Array:
+    """Compute the map, float32 of `size`: each tap enlarged as torch's bilinear `interpolate` does.
+
+    Its mean is close to the distance, not equal.
+    """
+    drawing = np.zeros(size, np.float32)
+    for layer in layers:
+        (top, bottom, down), (left, right, across) = map(_find_neighbours, layer.shape, size)
+        rows = layer[top] * (1 - down)[:, None] + layer[bottom] * down[:, None]
+        drawing += rows[:, left] * (1 - across) + rows[:, right] * across
+    return drawing
+
+
+def _find_neighbours(count: int, size: int) -> tuple[NDArray[np.intp], NDArray[np.intp], Array]:
+    """Find the two cells, of `count`, between which each of `size` pixels lies, and how far."""
+    place = np.maximum((np.arange(size) + 0.5) * count / size - 0.5, 0)
+    first = place.astype(np.intp)
+    return first, np.minimum(first + 1, count - 1), (place - first).astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A part of one axis of a picture, and the pixels that the network needs to see for it.
+
+    Attributes:
+        start, stop: The part, pixels; a multiple of 16 but for the picture's end.
+        first, last: What is shown to the network.
+    """
+
+    start: int
+    stop: int
+    first: int
+    last: int
+
+    def own(self, stride: int, count: int) -> slice:
+        """The cells of a tap of this tile that belong to the part, of `count`."""
+        start = (self.start - self.first) // stride
+        return slice(start, count if self.stop == self.last else (self.stop - self.first) // stride)
+
+
+def cut_axis(size: int, side: int) -> list[Tile]:
+    """Cut an axis of `size` pixels into parts of which the network sees about `side` each.
+
+    The last taps of both trunks see at most 90 pixels to either side of their cells of 16 pixels,
+    so that parts give the taps of the whole but for rounding.
+    """
+    parts = 1 if size <= side else math.ceil(size / (side - 2 * _HALO))
+    cuts = [_STRIDE * round(size * index / parts / _STRIDE) for index in range(parts)] + [size]
+    return [
+        Tile(start, stop, max(0, start - _HALO), min(size, stop + _HALO))
+        for start, stop in pairwise(cuts)
+    ]
 
 
 def _stack_taps(taps: Sequence[Taps]) -> list[Array]:

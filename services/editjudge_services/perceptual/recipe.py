@@ -2,7 +2,8 @@
 
 There are two graphs, so that the first runs only once on an image that is compared with many
 others: the trunk takes images, RGB in [-1, 1], (B, 3, H, W), and gives five taps (B, C, h, w); the
-heads take the taps of two images and give distance (B,) and map (B, 1, H, W). Every size may vary.
+heads take the taps of two images and give their five weighted differences (B, 1, h, w). Every size
+may vary.
 """
 
 from __future__ import annotations
@@ -84,10 +85,9 @@ class LpipsRecipe:
             Trunk(model), [images], folder / TRUNK, ["images"], names, dynamic_axes=sizes
         )
         tap_names = [f"{side}_{name}" for side in "ab" for name in names]
-        inputs = [images, *taps, *taps]
-        outputs = ["distance", "map"]
+        outputs = [f"layer_{index}" for index in range(len(taps))]
         export_to_onnx(
-            Heads(model), inputs, folder / HEADS, ["like", *tap_names], outputs, dynamic_axes=sizes
+            Heads(model), [*taps, *taps], folder / HEADS, tap_names, outputs, dynamic_axes=sizes
         )
         for graph in (TRUNK, HEADS):
             _separate_sizes(folder / graph)

@@ -86,13 +86,17 @@ class Lpips(nn.Module):
         """
         distance: Tensor | int = 0
         where: Tensor | int = 0
-        for a, b, head in zip(taps_a, taps_b, self.heads, strict=True):
-            layer = _weighted_sum((a - b).square(), head)
-            distance = distance + _mean(layer).flatten()
+        for layer in self.layers_of(taps_a, taps_b):
+            distance = distance + layer.mean((2, 3)).flatten()
             where = where + nn.functional.interpolate(
                 layer, size=like.shape[2:], mode="bilinear", align_corners=False
             )
         return torch.as_tensor(distance), torch.as_tensor(where)
+
+    def layers_of(self, taps_a: Sequence[Tensor], taps_b: Sequence[Tensor]) -> list[Tensor]:
+        """Compute the weighted difference (B, 1, h, w) of each pair of taps."""
+        both = zip(taps_a, taps_b, self.heads, strict=True)
+        return [_weighted_sum((a - b).square(), head) for a, b, head in both]
 
 
 class Trunk(nn.Module):
@@ -108,21 +112,20 @@ class Trunk(nn.Module):
 
 
 class Heads(nn.Module):
-    """The second exported graph: taps of both images to distance and map."""
+    """The second exported graph: taps of both images to the weighted difference at each."""
 
     def __init__(self, model: Lpips) -> None:
         super().__init__()
         self.model = model
 
-    def forward(self, like: Tensor, *taps: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute distance (B,) and map (B, 1, H, W).
+    def forward(self, *taps: Tensor) -> tuple[Tensor, ...]:
+        """Compute the five differences (B, 1, h, w).
 
         Args:
-            like: An image of the same size; its pixels do not count.
             taps: Taps of the first image, then of the second.
         """
         count = len(taps) // 2
-        return self.model.compare(taps[:count], taps[count:], like)
+        return tuple(self.model.layers_of(taps[:count], taps[count:]))
 
 
 def _squares(x: Tensor) -> Tensor:
@@ -144,15 +147,6 @@ def _weighted_sum(x: Tensor, weights: Tensor) -> Tensor:
         rows = weights.flatten(1) @ x.flatten(2)
         return rows.reshape(x.shape[0], 1, x.shape[2], x.shape[3])
     return nn.functional.conv2d(x, weights)
-
-
-def _mean(per_pixel: Tensor) -> Tensor:
-    """Compute the mean (B, 1) of a map (B, 1, H, W).
-
-    The export averages rows first: ONNX Runtime adds in sequence, which over a whole map of
-    768x768 is wrong by 3e-5.
-    """
-    return per_pixel.mean(3).mean(2) if torch.onnx.is_in_onnx_export() else per_pixel.mean((2, 3))
 
 
 def make_trunk(net: Net) -> tuple[nn.Sequential, frozenset[int]]:

@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -136,7 +137,7 @@ class _Adaptor:
         return payload.decode("utf-8")
 
     def _infer(self, batch: list[Any]) -> Sequence[Outputs | Abstention | Exception]:
-        """Run the specialist; where a batch fails, each request is tried alone."""
+        """Run the specialist; a batch that fails is tried again in halves, down to one request."""
         if not batch:
             return []
         try:
@@ -146,7 +147,10 @@ class _Adaptor:
                 if not isinstance(error, BadRequest | Unavailable):
                     log.exception("%s failed", self.kind.name)
                 return [error]
-        return [self._infer([one])[0] for one in batch]
+        # Outside the handler, whose traceback would hold the arrays of the batch that failed.
+        _release_gpu_memory()
+        half = len(batch) // 2
+        return [*self._infer(batch[:half]), *self._infer(batch[half:])]
 
     def _respond(self, answer: Any) -> Any:
         """Make the response; an answer that cannot be sent becomes an error of its request."""
@@ -171,6 +175,8 @@ class _Adaptor:
             case Exception():
                 self._counters["failed"].increment(1)
                 text = f"{type(answer).__name__}: {answer}"
+                if is_out_of_memory(answer):
+                    text = f"out of memory on one request; send smaller pictures ({text})"
                 return self._error(text, pb.TritonError.INTERNAL)
         tensors = [self._tensor(one, answer[one.name]) for one in self.kind.contract.outputs]
         self._counters["answered"].increment(1)
@@ -185,6 +191,20 @@ class _Adaptor:
             return self._pb.Tensor(tensor.name, np.array([[data]], dtype=np.object_))
         array = np.ascontiguousarray(value, dtype=np.float32)
         return self._pb.Tensor(tensor.name, array[np.newaxis])
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether an error of Python, torch or ONNX Runtime says that memory ran out."""
+    text = str(error).lower()
+    words = ("out of memory", "failed to allocate memory", "available memory of")
+    return isinstance(error, MemoryError) or any(one in text for one in words)
+
+
+def _release_gpu_memory() -> None:
+    """Return what torch holds of a GPU without using it, where torch is loaded at all."""
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
 def _check_count(answers: Sequence[Any], batch: Sequence[Request]) -> Sequence[Any]:

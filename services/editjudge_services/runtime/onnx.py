@@ -4,7 +4,7 @@ fp32 runs on ONNX Runtime. bf16 runs the same graph on OpenVINO, on processors t
 bf16 themselves: others would quietly compute in fp32, and the signature would be wrong.
 
 Settings, read once for each network: `EDITJUDGE_ONNX_THREADS` (0, the default: as many as
-there are cores) and `EDITJUDGE_ONNX_DEVICE` (`auto`, `cpu` or `cuda`).
+there are cores), `EDITJUDGE_ONNX_DEVICE` (`auto`, `cpu` or `cuda`) and `EDITJUDGE_ONNX_GPU_MIB`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from editjudge.base.signature import ABSENT, package_version
 from ..zoo.artefact import Precision
 from .serving import Variables
 
-# TF32 keeps 10 bits of the mantissa: results would not be those of fp32.
-_CUDA = ("CUDAExecutionProvider", {"use_tf32": "0", "cudnn_conv_algo_search": "HEURISTIC"})
+_CUDA = "CUDAExecutionProvider"
 _CPU = "CPUExecutionProvider"
 _VARIABLES = "EDITJUDGE_ONNX_"
 _NO_CUDA = "device gpu (EDITJUDGE_ONNX_DEVICE=cuda): this ONNX Runtime has no CUDA"
@@ -52,10 +51,12 @@ class OnnxSettings(Variables):
         threads: Threads for each network; 0 means as many as there are cores.
         device: `auto` uses CUDA where ONNX Runtime was built with it and finds it. With `cuda` a
             network that would run on the CPU is refused.
+        gpu_mib: MiB of the GPU that each network may take; 0 means all that is free.
     """
 
     threads: int = Field(default=0, ge=0)
     device: Literal["auto", "cpu", "cuda"] = "auto"
+    gpu_mib: int = Field(default=0, ge=0)
 
 
 Network: TypeAlias = "Callable[..., list[NDArray[np.float32]]]"
@@ -89,12 +90,15 @@ def _in_fp32(path: Path, settings: OnnxSettings) -> Network:
     options.intra_op_num_threads = settings.threads
     # Several models share the cores: threads that spin while they wait would slow the others.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    # An arena would hold the memory of the largest picture for ever, and sizes differ from call to
+    # call.
+    options.enable_cpu_mem_arena = options.enable_mem_pattern = False
     # Errors only: what ONNX Runtime warns of is how it optimised the graph.
     options.log_severity_level = 3
-    providers = _providers(settings.device)
+    providers = _providers(settings)
     session: Any = onnxruntime.InferenceSession(str(path), options, providers=providers)
     # One whose libraries of CUDA do not load is a CPU's, and says so in its log alone.
-    if settings.device == "cuda" and _CUDA[0] not in session.get_providers():
+    if settings.device == "cuda" and _CUDA not in session.get_providers():
         fix = "give it a GPU and the libraries of CUDA it is built for"
         raise ConfigError(f"{_NO_CUDA} that works", fix)
     names = [each.name for each in session.get_inputs()]
@@ -125,14 +129,26 @@ def _in_bf16(path: Path, settings: OnnxSettings) -> Network:
     return run
 
 
-def _providers(device: str) -> list[Any]:
+def _providers(settings: OnnxSettings) -> list[Any]:
     import onnxruntime
 
-    if device == "cpu":
+    if settings.device == "cpu":
         return [_CPU]
-    if _CUDA[0] in onnxruntime.get_available_providers():
-        return [_CUDA, _CPU]
-    if device == "cuda":
+    if _CUDA in onnxruntime.get_available_providers():
+        return [(_CUDA, _cuda_options(settings)), _CPU]
+    if settings.device == "cuda":
         fix = "install onnxruntime-gpu in place of onnxruntime, or say device cpu"
         raise ConfigError(_NO_CUDA, fix)
     return [_CPU]
+
+
+def _cuda_options(settings: OnnxSettings) -> dict[str, str]:
+    limit = {"gpu_mem_limit": str(settings.gpu_mib << 20)} if settings.gpu_mib else {}
+    return {
+        # TF32 keeps 10 bits of the mantissa: results would not be those of fp32.
+        "use_tf32": "0",
+        "cudnn_conv_algo_search": "HEURISTIC",
+        # By default the arena doubles, and several models share a GPU.
+        "arena_extend_strategy": "kSameAsRequested",
+        **limit,
+    }

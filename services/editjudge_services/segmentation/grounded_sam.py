@@ -113,5 +113,5 @@ class GroundedSam:
     def _cut(
         self, image: RGB, boxes: NDArray[np.float32], scores: NDArray[np.float32]
     ) -> Segmentation:
-        mask = unite_masks(self.cutter.masks(image, boxes)) if len(scores) else None
+        mask = unite_masks([self.cutter.union(image, boxes)]) if len(scores) else None
         return Segmentation() if mask is None else Segmentation(mask, float(scores.max()), boxes)

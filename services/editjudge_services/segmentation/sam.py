@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from .masks import Masks
 from .pixels import fit_longer_edge, normalise, resize
 
 _BOXES_AT_ONCE = 16
+_PIXELS_AT_ONCE = 16 * 2**20
 
 
 class BoxSegmenter:
@@ -33,7 +35,6 @@ class BoxSegmenter:
         self._side = int(network.config.vision_config.image_size)
         self.cache: BoundedCache[torch.Tensor] = BoundedCache(cache_size)
 
-    @torch.inference_mode()
     def masks(self, image: RGB, boxes: NDArray[np.float32]) -> Masks:
         """Segment each box by the mask, of the network's three, with the highest predicted IoU.
 
@@ -44,19 +45,26 @@ class BoxSegmenter:
         Returns:
             bool (n, H, W).
         """
+        return np.concatenate(list(self._parts(image, boxes)))
+
+    def union(self, image: RGB, boxes: NDArray[np.float32]) -> Masks:
+        """Unite the masks of boxes, bool (H, W), without holding all of them; see `masks`."""
+        union = np.zeros(image.shape[:2], dtype=bool)
+        for part in self._parts(image, boxes):
+            union |= part.any(0)
+        return union
+
+    @torch.inference_mode()
+    def _parts(self, image: RGB, boxes: NDArray[np.float32]) -> Iterator[Masks]:
         height, width = image.shape[:2]
         inner = fit_longer_edge(height, width, self._side)
         embedding = self._embedding(image)
         scale = np.array([inner[1] / width, inner[0] / height] * 2)
         boxes_at_scale = torch.from_numpy((boxes * scale).astype(np.float32)).to(embedding.device)
-        return np.concatenate(
-            [
-                self._decode(
-                    embedding, boxes_at_scale[start : start + _BOXES_AT_ONCE], image.shape[:2]
-                )
-                for start in range(0, len(boxes_at_scale), _BOXES_AT_ONCE)
-            ]
-        )
+        count = min(_BOXES_AT_ONCE, max(1, _PIXELS_AT_ONCE // (height * width)))
+        for start in range(0, len(boxes), count):
+            some = boxes_at_scale[start : start + count]
+            yield self._decode(embedding, some, image.shape[:2])
 
     def pixels(self, image: RGB) -> NDArray[np.float32]:
         """Prepare the network's input: the longer edge fits its side, the rest is zero.

@@ -110,6 +110,25 @@ def test_whatever_reading_a_request_raises_refuses_that_request(
     assert f"IMAGE: cannot be read: {error.__name__}" in str(bad)
 
 
+def test_memory_that_runs_out_costs_the_request_that_needs_it(
+    adaptor: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = []
+
+    def infer(batch: Sequence[Request]) -> Sequence[Outputs]:
+        rows = [one.tensors["IMAGE"].shape[0] for one in batch]
+        tried.append(rows)
+        if sum(rows) > 100:
+            raise RuntimeError("BFCArena: Failed to allocate memory for requested buffer of size 9")
+        return [{"SCORE": np.array([n], np.float32)} for n in rows]
+
+    monkeypatch.setattr(adaptor._specialist, "infer", infer)
+    answers = adaptor.execute([Asked(picture(n)) for n in (40, 41, 42, 200)])
+    assert [one[0][1].item() for one in answers[:3]] == [40, 41, 42]
+    assert tried == [[40, 41, 42, 200], [40, 41], [42, 200], [42], [200]]
+    assert str(answers[3]).startswith("out of memory on one request; send smaller pictures")
+
+
 def test_an_answer_that_cannot_be_sent_fails_alone(adaptor: Any) -> None:
     good, bad, other = adaptor.execute([Asked(picture(n)) for n in (7, 13, 9)])
     assert (good[0][1].item(), other[0][1].item()) == (7, 9)
