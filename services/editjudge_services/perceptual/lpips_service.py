@@ -173,8 +173,8 @@ class LpipsSpecialist(Specialist):
         for down in cut_axis(height, _SIDE):
             rows.append([])
             for across in cut_axis(width, _SIDE):
-                seen = np.s_[:, down.first : down.last, across.first : across.last]
-                part = _Pair(pair.a[seen], pair.b[seen])
+                window = np.s_[:, down.first : down.last, across.first : across.last]
+                part = _Pair(pair.a[window], pair.b[window])
                 layers = self._compare_whole([part.keys[0]], [part])
                 both = zip((layer[0] for layer in layers), self.strides, strict=True)
                 rows[-1].append(
