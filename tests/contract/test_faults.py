@@ -380,7 +380,7 @@ async def test_calls_resume_after_a_fault_of_the_network(kind: str, mode: Mode) 
         await it.proxy.switch("pass")
         assert set(await first + await during) == {0.25}
         assert await it.ask_all(30, 33) == [0.25] * 3
-        assert not it.gauge.is_lost
+        assert not it.gauge.open
 
 
 @pytest.mark.parametrize("mode", ["black hole", "half-open"])
@@ -405,7 +405,7 @@ async def test_the_breaker_opens_and_closes(kind: str) -> None:
         for number in range(5):
             with pytest.raises((Unreachable, DeadlineExceeded)):
                 await it.ask(number + 1)
-        assert it.gauge.is_lost
+        assert it.gauge.open
         accepted = it.proxy.accepted
         with pytest.raises(Unreachable, match="not back since"):
             await it.ask(7)
@@ -415,7 +415,7 @@ async def test_the_breaker_opens_and_closes(kind: str) -> None:
         while result is None or isinstance(result, ServiceError):
             await asyncio.sleep(0.35)  # gRPC may wait before it connects again
             (result,) = await it.ask_all(8, 9)
-        assert not it.gauge.is_lost
+        assert not it.gauge.open
         assert await it.ask(9) == 0.25
 
 

@@ -66,7 +66,7 @@ async def test_calls_of_a_dead_replica_go_to_the_others_and_come_back() -> None:
         said = await asyncio.gather(*(ask(panel, n) for n in range(1, 41)))
         assert said == [0.5] * 40
         gauges = list(panel.measure_loads().values())
-        assert [gauge.is_lost for gauge in gauges] == [True, False]
+        assert [gauge.open for gauge in gauges] == [True, False]
         before = len(first.requests)
         await switch("pass", proxies[0])
         for number in range(100, 200):
@@ -75,7 +75,7 @@ async def test_calls_of_a_dead_replica_go_to_the_others_and_come_back() -> None:
             if len(first.requests) > before + 5:
                 break
         assert len(first.requests) > before + 5
-        assert not any(gauge.is_lost for gauge in panel.measure_loads().values())
+        assert not any(gauge.open for gauge in panel.measure_loads().values())
 
 
 async def test_all_replicas_dead() -> None:

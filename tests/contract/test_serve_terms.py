@@ -85,7 +85,7 @@ async def test_callers_in_a_hurry_lose_no_server_for_others() -> None:
         panel: Any = served.service.client.panel
         (replica,) = panel.specialists["quality.piqe"].replicas
     assert response.outcomes[0].status == pb.STATUS_SCORED
-    assert not replica.measure_load().is_lost
+    assert not replica.measure_load().open
 
 
 @pytest.mark.parametrize("dimension", BOTH)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import IO, Any, cast
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-from .terminal import escape_control, fit_encoding
+from .terminal import escape_control
 
 WIDTH = 200
 """Characters of a line where there is no terminal: enough for a table's rows."""
@@ -18,21 +18,7 @@ class _Screen(Console):
     """A console that prints strings as they are: no markup, no emoji names, no escape codes."""
 
     def render_str(self, text: str, **how: Any) -> Text:
-        return super().render_str(fit_encoding(escape_control(text), self.file), **how)
-
-
-class _Encodable:
-    """A stream that replaces characters which its encoding lacks; see `fit_encoding`."""
-
-    def __init__(self, stream: IO[str]) -> None:
-        self._stream = stream
-
-    def write(self, text: str) -> int:
-        """As `IO.write`."""
-        return self._stream.write(fit_encoding(text, self._stream))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
+        return super().render_str(escape_control(text), **how)
 
 
 def make_console(*, err: bool = False, width: int | None = None) -> Console:
@@ -43,9 +29,7 @@ def make_console(*, err: bool = False, width: int | None = None) -> Console:
         width: In characters; by default the terminal's, or `WIDTH` where there is none.
     """
     stream = sys.stderr if err else sys.stdout
-    # The marks of tables that are cut are put in after strings were made encodable.
-    file = cast("IO[str]", _Encodable(stream))
-    screen = _Screen(file=file, width=width, markup=False, emoji=False, highlight=False)
+    screen = _Screen(file=stream, width=width, markup=False, emoji=False, highlight=False)
     if width is None and not stream.isatty():
         screen.width = WIDTH
     return screen

@@ -7,10 +7,11 @@ and none of that may reach the terminal, nor cost what else is printed.
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import sys
-from typing import IO, Any
+from typing import Any
 
 import click
 
@@ -19,20 +20,12 @@ _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 _BEYOND_ASCII = re.compile("[^\x00-\x7f]")
-# How our own marks are written where the terminal's encoding lacks them.
-_PLAIN = str.maketrans(
-    {
-        "↑": "^",
-        "↓": "v",
-        "✓": "+",
-        "✗": "x",
-        "±": "+-",
-        "\u00d7": "x",
-        "·": ".",
-        "→": ">",
-        "…": "...",
-    }
-)
+
+
+def allow_any_text() -> None:
+    r"""Let standard output write what its encoding lacks as an escape, as standard error does."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def escape_control(text: str) -> str:
@@ -48,8 +41,7 @@ def print_text(text: str = "", *, err: bool = False, nl: bool = True, **style: A
         nl: End the line.
         style: As `click.style` takes it: `fg`, `bold`, `dim`.
     """
-    printable = fit_encoding(escape_control(text), sys.stderr if err else sys.stdout)
-    click.secho(printable, err=err, nl=nl, **style)
+    click.secho(escape_control(text), err=err, nl=nl, **style)
 
 
 def print_notice(text: str) -> None:
@@ -60,17 +52,9 @@ def print_notice(text: str) -> None:
 def print_json_text(text: str) -> None:
     """Print JSON text on standard output, with control characters escaped as JSON does."""
     printable = _UNPRINTABLE.sub(_escape_as_json, text)
-    if not _fits(printable, sys.stdout):
+    if (sys.stdout.encoding or "utf-8").lower() != "utf-8":
         printable = _BEYOND_ASCII.sub(_escape_as_json, printable)
     click.echo(printable)
-
-
-def fit_encoding(text: str, stream: IO[str]) -> str:
-    """Replace what a stream's encoding lacks: our marks by ASCII, the rest by code points."""
-    if _fits(text, stream):
-        return text
-    plain, encoding = text.translate(_PLAIN), _encoding(stream)
-    return plain.encode(encoding, "backslashreplace").decode(encoding)
 
 
 def _escape_match(match: re.Match[str]) -> str:
@@ -81,15 +65,3 @@ def _escape_match(match: re.Match[str]) -> str:
 def _escape_as_json(match: re.Match[str]) -> str:
     code = ord(match[0])
     return f"\\u{code:04x}" if code < 0x10000 else json.dumps(match[0])[1:-1]
-
-
-def _fits(text: str, stream: IO[str]) -> bool:
-    try:
-        text.encode(_encoding(stream))
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _encoding(stream: IO[str]) -> str:
-    return getattr(stream, "encoding", None) or "utf-8"

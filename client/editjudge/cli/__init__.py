@@ -20,7 +20,7 @@ from typing import NoReturn
 import click
 
 from ..base.errors import ConfigError, EditjudgeError, InputError
-from ..base.terminal import print_text
+from ..base.terminal import allow_any_text, print_text
 from .commands import load_commands
 
 GROUP = "editjudge.commands"
@@ -115,6 +115,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     Files that cannot be used raise OSError in many places, so it is handled here.
     """
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # gRPC would print what our errors say
+    allow_any_text()
     try:
         code = root.main(arguments, prog_name="editjudge", standalone_mode=False)
     except EditjudgeError as error:

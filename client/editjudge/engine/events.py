@@ -13,33 +13,10 @@ from ..base.identity import format_identities
 from ..base.strict import Number, Strict
 from ..benchmarks.cell import Cell
 from ..panel import Panel
+from ..panel.replica import ServerLoad
 from .progress import DimensionProgress, Progress, summarise_usage
 
 RunEndReason: TypeAlias = Literal["done", "cost", "failures", "judge", "interrupted"]
-
-
-class Endpoint(Strict):
-    """The load of one endpoint.
-
-    Attributes:
-        limit: How many calls it gets at once.
-        in_flight: How many calls it has.
-        waiting: How many calls wait for a place.
-        open: Whether its breaker is open: it cannot be reached.
-        waits_for: Why calls wait or are fewer than they could be; empty where nothing is wrong.
-        again: How many retries there were.
-        lost_seconds: For how long an endpoint that is `open` has not been reached.
-        seconds_to_end: In how many seconds the calls that wait for it fail.
-    """
-
-    limit: int
-    in_flight: int
-    waiting: int
-    open: bool
-    waits_for: str
-    again: int
-    lost_seconds: float = 0.0
-    seconds_to_end: float = 0.0
 
 
 class NoScore(Strict):
@@ -127,26 +104,13 @@ class ProgressEvent(CountsEvent):
 
     event: Literal["progress"] = "progress"
     done: float
-    endpoints: dict[str, Endpoint]
+    endpoints: dict[str, ServerLoad]
     usage: dict[str, Number]
 
     @classmethod
     def by(cls, progress: Progress, panel: Panel) -> Self:
         """Make the event with the load of a panel's endpoints."""
-        loads = panel.measure_loads()
-        endpoints = {
-            url: Endpoint(
-                limit=load.limit,
-                in_flight=load.in_flight,
-                waiting=load.queue_length,
-                open=load.is_lost,
-                waits_for=load.wait_reason,
-                again=load.retry_count,
-                lost_seconds=round(load.lost_seconds, 1),
-                seconds_to_end=round(load.seconds_to_end, 1),
-            )
-            for url, load in loads.items()
-        }
+        endpoints = panel.measure_loads()
         count, usage = round(progress.done_edits, 3), summarise_usage(panel, progress)
         more: dict[str, object] = {"done": count, "endpoints": endpoints, "usage": usage}
         if any(one.open and one.in_flight + one.waiting for one in endpoints.values()):

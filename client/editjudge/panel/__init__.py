@@ -309,7 +309,7 @@ class Panel:
     ) -> list[str]:
         specialists = {n: self.specialists[n] for n in names if n in self.specialists}
         identities = {n: one.identity for n, one in specialists.items() if triton in one.replicas}
-        if not identities or triton.measure_load().is_lost:
+        if not identities or triton.measure_load().open:
             return []
         now = await self._find_ready(triton, tuple(identities), {})
         return [

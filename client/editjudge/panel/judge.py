@@ -242,7 +242,7 @@ class Judge:
         """
 
         async def check(replica: Replica[Transport]) -> str:
-            if replica.measure_load().is_lost:
+            if replica.measure_load().open:
                 return ""
             try:
                 now = make_model_identity(await replica.target.identify(timeout))

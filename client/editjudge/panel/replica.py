@@ -8,8 +8,11 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Generic, TypeVar
 
+from pydantic.dataclasses import dataclass as result
+
 from ..base.errors import DeadlineExceeded, Overload, ServiceError
 from ..base.fair_queue import TEAM, FairQueue, Turn
+from ..base.strict import STRICT
 from .concurrency import AdaptiveLimit
 from .retry import LOOP_CLOCK, Clock
 
@@ -83,29 +86,29 @@ class State(Enum):
         return self in {State.UNREACHABLE, State.DUE, State.PROBING}
 
 
-@dataclass(frozen=True, slots=True)
+@result(frozen=True, slots=True, config=STRICT)
 class ServerLoad:
-    """The load of a server at one moment.
+    """The load of a server at one moment, as the events of a run show it.
 
     Attributes:
-        limit: Calls that the server gets at once now.
-        in_flight: Calls that it has.
-        queue_length: Calls that wait for a place. A call that several servers can take counts at
+        limit: How many calls it gets at once now.
+        in_flight: How many calls it has.
+        waiting: How many calls wait for a place. A call that several servers can take counts at
             each.
-        is_lost: Whether the server could not be reached and gets no calls.
-        wait_reason: Why calls wait or are fewer than they could be, in the server's words; empty
+        open: Whether its breaker is open: it could not be reached, and gets no calls.
+        waits_for: Why calls wait or are fewer than they could be, in the server's words; empty
             where nothing is wrong.
-        retry_count: How often a call was made again after a failure.
-        lost_seconds: For how long a lost server has been lost.
-        seconds_to_end: In how many seconds the calls that wait for a lost server fail.
+        again: How often a call was made again after a failure.
+        lost_seconds: For how long a server that is `open` has not been reached.
+        seconds_to_end: In how many seconds the calls that wait for it fail.
     """
 
     limit: int
     in_flight: int
-    queue_length: int
-    is_lost: bool = False
-    wait_reason: str = ""
-    retry_count: int = 0
+    waiting: int
+    open: bool = False
+    waits_for: str = ""
+    again: int = 0
     lost_seconds: float = 0.0
     seconds_to_end: float = 0.0
 
@@ -211,7 +214,7 @@ class Replica(Generic[E]):
             return load
         lost_seconds = self._clock.now() - self.lost_at
         left = max(self._policy.patience - lost_seconds, 0.0)
-        return replace(load, lost_seconds=lost_seconds, seconds_to_end=left)
+        return replace(load, lost_seconds=round(lost_seconds, 1), seconds_to_end=round(left, 1))
 
     def _wait_reason(self, is_lost: bool) -> str:
         if is_lost and self.last_error is not None:

@@ -36,7 +36,7 @@ class Endpoint:
     @property
     def load(self) -> tuple[int, int]:
         gauge = self.replica.measure_load()
-        return gauge.in_flight, gauge.queue_length
+        return gauge.in_flight, gauge.waiting
 
     def start(self, attempt: Attempt) -> asyncio.Task[str]:
         return asyncio.create_task(self.pool.run(lambda policy: call_with_retries(attempt, policy)))

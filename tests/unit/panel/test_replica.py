@@ -82,9 +82,9 @@ async def test_attempts_count_that_a_retry_fixes(kind: type[errors.ServiceError]
         await EndpointPool([replica]).run(lambda _: call_with_retries(attempt, policy))
     heavy = kind in {errors.Overload, errors.DeadlineExceeded}
     assert (limit(replica) < 8) == heavy, "what is lost or broken is no overload"
-    assert replica.measure_load().wait_reason == ("room: x" if heavy else "another attempt: x")
+    assert replica.measure_load().waits_for == ("room: x" if heavy else "another attempt: x")
     await asyncio.sleep(10)
-    assert replica.measure_load().wait_reason == ""
+    assert replica.measure_load().waits_for == ""
 
 
 async def test_retries_of_calls_from_before_the_cut_do_not_cut_again() -> None:
@@ -187,7 +187,7 @@ async def test_a_lost_server_says_since_when_and_when_its_calls_fail() -> None:
     task = asyncio.create_task(together(replica, 1, GONE))
     await asyncio.sleep(11)  # the call took a second
     load = replica.measure_load()
-    assert load.is_lost
+    assert load.open
     assert load.lost_seconds + load.seconds_to_end == pytest.approx(30)
     assert 0 < load.lost_seconds <= 10
     await task
@@ -253,7 +253,7 @@ def test_five_calls_in_a_row_open_the_breaker() -> None:
         it.lose()
     it.lose()
     assert (it.state, it.replica.has_room) == (State.UNREACHABLE, False)
-    assert it.replica.measure_load().is_lost
+    assert it.replica.measure_load().open
 
 
 def test_one_call_goes_ahead_at_growing_intervals() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from editjudge.engine.events import Endpoint, FinishEvent, ProgressEvent
+from editjudge.engine.events import FinishEvent, ProgressEvent
 from editjudge.engine.progress import DimensionProgress, Progress
 from editjudge.panel.replica import ServerLoad
 from editjudge.report.display import LineDisplay, draw_progress, format_progress
@@ -18,7 +18,7 @@ from editjudge.report.display import LineDisplay, draw_progress, format_progress
 
 def progress(dimensions: int = 2, endpoints: int = 1, **more: Any) -> ProgressEvent:
     """A run half way through, resumed after 10 edits."""
-    one = Endpoint(
+    one = ServerLoad(
         limit=8, in_flight=8, waiting=3, open=False, waits_for="room: " + "x" * 200, again=4
     )
     fields: dict[str, Any] = {
