@@ -52,7 +52,7 @@ PIQE = ("quality.piqe", "quality_piqe")
 
 
 async def _ask_judge(client: Any) -> str:
-    return str((await client.complete(ASKED, Sampling())).text)
+    return str((await client.complete(ASKED, Sampling())).content["text"])
 
 
 async def _ask_triton(client: TritonEndpoint) -> float:

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from editjudge.base import errors
+from editjudge.panel.calls import Reply, Usage
 from editjudge.panel.prompt import Picture, Prompt, Text
-from editjudge.panel.transport import Completion, JudgeModel, Sampling, Usage
+from editjudge.panel.transport import JudgeModel, Sampling
 
 from ..fakes.openai import Fault, ScriptedOpenAi, asking, problem, reply
 
@@ -30,7 +31,7 @@ async def complete(
     sampling: Sampling = Sampling(),  # noqa: B008 - it is frozen
     schema: Any = None,
     prompt: Prompt = ASKED,
-) -> Completion:
+) -> Reply:
     """One reply of a server."""
     async with asking(server) as transport:
         return await transport.complete(prompt, sampling, schema)
@@ -73,7 +74,7 @@ async def test_a_named_model_that_is_not_listed_is_tried() -> None:
     server = ScriptedOpenAi(reply("fine"), absent, models=("models/a", "models/b"))
     async with asking(server, model="c", accept=("judge",)) as transport:
         assert (await transport.identify(5)).name == "c"
-        assert (await transport.complete(ASKED, Sampling())).text == "fine"
+        assert (await transport.complete(ASKED, Sampling())).content["text"] == "fine"
         with pytest.raises(errors.NoModel, match="does not exist; it lists models/a, models/b"):
             await transport.complete(ASKED, Sampling())
     async with asking(server, model="a") as transport:
@@ -86,7 +87,7 @@ async def test_gateways_without_a_list_of_models(status: int) -> None:
     server = ScriptedOpenAi(models_answer=Fault(status))
     async with asking(server, model="judge") as transport:
         assert (await transport.identify(5)).name == "judge"
-        assert (await transport.complete(ASKED, Sampling())).text == "Yes"
+        assert (await transport.complete(ASKED, Sampling())).content["text"] == "Yes"
     with pytest.raises(errors.ServiceError, match=str(status)):
         await identify(server)
 
@@ -121,7 +122,8 @@ async def test_a_reply_and_what_it_took() -> None:
     answer["usage"]["prompt_tokens_details"] = {"cached_tokens": 64}
     server = ScriptedOpenAi(answer, answers_as="judge-2026-01-01")
     said = await complete(server, Sampling(0.7, 0.9, 64, 3))
-    assert (said.text, said.finish, said.model) == ("**8**", "length", "judge-2026-01-01")
+    assert said.content == {"text": "**8**", "finish": "length"}
+    assert said.model == "judge-2026-01-01"
     assert said.usage == Usage(100, 64, 1)
     (asked,) = server.requests
     del asked["messages"]
@@ -242,7 +244,7 @@ async def test_counts_that_are_none_lose_no_reply(count: Any) -> None:
     cached = {"cached_tokens": 50}
     usage = {"prompt_tokens": count, "completion_tokens": 3, "prompt_tokens_details": cached}
     said = await complete(ScriptedOpenAi(reply("fine") | {"usage": usage}))
-    assert said.text == "fine"
+    assert said.content["text"] == "fine"
     assert said.usage == Usage(0, 0, 3), "what is cached is part of the prompt"
 
 
@@ -277,12 +279,14 @@ async def test_blocked_calls_are_no_failures(case: str) -> None:
     async with asking(ScriptedOpenAi(answer)) as transport:
         choosing = transport.choose(ASKED, ("Yes", "No"))
         for call in (transport.complete(ASKED, Sampling()), choosing):
-            with pytest.raises(errors.Abstention, match=text) as caught:
-                await call
-            assert caught.value.kind == "refused"
-            # A reply was paid for, a rejection was not.
-            usage = getattr(caught.value, "usage", None)
-            assert usage == (None if isinstance(answer, Fault) else Usage(100, 0, 1))
+            if isinstance(answer, Fault):  # a rejection is not paid for, so it is no reply
+                with pytest.raises(errors.Abstention, match=text) as caught:
+                    await call
+                assert caught.value.kind == "refused"
+            else:
+                said = await call
+                assert (said.content["kind"], said.usage) == ("refused", Usage(100, 0, 1))
+                assert text in said.content["reason"]
 
 
 # Control tokens in data

@@ -9,19 +9,19 @@ from typing import Any
 import pytest
 
 from editjudge.base.errors import BadReply, LogprobsUnavailable, Rejection, ServiceError
-from editjudge.panel.calls import Usage
+from editjudge.panel.calls import Reply, Usage
 from editjudge.panel.choices import list_labels
 from editjudge.panel.prompt import Prompt, Text
-from editjudge.panel.transport import Choice, PaidAbstention
 
 from ..fakes.openai import POLICY, ScriptedOpenAi, asking, problem, reply
+from ..fakes.transport import distribution
 
 ASKED = Prompt("", (Text("Is it there: "), Text("a <|im_end|> sign", is_data=True)))
 CHOICES = ("Yes", "No")
 EXPECTED = pytest.approx({"Yes": 0.7 / 0.9, "No": 0.2 / 0.9})
 
 
-async def choose(server: ScriptedOpenAi, choices: tuple[str, ...] = CHOICES) -> Choice:
+async def choose(server: ScriptedOpenAi, choices: tuple[str, ...] = CHOICES) -> Reply:
     async with asking(server) as transport:
         return await transport.choose(ASKED, choices)
 
@@ -29,7 +29,7 @@ async def choose(server: ScriptedOpenAi, choices: tuple[str, ...] = CHOICES) -> 
 async def test_vllm_tells_the_whole_label_set() -> None:
     server = ScriptedOpenAi(owner="vllm")
     choice = await choose(server)
-    found = choice.distribution
+    found = distribution(choice)
     assert found.probabilities == EXPECTED
     assert found.outside == pytest.approx(0.1)
     assert (found.method, choice.model) == ("logprobs", "judge")
@@ -49,14 +49,14 @@ SPELT = {" Yes": 0.3, "yes": 0.15, "Yes": 0.05, "YES": 0.1, " no": 0.1, "No": 0.
 async def test_every_spelling_of_a_choice_is_that_choice(owner: str) -> None:
     server = ScriptedOpenAi(owner=owner, probabilities=SPELT)
     server.vocabulary |= {word: 2000 + i for i, word in enumerate(SPELT)}
-    found = (await choose(server)).distribution
+    found = distribution(await choose(server))
     assert found.probabilities == pytest.approx({"Yes": 0.75, "No": 0.25})
     assert found.outside == pytest.approx(0.2)
 
 
 async def test_choices_of_several_tokens() -> None:
     server = ScriptedOpenAi(owner="vllm", probabilities={"ex": 0.3, "po": 0.1, "good": 0.6})
-    found = (await choose(server, ("poor", "good", "excellent"))).distribution
+    found = distribution(await choose(server, ("poor", "good", "excellent")))
     assert found.probabilities == pytest.approx({"poor": 0.1, "good": 0.6, "excellent": 0.3})
     assert found.outside == pytest.approx(0.0)
 
@@ -71,7 +71,7 @@ LIKELIEST: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("case", LIKELIEST)
 async def test_the_likeliest_tokens_where_there_is_no_more(case: str) -> None:
     server = ScriptedOpenAi(**LIKELIEST[case])
-    found = (await choose(server)).distribution
+    found = distribution(await choose(server))
     assert found.probabilities == EXPECTED
     assert (found.method, found.outside) == ("top_logprobs", pytest.approx(0.1))
     assert [asked["top_logprobs"] for asked in server.requests] == [20]
@@ -103,15 +103,15 @@ async def test_choices_that_no_token_tells_apart() -> None:
 
 
 async def test_nothing_for_any_choice() -> None:
-    with pytest.raises(PaidAbstention, match="no choice is among the 1 likeliest") as caught:
-        await choose(ScriptedOpenAi(probabilities={"Maybe": 1.0}))
-    assert (caught.value.kind, caught.value.usage) == ("abstained", Usage(100, 0, 1))
+    said = await choose(ScriptedOpenAi(probabilities={"Maybe": 1.0}))
+    assert "no choice is among the 1 likeliest" in said.content["reason"]
+    assert (said.content["kind"], said.usage) == ("abstained", Usage(100, 0, 1))
 
 
 async def test_ids_that_a_gateway_does_not_let_through() -> None:
     fault = problem(400, "Unknown parameter: logprob_token_ids")
     server = ScriptedOpenAi(fault, None, owner="vllm")
-    found = (await choose(server)).distribution
+    found = distribution(await choose(server))
     assert (found.probabilities, found.method) == (EXPECTED, "top_logprobs")
     assert ["logprob_token_ids" in asked for asked in server.requests] == [True, False]
 
@@ -144,7 +144,7 @@ async def test_a_reply_without_probabilities_costs_itself(case: str) -> None:
         for _ in range(6):
             with pytest.raises(LogprobsUnavailable):
                 await transport.choose(ASKED, CHOICES)
-            assert (await transport.choose(ASKED, CHOICES)).distribution.probabilities
+            assert distribution(await transport.choose(ASKED, CHOICES)).probabilities
 
 
 async def test_servers_that_list_fewer_tokens() -> None:
@@ -201,7 +201,7 @@ ODD_LOGPROBS = {
 
 @pytest.mark.parametrize("case", ODD_LOGPROBS)
 async def test_probabilities_that_are_odd_and_right(case: str) -> None:
-    found = (await choose(ScriptedOpenAi(logprobs([YES, *ODD_LOGPROBS[case]])))).distribution
+    found = distribution(await choose(ScriptedOpenAi(logprobs([YES, *ODD_LOGPROBS[case]]))))
     assert found.probabilities == {"Yes": 1.0, "No": 0.0}
 
 

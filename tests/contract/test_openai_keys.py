@@ -17,17 +17,19 @@ import trustme
 
 from editjudge.base import errors
 from editjudge.base.config import JudgeEndpoint, Secret
+from editjudge.panel.calls import Reply
 from editjudge.panel.openai import OpenAiTransport, http
 from editjudge.panel.prompt import Prompt, Text
-from editjudge.panel.transport import Completion, Sampling
+from editjudge.panel.transport import Sampling
 
 from ..fakes.openai import POLICY, RESET, Fault, ScriptedOpenAi, asking, problem, reply
+from ..fakes.transport import distribution
 
 ASKED = Prompt("", (Text("Good?"),))
 KEY = "sk-5ecretKey+/="
 
 
-async def ask(transport: OpenAiTransport) -> Completion:
+async def ask(transport: OpenAiTransport) -> Reply:
     return await transport.complete(ASKED, Sampling())
 
 
@@ -92,7 +94,7 @@ async def test_one_impatient_caller_does_not_take_the_look_up_from_the_others() 
         )
         await asyncio.sleep(0)
         first.cancel()
-        assert (await second).distribution.method == "logprobs"
+        assert distribution(await second).method == "logprobs"
     assert server.listed == 1
 
 
@@ -174,7 +176,7 @@ async def test_a_word_is_no_secret_though_it_is_the_key(monkeypatch: pytest.Monk
     monkeypatch.setenv("JUDGE_KEY", "1")
     server = ScriptedOpenAi(reply('{"score": 1}'))
     async with asking(server, api_key=Secret(env="JUDGE_KEY")) as transport:
-        assert (await ask(transport)).text == '{"score": 1}'
+        assert (await ask(transport)).content["text"] == '{"score": 1}'
 
 
 @pytest.mark.parametrize(
@@ -206,7 +208,7 @@ async def test_a_certificate_of_ones_own_authority(tmp_path: Path) -> None:
     async with ScriptedOpenAi().serving(context) as url:
         trusting = JudgeEndpoint(url=url, ca_file=tmp_path / "ca.pem")
         async with OpenAiTransport(trusting, POLICY) as transport:
-            assert (await ask(transport)).text == "Yes"
+            assert (await ask(transport)).content["text"] == "Yes"
         async with OpenAiTransport(JudgeEndpoint(url=url), POLICY) as transport:
             with pytest.raises(errors.Unreachable, match="certificate is not trusted") as caught:
                 await ask(transport)
@@ -231,7 +233,7 @@ async def test_the_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
             for host in ("judge.test", "127.0.0.1:9")
         )
         async with OpenAiTransport(far, POLICY) as transport:
-            assert (await ask(transport)).text == "Yes"
+            assert (await ask(transport)).content["text"] == "Yes"
         assert proxy.headers[-1]["host"] == "judge.test"
         async with OpenAiTransport(near, POLICY) as transport:
             with pytest.raises(errors.NoConnection):

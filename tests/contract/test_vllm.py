@@ -16,10 +16,11 @@ from grpc_health.v1 import health_pb2
 from editjudge.answers.texts import Option
 from editjudge.base import errors
 from editjudge.base.config import Endpoint, JudgeEndpoint, Secret
+from editjudge.panel.calls import Usage
 from editjudge.panel.grpc_channel import channel_options
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.panel.retry import RetryPolicy
-from editjudge.panel.transport import Sampling, Usage
+from editjudge.panel.transport import Sampling
 from editjudge.panel.triton import TritonEndpoint
 from editjudge.panel.vllm import VllmTransport
 
@@ -122,7 +123,8 @@ async def test_a_reply() -> None:
     server = ScriptedVllmGrpc(says="good <think>字</think>")
     async with judge(server) as transport:
         said = await transport.complete(PROMPT, Sampling(0.5, 0.9, 64, 7), {"type": "object"})
-    assert (said.text, said.finish, said.model) == ("good <think>字</think>", "stop", "judge")
+    assert said.content == {"text": "good <think>字</think>", "finish": "stop"}
+    assert said.model == "judge"
     (request,) = server.requests
     params = request.sampling_params
     assert (params.temperature, params.top_p) == pytest.approx((0.5, 0.9))
@@ -137,7 +139,7 @@ async def test_a_reply_is_bound_to_choices() -> None:
     server = ScriptedVllmGrpc(says="good")
     async with judge(server) as transport:
         said = await transport.complete(PROMPT, Sampling(), Option(("good", "bad")).schema)
-    assert said.text == "good"
+    assert said.content["text"] == "good"
     (request,) = server.requests
     assert list(request.sampling_params.choice.choices) == ["good", "bad"]
     assert request.sampling_params.WhichOneof("constraint") == "choice"
@@ -147,7 +149,7 @@ async def test_greedy_without_a_seed_and_cut() -> None:
     server = ScriptedVllmGrpc(says="good good good")
     async with judge(server) as transport:
         said = await transport.complete(PROMPT, Sampling(max_tokens=3, seed=None))
-    assert (said.text, said.finish) == ("good good", "length")
+    assert said.content == {"text": "good good", "finish": "length"}
     params = server.requests[0].sampling_params
     # An unset temperature would be 1.
     assert params.HasField("temperature")
@@ -170,7 +172,8 @@ async def test_other_ends_and_what_the_engine_gave_up_which_is_asked_for_again(
     server = ScriptedVllmGrpc(ended, None)
     async with judge(server) as transport:
         said = await transport.complete(PROMPT, Sampling())
-    assert (said.text, said.finish, len(server.requests)) == ("Yes", finish, calls)
+    assert said.content == {"text": "Yes", "finish": finish}
+    assert len(server.requests) == calls
 
 
 async def test_data_stays_text_and_images_keep_their_places() -> None:
@@ -193,7 +196,9 @@ async def test_a_server_that_takes_no_images(media: str, schemes: str) -> None:
         with pytest.raises(errors.Rejection, match="SMG_VLLM_MM_PROCESSOR=inprocess"):
             await transport.complete(PROMPT, Sampling())
         assert server.requests == []
-        assert (await transport.complete(Prompt("", (Text("?"),)), Sampling())).text == "Yes"
+        assert (await transport.complete(Prompt("", (Text("?"),)), Sampling())).content[
+            "text"
+        ] == "Yes"
 
 
 async def test_a_server_that_takes_no_images_any_more() -> None:
@@ -217,7 +222,7 @@ async def test_a_server_that_dies_in_mid_call_and_comes_back() -> None:
             await server.ended()
             async with ScriptedVllmGrpc(says="good").serving(port):
                 said = await asking
-    assert said.text == "good"
+    assert said.content["text"] == "good"
 
 
 async def test_a_server_that_comes_back_with_another_model() -> None:
@@ -249,7 +254,7 @@ async def test_keys_stay_out_of_names_and_texts(monkeypatch: pytest.MonkeyPatch)
         model = await transport.identify(5)
         said = await transport.complete(PROMPT, Sampling())
     assert (model.name, said.model) == ("judge-[secret]", "judge-[secret]")
-    assert said.text == "[secret]"
+    assert said.content["text"] == "[secret]"
 
 
 @asynccontextmanager
@@ -279,7 +284,7 @@ async def test_this_machine_is_never_asked_by_a_proxy(
     async with noting_proxy(asked) as url:
         monkeypatch.setenv(variable, url)
         async with judge(ScriptedVllmGrpc(says="Yes")) as transport:
-            assert (await transport.complete(PROMPT, Sampling())).text == "Yes"
+            assert (await transport.complete(PROMPT, Sampling())).content["text"] == "Yes"
         async with ScriptedTriton().serving() as here:
             async with TritonEndpoint(Endpoint(url=here)) as triton:
                 assert await triton.server(5) == ("triton", "0.0-scripted", "")

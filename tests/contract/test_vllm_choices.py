@@ -11,16 +11,16 @@ import pytest
 from grpc import StatusCode
 
 from editjudge.base.errors import BadReply, LogprobsUnavailable, Rejection
-from editjudge.panel.calls import Usage
-from editjudge.panel.transport import Choice
+from editjudge.panel.calls import Reply, Usage
 
 from ..fakes import vllm_grpc as fakes
 from ..fakes.grpc_server import Failure
+from ..fakes.transport import distribution
 from ..fakes.vllm_grpc import LEVELS, LOGITS, PROMPT, ScriptedVllmGrpc, judge
 from .panels import YES_NO
 
 
-async def choose(server: ScriptedVllmGrpc, choices: tuple[str, ...] = YES_NO) -> Choice:
+async def choose(server: ScriptedVllmGrpc, choices: tuple[str, ...] = YES_NO) -> Reply:
     async with judge(server) as transport:
         return await transport.choose(PROMPT, choices)
 
@@ -45,11 +45,11 @@ async def test_the_distribution_is_the_softmax_of_the_labels(words: tuple[str, .
         by_choice[level].append(math.exp(float(server.logits[token])))
     total = math.fsum(weight for weights in by_choice.values() for weight in weights)
     expected = {level: math.fsum(weights) / total for level, weights in by_choice.items()}
-    assert choice.distribution.probabilities == pytest.approx(expected, abs=1e-5)
+    assert distribution(choice).probabilities == pytest.approx(expected, abs=1e-5)
     # All others are level, so 128 of them are as many in a list of 263 as the list is long.
-    assert choice.distribution.outside is not None
-    assert 0.1 < choice.distribution.outside <= outside(server, ids) + 1e-5
-    assert (choice.distribution.method, choice.model) == ("logprobs", "judge")
+    assert distribution(choice).outside is not None
+    assert 0.1 < distribution(choice).outside <= outside(server, ids) + 1e-5
+    assert (distribution(choice).method, choice.model) == ("logprobs", "judge")
     # Five levels begin with e, g, f, p and b; the words' own tokens come on top.
     assert len(ids) > 5
     assert all(len(weights) >= 1 for weights in by_choice.values())
@@ -60,7 +60,7 @@ async def test_all_of_the_mass_outside_where_the_list_is_long_enough() -> None:
     server.logits[:] = np.linspace(-40, -20, server.size)
     for text, value in LOGITS.items():
         server.logits[server.tokenizer.token_to_id(text)] = value
-    found = (await choose(server)).distribution
+    found = distribution(await choose(server))
     ids = list(server.requests[-1].sampling_params.logit_bias)
     assert found.outside == pytest.approx(outside(server, ids), abs=1e-5)
     assert found.outside == pytest.approx(0.903, abs=0.001)
@@ -74,7 +74,7 @@ async def test_all_of_the_mass_outside_where_the_list_is_long_enough() -> None:
 async def test_extreme_masses(inside: float, other: float, expected: float) -> None:
     logits = {"Yes": inside, "No": inside - 1.0, "good": other, "a": -9.0, "b": -9.0}
     server = ScriptedVllmGrpc(logits=logits, floor=-80.0)
-    found = (await choose(server)).distribution
+    found = distribution(await choose(server))
     assert found.probabilities["Yes"] > 0.7
     assert found.outside == pytest.approx(expected, abs=1e-5)
 
@@ -88,9 +88,9 @@ async def test_a_sampled_token_that_is_no_label_takes_the_last_place_of_the_list
     listed = server.requests[-1].sampling_params.logprobs
     assert len(server.requests[-1].sampling_params.logit_bias) == 29
     assert listed == 30
-    assert math.fsum(choice.distribution.probabilities.values()) == pytest.approx(1)
+    assert math.fsum(distribution(choice).probabilities.values()) == pytest.approx(1)
     # The likeliest other token was cut, the sampled one took its place.
-    assert choice.distribution.outside == pytest.approx(
+    assert distribution(choice).outside == pytest.approx(
         math.exp(-5) / sum(math.exp(v) for v in LOGITS.values()), rel=0.1
     )
 

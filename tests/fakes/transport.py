@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
 from typing import Any, Self, TypeVar
 
 from editjudge.base.config import JudgeEndpoint, Price
 from editjudge.base.identity import ModelIdentity, ServiceName
-from editjudge.panel.calls import MemoryReplies, ReplyStore
+from editjudge.panel.calls import NO_USAGE, MemoryReplies, Reply, ReplyStore, Usage
 from editjudge.panel.choices import ChoiceDistribution
 from editjudge.panel.context import NO_CALLER, CallContext
 from editjudge.panel.judge import Judge
@@ -17,12 +18,9 @@ from editjudge.panel.pool import EndpointPool
 from editjudge.panel.prompt import Picture, Prompt
 from editjudge.panel.replica import Replica
 from editjudge.panel.transport import (
-    Choice,
-    Completion,
     JudgeModel,
     Sampling,
     Transport,
-    Usage,
 )
 
 JUDGE = ServiceName.judge("judge")
@@ -35,6 +33,23 @@ def seen(prompt: Prompt) -> str:
     return "".join(parts)
 
 
+def spread(
+    shares: Mapping[str, float], outside: float, model: str, usage: Usage = NO_USAGE
+) -> Reply:
+    """A reply with probabilities of choices."""
+    return Reply(asdict(ChoiceDistribution(shares, outside, "logprobs")), model, usage)
+
+
+def distribution(reply: Reply) -> ChoiceDistribution:
+    """The probabilities in a reply."""
+    return ChoiceDistribution(**reply.content)
+
+
+def text_reply(text: str, model: str, usage: Usage = NO_USAGE, finish: str = "stop") -> Reply:
+    """A reply in words."""
+    return Reply({"text": text, "finish": finish}, model, usage)
+
+
 E = TypeVar("E")
 
 
@@ -42,7 +57,7 @@ class ScriptedTransport(Transport):
     """Takes answers from `script`; the last one stays.
 
     For `choose` an answer is a mapping of probabilities, for `complete` a text; both may be an
-    exception, a whole `Choice` or `Completion`, or a function of the prompt that gives one. The
+    exception, a whole `Reply`, or a function of the prompt that gives one. The
     probe is answered beside the script.
 
     Args:
@@ -68,19 +83,19 @@ class ScriptedTransport(Transport):
 
     async def choose(
         self, prompt: Prompt, choices: tuple[str, ...], context: CallContext = NO_CALLER
-    ) -> Choice:
+    ) -> Reply:
         if "frozen water" in seen(prompt):  # the probe
             answer = self.script[0]
             if isinstance(answer, Exception):
                 raise answer
-            return Choice(ChoiceDistribution({"Yes": 1.0, "No": 0.0}, 0.0, "logprobs"), self.model)
+            return spread({"Yes": 1.0, "No": 0.0}, 0.0, self.model)
         said = await self._next(prompt)
-        if isinstance(said, Choice):
+        if isinstance(said, Reply):
             return said
         outside = 1 - sum(said.values())
         total = sum(said.values())
         shares = {choice: said.get(choice, 0.0) / total for choice in choices}
-        return Choice(ChoiceDistribution(shares, outside, "logprobs"), self.model, USAGE)
+        return spread(shares, outside, self.model, USAGE)
 
     async def complete(
         self,
@@ -88,15 +103,15 @@ class ScriptedTransport(Transport):
         sampling: Sampling,
         schema: Mapping[str, Any] | None = None,
         context: CallContext = NO_CALLER,
-    ) -> Completion:
+    ) -> Reply:
         if "frozen water" in seen(prompt):
-            return Completion("north" if self.binds else "Yes", "stop", self.model)
+            return text_reply("north" if self.binds else "Yes", self.model)
         self.samplings.append(sampling)
         self.schemas.append(schema)
         said = await self._next(prompt)
-        if isinstance(said, Completion):
+        if isinstance(said, Reply):
             return said
-        return Completion(said, "stop", self.model, USAGE)
+        return text_reply(said, self.model, USAGE)
 
     async def close(self) -> None:
         pass

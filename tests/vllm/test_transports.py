@@ -22,6 +22,7 @@ from editjudge.panel.transport import Sampling, Transport
 from editjudge.panel.vllm.transport import TOKEN_COUNT
 from editjudge_services.runtime.vllm_server import Protocol
 
+from ..fakes.transport import distribution
 from .conftest import Pair, serving
 from .reference import choice_ids, logprobs, picture, spread_of
 
@@ -61,7 +62,7 @@ async def test_choices(
 ) -> None:
     prompt = question(seed)
     wanted, outside = expected(pair, prompt, choices)
-    got = (await transport.choose(prompt, choices)).distribution
+    got = distribution(await transport.choose(prompt, choices))
     assert got.method == "logprobs"
     assert dict(got.probabilities) == pytest.approx(wanted, abs=TOLERANCE)
     if protocol == "grpc":
@@ -91,13 +92,13 @@ async def test_the_transports_agree(pair: Pair, choices: tuple[str, ...]) -> Non
     prompt = question(3)
     async with pair.transport("http") as http, pair.transport("grpc") as engine:
         one, other = await asyncio.gather(*(t.choose(prompt, choices) for t in (http, engine)))
-        assert dict(one.distribution.probabilities) == pytest.approx(
-            dict(other.distribution.probabilities), abs=TOLERANCE
+        assert dict(distribution(one).probabilities) == pytest.approx(
+            dict(distribution(other).probabilities), abs=TOLERANCE
         )
         greedy = Sampling(max_tokens=8)
         texts = await asyncio.gather(*(t.complete(prompt, greedy) for t in (http, engine)))
-    assert texts[0].text == texts[1].text
-    assert texts[0].finish == texts[1].finish
+    assert texts[0].content["text"] == texts[1].content["text"]
+    assert texts[0].content["finish"] == texts[1].content["finish"]
     assert texts[0].usage.prompt_tokens == texts[1].usage.prompt_tokens
     assert one.model == other.model == pair.folder.name
 
@@ -106,8 +107,8 @@ async def test_an_urgent_call_has_the_same_answer(transport: Transport) -> None:
     prompt = question(4)
     urgent = await transport.choose(prompt, LEVELS, CallContext(terms=CallTerms(urgent=True)))
     other = await transport.choose(prompt, LEVELS)
-    assert dict(urgent.distribution.probabilities) == pytest.approx(
-        dict(other.distribution.probabilities), abs=TOLERANCE
+    assert dict(distribution(urgent).probabilities) == pytest.approx(
+        dict(distribution(other).probabilities), abs=TOLERANCE
     )
 
 
@@ -122,7 +123,7 @@ async def test_a_server_started_without_priorities_answers_urgent_calls_too(
         endpoint = JudgeEndpoint(url=server.url)
         urgent = CallContext(terms=CallTerms(urgent=True))
         async with OpenAiTransport(endpoint, RetryPolicy(attempts=1)) as transport:
-            assert (await transport.choose(question(4), LEVELS, urgent)).distribution
+            assert distribution(await transport.choose(question(4), LEVELS, urgent))
 
 
 async def test_control_tokens_in_an_instruction_stay_text(transport: Transport) -> None:
@@ -146,11 +147,11 @@ async def test_a_schema_is_followed(transport: Transport, name: str) -> None:
     for seed in range(3):
         sampling = Sampling(temperature=1.0, max_tokens=64, seed=seed)
         reply = await transport.complete(question(seed), sampling, schema)
-        assert reply.finish == "stop"
+        assert reply.content["finish"] == "stop"
         if name == "enum":
-            assert reply.text in SCHEMAS["enum"]["enum"]
+            assert reply.content["text"] in SCHEMAS["enum"]["enum"]
         else:
-            assert json.loads(reply.text) in {1, 2, 3, 4, 5}
+            assert json.loads(reply.content["text"]) in {1, 2, 3, 4, 5}
 
 
 async def test_a_second_question_finds_the_first_in_the_cache(transport: Transport) -> None:
@@ -229,7 +230,7 @@ async def test_a_server_that_is_started_again_is_found_again(pair: Pair) -> None
         waits = [asyncio.to_thread(s.wait_until_ready) for s in pair.servers.values()]
         await asyncio.gather(*waits)
         for got in await asyncio.gather(*calls):
-            assert dict(got.distribution.probabilities) == pytest.approx(before, abs=TOLERANCE)
+            assert dict(distribution(got).probabilities) == pytest.approx(before, abs=TOLERANCE)
 
 
 async def test_half_precision(checkpoints: dict[str, Path], tmp_path: Path) -> None:
@@ -239,7 +240,7 @@ async def test_half_precision(checkpoints: dict[str, Path], tmp_path: Path) -> N
         server.wait_until_ready()
         pair = Pair(checkpoints["whole"], {"http": server})
         async with pair.transport("http") as transport:
-            got = (await transport.choose(question(), LEVELS)).distribution
+            got = distribution(await transport.choose(question(), LEVELS))
     wanted, outside = expected(pair, question(), LEVELS)
     assert dict(got.probabilities) == pytest.approx(wanted, abs=BF16_TOLERANCE)
     assert got.outside == pytest.approx(outside, abs=BF16_TOLERANCE)

@@ -7,7 +7,7 @@ import copy
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
@@ -28,7 +28,7 @@ from ..base.errors import (
 )
 from ..base.identity import BINDING, ModelIdentity, ServiceName, describe_change
 from ..base.parse import parse_json
-from .calls import NOT_STORED, Call, Reply, ReplyStore, Usage
+from .calls import NOT_STORED, Call, Reply, ReplyStore
 from .choices import IN_WORDS, LABELS, ChoiceDistribution, Method, check_choices
 from .coalesce import Coalescer, PrefixLeaders, gather_all
 from .context import NO_CALLER, CallContext, SharedTerms
@@ -46,7 +46,6 @@ from .replica import Replica
 from .transport import (
     MAX_TOKENS,
     JudgeModel,
-    PaidAbstention,
     RequestForm,
     Transport,
 )
@@ -550,30 +549,21 @@ class Judge:
             price, self.name, call.most_tokens
         ) as spend:
             try:
-                content, model, usage = await self._ask(transport, call, context)
-            except PaidAbstention as none:
-                content, model = {"kind": none.kind, "reason": none.reason}, none.model
-                usage = none.usage
+                reply = await self._ask(transport, call, context)
             except FieldRefused:
                 # What it takes has changed: it is asked anew in the next session.
                 await self._ledger.put_fact(self._fact, "")
                 raise
-            cost = spend(usage)
-        return Reply(content, model, usage, cost)
+            return replace(reply, cost=spend(reply.usage))
 
-    async def _ask(
-        self, transport: Transport, call: Call, context: CallContext
-    ) -> tuple[dict[str, Any], str, Usage]:
+    async def _ask(self, transport: Transport, call: Call, context: CallContext) -> Reply:
         if choices := call.form.get("choices"):
-            choice = await transport.choose(call.prompt, tuple(choices), context)
-            return asdict(choice.distribution), choice.model, choice.usage
+            return await transport.choose(call.prompt, tuple(choices), context)
         request, schema = call.form, call.form["schema"]
         # A server that was found not to bind choices is not asked to: its replies are `sampled`.
         if schema is not None and "enum" in schema and self._findings.method == "sampled":
             request = {**request, "schema": None}
-        completion = await complete(transport, call.prompt, request, context)
-        content = {"text": completion.text, "finish": completion.finish}
-        return content, completion.model, completion.usage
+        return await complete(transport, call.prompt, request, context)
 
     def _fix_model(self, reply_model: str) -> None:
         """Fix the model to its dated name, if its first reply has one."""

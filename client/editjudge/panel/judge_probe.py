@@ -13,14 +13,13 @@ from typing import Any
 
 from ..base.config import JudgeEndpoint
 from ..base.errors import Abstention, FieldRefused, Rejection
-from .choices import Method
+from .calls import Reply
+from .choices import ChoiceDistribution, Method
 from .context import CallContext
 from .pool import EndpointPool
 from .prompt import Prompt
 from .transport import (
     MAX_TOKENS,
-    Completion,
-    PaidAbstention,
     RequestForm,
     Sampling,
     Transport,
@@ -56,7 +55,7 @@ def make_request(
 
 async def complete(
     transport: Transport, prompt: Prompt, request: Mapping[str, Any], context: CallContext
-) -> Completion:
+) -> Reply:
     """Make a call of the form that `make_request` makes."""
     sampling = Sampling(**request["sampling"])
     return await transport.complete(prompt, sampling, request["schema"], context)
@@ -72,15 +71,16 @@ async def probe_logprobs(
         ServiceError: see `editjudge.base.errors`.
     """
     try:
-        choice = await pool.run(
+        reply = await pool.run(
             lambda server: server.choose(PROBE, ("Yes", "No"), context), terms=context.terms
         )
-    except Abstention as none:
-        _count_call(none, context)
+    except Abstention:
+        return "top_logprobs"
+    context.require_budget().count_calls(reply.usage)
+    if reply.abstains:
         return "top_logprobs"  # it lists tokens, but none of them begins an answer
-    check_model(choice.model)
-    context.require_budget().count_calls(choice.usage)
-    return choice.distribution.method
+    check_model(reply.model)
+    return ChoiceDistribution(**reply.content).method
 
 
 async def probe_form(
@@ -116,16 +116,13 @@ async def probe_form(
             if takes_all or request["schema"] is None:
                 return "sampled", form
             form = form.without("schema")
-        except Abstention as none:
-            _count_call(none, context)
+        except Abstention:
             return "sampled", form
         else:
-            check_model(reply.model)
             context.require_budget().count_calls(reply.usage)
-            is_bound = request["schema"] is not None and reply.text.strip() in BEARINGS.options
+            if reply.abstains:
+                return "sampled", form
+            check_model(reply.model)
+            text = reply.content["text"].strip()
+            is_bound = request["schema"] is not None and text in BEARINGS.options
             return "bound" if is_bound else "sampled", form
-
-
-def _count_call(none: Abstention, context: CallContext) -> None:
-    if isinstance(none, PaidAbstention):
-        context.require_budget().count_calls(none.usage)

@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from ..base.errors import Abstention
-from .calls import NO_USAGE, Usage
-from .choices import ChoiceDistribution
+from .calls import Reply
 from .context import NO_CALLER, CallContext
 from .grpc_channel import Connection
 from .prompt import Prompt
@@ -18,6 +16,7 @@ if TYPE_CHECKING:
     from ..base.config import JudgeEndpoint
 
 Finish: TypeAlias = Literal["stop", "length", "other"]
+"""How a reply ended: by itself, cut at `max_tokens`, or otherwise."""
 MAX_TOKENS = 1024
 """Of a reply, where neither a prompt nor the settings ask for another limit."""
 LONGEST_NAME = 256
@@ -80,32 +79,6 @@ class RequestForm:
 
 
 @dataclass(frozen=True, slots=True)
-class Completion:
-    """One generated reply.
-
-    Attributes:
-        text: Its text.
-        finish: `stop` for a reply that ended by itself, `length` for one cut at `max_tokens`.
-        model: The model's name as the reply states it.
-        usage: Tokens that the call took.
-    """
-
-    text: str
-    finish: Finish
-    model: str
-    usage: Usage = NO_USAGE
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """The probabilities of choices, with the model's name in the reply and the usage."""
-
-    distribution: ChoiceDistribution
-    model: str
-    usage: Usage = NO_USAGE
-
-
-@dataclass(frozen=True, slots=True)
 class JudgeModel:
     """The model of a judge's server.
 
@@ -120,26 +93,12 @@ class JudgeModel:
     facts: Mapping[str, str] = field(default_factory=dict)
 
 
-class PaidAbstention(Abstention):
-    """An abstention that a call was paid for: it has a model and a usage, and is stored.
-
-    Attributes:
-        model: The model's name as the reply states it; empty where it states none.
-        usage: Tokens that the call took.
-    """
-
-    def __init__(self, kind: str, reason: str, model: str, usage: Usage) -> None:
-        super().__init__(kind, reason)
-        self.model = model
-        self.usage = usage
-
-
 class Transport(Connection):
     """A client of one judge's server; use as an async context manager.
 
     `OpenAiTransport` and `VllmTransport` implement it. Every method retries within the policy's
     deadline and raises `ServiceError`s that name the server. Methods may run side by side, and a
-    cancelled one leaves the connection usable. The tokens of a call are in the usage of its result.
+    cancelled one leaves the connection usable. Replies have no cost yet.
     """
 
     @property
@@ -165,15 +124,18 @@ class Transport(Connection):
     @abstractmethod
     async def choose(
         self, prompt: Prompt, choices: tuple[str, ...], context: CallContext = NO_CALLER
-    ) -> Choice:
+    ) -> Reply:
         """The probability of each choice as the beginning of the reply.
 
         Args:
             choices: Checked by `check_choices`.
 
+        Returns:
+            The fields of a `ChoiceDistribution`. Or `kind` and `reason`: `refused`, the reply
+            declines; `abstained`, it has none of the choices.
+
         Raises:
             LogprobsUnavailable: the server reports no token probabilities.
-            PaidAbstention: `refused`, the reply declines; `abstained`, it has none of the choices.
             Abstention: `refused`, the provider blocked the call and made no reply.
             ServiceError: see `editjudge.base.errors`.
         """
@@ -185,15 +147,18 @@ class Transport(Connection):
         sampling: Sampling,
         schema: Mapping[str, Any] | None = None,
         context: CallContext = NO_CALLER,
-    ) -> Completion:
+    ) -> Reply:
         """Generate a reply.
 
         Args:
             schema: JSON schema that the reply has to follow, where the server can enforce it.
 
+        Returns:
+            `text`, and `finish` (see `Finish`). Or `kind` and `reason`: `refused`, the reply
+            declines.
+
         Raises:
             FieldRefused: the server does not take a field that can be left out.
-            PaidAbstention: `refused`, the reply declines.
             Abstention: `refused`, the provider blocked the call and made no reply.
             ServiceError: see `editjudge.base.errors`.
         """

@@ -26,13 +26,20 @@ from editjudge.base.verdict import Outcome, Score, Verdict, make_failure, make_n
 from editjudge.benchmarks.benchmark import Rules
 from editjudge.benchmarks.dimension import Reading
 from editjudge.engine.outcomes import decide_outcomes
-from editjudge.panel.choices import ChoiceDistribution
+from editjudge.panel.calls import Reply
 from editjudge.panel.context import NO_CALLER, CallContext
 from editjudge.panel.prompt import Picture, Prompt
-from editjudge.panel.transport import Choice, Completion, Sampling
+from editjudge.panel.transport import Sampling
 from editjudge.scorers.scorer import Scorer
 
-from ...fakes.transport import PanelStandIn, ScriptedTransport, scripted_judge, seen
+from ...fakes.transport import (
+    PanelStandIn,
+    ScriptedTransport,
+    scripted_judge,
+    seen,
+    spread,
+    text_reply,
+)
 from ...golden.cases import Case
 from ...golden.services import _spread, _unasked, filled, number
 
@@ -106,12 +113,12 @@ class Recorder(PanelStandIn, ScriptedTransport):
 
     async def choose(
         self, prompt: Prompt, choices: tuple[str, ...], context: CallContext = NO_CALLER
-    ) -> Choice:
+    ) -> Reply:
         text, seed = seen(prompt), self._seed(prompt, choices)
         shares = _spread(text, seed)
         shares = {name: shares.get(name, 0.0) for name in choices}
         outside = seed % 8 / 16
-        return Choice(ChoiceDistribution(shares, outside, "logprobs"), self.model)
+        return spread(shares, outside, self.model)
 
     async def complete(
         self,
@@ -119,11 +126,11 @@ class Recorder(PanelStandIn, ScriptedTransport):
         sampling: Sampling,
         schema: Mapping[str, Any] | None = None,
         context: CallContext = NO_CALLER,
-    ) -> Completion:
+    ) -> Reply:
         seed = self._seed(prompt, schema, sampling.seed)
         answer = _unasked(seen(prompt), seed) if schema is None else filled(schema, seed, "")
         text = answer if isinstance(answer, str) else json.dumps(answer)
-        return Completion(text, "stop", self.model)
+        return text_reply(text, self.model)
 
     def _seed(self, prompt: Prompt, *form: object) -> int:
         parts = [

@@ -19,15 +19,15 @@ from editjudge.base import errors
 from editjudge.base.config import JudgeEndpoint
 from editjudge.base.images import load_image
 from editjudge.panel.budget import Budget
-from editjudge.panel.calls import CallRecord, MemoryReplies
+from editjudge.panel.calls import CallRecord, MemoryReplies, Reply, Usage
 from editjudge.panel.context import CallContext, CallLog
 from editjudge.panel.endpoints import check_consent
 from editjudge.panel.judge import Judge
 from editjudge.panel.prompt import Prompt, Text
-from editjudge.panel.transport import Completion, PaidAbstention, Usage, parse_limit
+from editjudge.panel.transport import parse_limit
 from editjudge.storage.ledger import Ledger
 
-from ...fakes.transport import PRICE, ScriptedTransport, scripted_judge, seen
+from ...fakes.transport import PRICE, ScriptedTransport, scripted_judge, seen, text_reply
 from ...verdicts import abstains
 
 YES_NO = ("Yes", "No")
@@ -135,8 +135,8 @@ async def test_an_answer_with_a_contract() -> None:
     assert (transport.samplings[0].max_tokens, transport.samplings[0].seed) == (77, 5)
 
 
-def cut(text: str) -> Completion:
-    return Completion(text, "length", "judge", Usage())
+def cut(text: str) -> Reply:
+    return text_reply(text, "judge", finish="length")
 
 
 NO_OBJECT, NO_INTEGER = "I would say 4.", '{"reasoning": "", "quality": 4.5}'
@@ -185,7 +185,7 @@ async def test_what_is_unreadable_is_asked_for_once_more_unless_it_was_cut(
 
 @pytest.mark.parametrize("kind", ["abstained", "refused"])
 async def test_a_reply_without_an_answer_is_paid_once(kind: str, tmp_path: Path) -> None:
-    none = PaidAbstention(kind, "nothing to say", "judge", Usage(7, 0, 1))
+    none = Reply({"kind": kind, "reason": "nothing to say"}, "judge", Usage(7, 0, 1))
     budget = Budget()
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
         for judge, transport in (judge_of(YES, ledger=ledger, price=PRICE) for _ in range(2)):
@@ -205,10 +205,10 @@ async def test_a_reply_without_an_answer_is_paid_once(kind: str, tmp_path: Path)
 
 async def test_a_filter_that_names_no_model_is_no_wrong_model() -> None:
     judge, transport = judge_of(YES)
-    transport.script = [PaidAbstention("refused", "filtered", "", Usage())]
+    transport.script = [Reply({"kind": "refused", "reason": "filtered"}, "")]
     with abstains("refused"):
         await judge.answer(PROMPT, SCORES)
-    transport.script = [PaidAbstention("refused", "filtered", "another", Usage())]
+    transport.script = [Reply({"kind": "refused", "reason": "filtered"}, "another")]
     with pytest.raises(errors.WrongModel, match="'another' answered"):
         await judge.answer(asked(2), SCORES)
 
@@ -225,7 +225,7 @@ DATED = "judge-2026-01-01"
 @pytest.mark.parametrize(("answered", "accept"), [("judge", ()), (DATED, ("judge-2026-*",))])
 async def test_the_model_that_answers_is_kept(answered: str, accept: Any) -> None:
     store = MemoryReplies()
-    reply = Completion(GOOD, "stop", answered, Usage())
+    reply = text_reply(GOOD, answered)
     judge, _ = judge_of(reply, ledger=store, accept=accept)
     said = await judge.answer(PROMPT, SCORES)
     assert [one.model for one in await replies(store, said.calls)] == [answered]
@@ -233,7 +233,7 @@ async def test_the_model_that_answers_is_kept(answered: str, accept: Any) -> Non
 
 @pytest.mark.parametrize(("answered", "accept"), [(DATED, ()), ("", ()), ("another", ("judge-*",))])
 async def test_after_a_wrong_model_nothing_more_is_paid_for(answered: str, accept: Any) -> None:
-    judge, transport = judge_of(Completion(GOOD, "stop", answered, Usage()), accept=accept)
+    judge, transport = judge_of(text_reply(GOOD, answered), accept=accept)
     for number in range(2):
         with pytest.raises(errors.WrongModel, match=repr(answered) if number == 0 else None):
             await judge.answer(asked(number), SCORES)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...base.contracts import SOURCE_HEADER
@@ -21,16 +20,14 @@ from ...base.errors import (
     ServiceError,
 )
 from ...base.providers import find_provider
+from ..calls import Reply
 from ..choices import ChoiceDistribution, list_labels, make_distribution, select_label_tokens
 from ..context import DEFAULT_TERMS, NO_CALLER, AnyTerms, CallContext
 from ..prompt import Prompt
 from ..retry import RetryPolicy, call_with_retries
 from ..transport import (
     LONGEST_NAME,
-    Choice,
-    Completion,
     JudgeModel,
-    PaidAbstention,
     Sampling,
     Transport,
 )
@@ -232,13 +229,11 @@ class OpenAiTransport(Transport):
 
     async def choose(
         self, prompt: Prompt, choices: tuple[str, ...], context: CallContext = NO_CALLER
-    ) -> Choice:
+    ) -> Reply:
         """The probability of each choice, from one generated token; see `Transport.choose`.
 
         Raises:
             LogprobsUnavailable: the server reports no token probabilities.
-            PaidAbstention: `refused`, the reply declines or is filtered; `abstained`, no choice is
-                among the likeliest tokens.
             Abstention: `refused`, the provider blocked the call and made no reply.
             ServiceError: see `editjudge.base.errors`.
         """
@@ -260,19 +255,19 @@ class OpenAiTransport(Transport):
                 body_fields["logprob_token_ids"] = list(ids)
             return body_fields
 
-        async def once() -> Choice:
+        def read(choice: Mapping[str, Any]) -> Mapping[str, Any]:
+            top = chat.read_first_logprobs(choice)
+            if top is None:
+                raise self._without_logprobs("its reply holds no logprobs")
+            self._capabilities.add_logprobs()
+            return asdict(_distribute(choices, top, ids or {}))
+
+        async def once() -> Reply:
             nonlocal ids
             model = await self._get_model()
             if _is_vllm(model) and not self._capabilities.no_logprobs:
                 ids = await self._vocabulary.label_set(choices, model.name)
-            reply = await self._chat(prompt, fields, model, context)
-            with self._reading(reply):
-                top = chat.read_first_logprobs(chat.read_choice(reply.data))
-                if top is not None:
-                    self._capabilities.add_logprobs()
-                    spread = _distribute(choices, top, ids or {})
-                    return Choice(spread, self._read_name(reply), chat.read_usage(reply.data))
-            raise self._without_logprobs("its reply holds no logprobs")
+            return self._read(await self._chat(prompt, fields, model, context), read)
 
         return await self._retry(once, context.terms)
 
@@ -282,11 +277,10 @@ class OpenAiTransport(Transport):
         sampling: Sampling,
         schema: Mapping[str, Any] | None = None,
         context: CallContext = NO_CALLER,
-    ) -> Completion:
+    ) -> Reply:
         """Generate a reply; see `Transport.complete`.
 
         Raises:
-            PaidAbstention: `refused`, the reply declines or is filtered.
             Abstention: `refused`, the provider blocked the call and made no reply.
             ServiceError: see `editjudge.base.errors`.
         """
@@ -303,16 +297,15 @@ class OpenAiTransport(Transport):
                 body_fields |= chat.make_constraint(schema, is_vllm=is_vllm)
             return body_fields
 
-        async def once() -> Completion:
+        def read(choice: Mapping[str, Any]) -> Mapping[str, Any]:
+            text = chat.unwrap_choice(chat.read_text(choice), schema)
+            return {"text": text, "finish": chat.read_finish(choice)}
+
+        async def once() -> Reply:
             nonlocal is_vllm
             model = await self._get_model()
             is_vllm = _is_vllm(model)
-            reply = await self._chat(prompt, fields, model, context)
-            with self._reading(reply):
-                choice = chat.read_choice(reply.data)
-                text = chat.unwrap_choice(chat.read_text(choice), schema)
-                finish = chat.read_finish(choice)
-                return Completion(text, finish, self._read_name(reply), chat.read_usage(reply.data))
+            return self._read(await self._chat(prompt, fields, model, context), read)
 
         return await self._retry(once, context.terms)
 
@@ -435,14 +428,16 @@ class OpenAiTransport(Transport):
             raise ValueError(f"the model's name has {len(name):,} characters")
         return name if isinstance(name, str) else ""
 
-    @contextmanager
-    def _reading(self, reply: HttpReply) -> Iterator[None]:
+    def _read(
+        self, reply: HttpReply, read: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+    ) -> Reply:
+        """Read the only choice in a reply; that it declines is an answer too, and was paid for."""
         try:
             try:
-                yield
+                content = read(chat.read_choice(reply.data))
             except Abstention as none:
-                name, usage = self._read_name(reply), chat.read_usage(reply.data)
-                raise PaidAbstention(none.kind, none.reason, name, usage) from none
+                content = {"kind": none.kind, "reason": none.reason}
+            return Reply(content, self._read_name(reply), chat.read_usage(reply.data))
         except ValueError as error:
             raise self._error(BadReply, str(error)) from error
 

@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -28,11 +28,11 @@ from ...base.errors import (
     ServiceError,
     WrongModel,
 )
-from ..calls import Usage
+from ..calls import Reply, Usage
 from ..choices import list_labels, make_distribution, select_label_tokens
 from ..context import DEFAULT_TERMS, NO_CALLER, AnyTerms, CallContext
 from ..retry import RetryPolicy
-from ..transport import LONGEST_NAME, Choice, Completion, Finish, JudgeModel, Sampling, Transport
+from ..transport import LONGEST_NAME, Finish, JudgeModel, Sampling, Transport
 from .engine import MEDIA_OFF, Engine
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class VllmTransport(Transport):
 
     async def choose(
         self, prompt: Prompt, choices: tuple[str, ...], context: CallContext = NO_CALLER
-    ) -> Choice:
+    ) -> Reply:
         """The probability of each choice, from one generated token; see `Transport.choose`.
 
         The protocol cannot ask for given tokens. So 100 is added to the logit of every label token,
@@ -136,7 +136,7 @@ class VllmTransport(Transport):
             ServiceError: see `editjudge.base.errors`.
         """
 
-        async def once(end: float) -> Choice:
+        async def once(end: float) -> Reply:
             model = await self._get_served_model(end)
             ids = self._get_label_tokens(model, choices)
             await self._check_bias(model, end)
@@ -147,7 +147,7 @@ class VllmTransport(Transport):
             reply = await self._list_tokens(request, len(ids) + 1, model, end)
             with self._bad_replies():
                 spread = _distribute(choices, ids, _read_first_tokens(reply))
-            return Choice(spread, model.model.name, _read_usage(reply))
+            return Reply(asdict(spread), model.model.name, _read_usage(reply))
 
         return await self._retry(once, context.terms)
 
@@ -157,7 +157,7 @@ class VllmTransport(Transport):
         sampling: Sampling,
         schema: Mapping[str, Any] | None = None,
         context: CallContext = NO_CALLER,
-    ) -> Completion:
+    ) -> Reply:
         """Generate a reply; see `Transport.complete`.
 
         A schema applies from where the engine starts a grammar: the first token, or the end of the
@@ -167,7 +167,7 @@ class VllmTransport(Transport):
             ServiceError: see `editjudge.base.errors`.
         """
 
-        async def once(end: float) -> Completion:
+        async def once(end: float) -> Reply:
             model = await self._get_served_model(end)
             request = await prompt.work(self._make_request, model, prompt)
             params = request.sampling_params
@@ -192,7 +192,8 @@ class VllmTransport(Transport):
                 raise self._engine.make_error(BadReply, "a token id is out of range") from error
             finish = _FINISHES.get(reply.finish_reason, "other")
             text = self._engine.secrets.redact_json(text)
-            return Completion(text, finish, model.model.name, _read_usage(reply))
+            content = {"text": text, "finish": finish}
+            return Reply(content, model.model.name, _read_usage(reply))
 
         return await self._retry(once, context.terms)
 
