@@ -30,20 +30,11 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from .contracts import CONTRACTS
 from .errors import ConfigError
-from .identity import JUDGE_ROLE
 from .parse import describe_failure, first_problem
 from .providers import load_providers
 
 CONFIG_FILE = "editjudge.toml"
-_TABLES = {
-    JUDGE_ROLE: "the table of a judge is [judges.NAME]",
-    **dict.fromkeys(
-        CONTRACTS, "the table of a server is [endpoints.NAME], with its `services` in it"
-    ),
-}
-"""Where settings are that people write under the name of a role."""
 
 
 class Secret(BaseModel):
@@ -489,10 +480,8 @@ class Settings(BaseSettings):
             try:
                 super().__init__(**values)
             except ValidationError as error:
-                fix = _TABLES.get(first_problem(error).where, "")
-                problem = first_problem(error, None if fix else type(self))
-                if not fix and not problem.message.endswith("?"):
-                    fix = "see docs/configuration.md"
+                problem = first_problem(error, type(self))
+                fix = "" if problem.message.endswith("?") else "see docs/configuration.md"
                 # Its cause would show the values, which may be secrets.
                 raise ConfigError(f"setting {problem}", fix) from None
             except SettingsError as error:

@@ -510,8 +510,6 @@ def _load(image: _Unread, name: str, reading: DecodingRules, lazy_limit: int = 0
         )
     path = Path(image)
     label = name or format_path(path)
-    if len(str(path)) > MAX_PATH:
-        raise ImageError(label, f"the path has {len(str(path)):,} characters", "check it")
     suffix = path.suffix.lower()
     picture = _from_bytes(_read_file(path, label), label, reading, lazy_limit, suffix)
     picture.file = os.fspath(image)

@@ -14,7 +14,13 @@ from platformdirs import user_state_path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 
-class LocalJudge(BaseModel):
+class _Part(BaseModel):
+    """What the supervisor writes; a client of another release ignores what it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class LocalJudge(_Part):
     """The vLLM of a local stack.
 
     Attributes:
@@ -24,14 +30,13 @@ class LocalJudge(BaseModel):
         log: Its log file.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
     pid: int
     url: str
     model: str
     log: Path
 
 
-class LocalGateway(BaseModel):
+class LocalGateway(_Part):
     """The Judge service of a local stack.
 
     Attributes:
@@ -42,7 +47,6 @@ class LocalGateway(BaseModel):
         problem: Why it is away, while it is tried again; empty where it runs.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
     pid: int
     url: str
     http: str
@@ -50,7 +54,7 @@ class LocalGateway(BaseModel):
     problem: str = ""
 
 
-class LocalFront(BaseModel):
+class LocalFront(_Part):
     """The front door of a local stack.
 
     Attributes:
@@ -61,7 +65,6 @@ class LocalFront(BaseModel):
         calls: Where its calls are written, one line of JSON each.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
     url: str
     ca: Path
     metrics: str
@@ -69,7 +72,7 @@ class LocalFront(BaseModel):
     calls: Path = Path(os.devnull)
 
 
-class StackState(BaseModel):
+class StackState(_Part):
     """The state of a local stack, as its supervisor writes it.
 
     Attributes:
@@ -87,7 +90,6 @@ class StackState(BaseModel):
         stop_seconds: The most seconds that stopping takes, calls in flight included.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
     pid: int
     grpc: str
     http: str

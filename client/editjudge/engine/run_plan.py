@@ -23,7 +23,7 @@ from ..base.file_states import FileState
 from ..base.identity import Identities, ServiceName
 from ..base.images import format_path
 from ..base.item import Flaws, Item, Missing
-from ..base.text import format_count
+from ..base.text import format_count, group_by_key, shorten_list
 from ..base.verdict import NotApplicable
 from ..benchmarks.dataset import NO_FILE, Dataset, ItemRef
 from ..benchmarks.dimension import Dimension
@@ -42,7 +42,6 @@ from .outcomes import decide_outcomes, sort_by_dependency
 from .run_inputs import RunInputs
 
 _NOT_SELECTED = -1
-_MAX_NAMES = 3  # dimensions in a line
 _NO_DIMENSIONS: frozenset[str] = frozenset()
 
 
@@ -504,19 +503,14 @@ def find_inapplicable(plan: RunPlan) -> dict[str, tuple[str, ...]]:
                 reasons[name] = why or outcome.reason
             else:
                 del reasons[name]
-    by_reason: dict[str, list[str]] = {}
-    for name, why in reasons.items():
-        by_reason.setdefault(why, []).append(name)
+    by_reason = group_by_key((why, name) for name, why in reasons.items())
     return {why: tuple(names) for why, names in by_reason.items() if why}
 
 
 def describe_inapplicable(plan: RunPlan) -> tuple[str, ...]:
     """Describe the dimensions that apply to no selected item, one line for each reason."""
-    lines = []
-    for why, names in find_inapplicable(plan).items():
-        more = f" and {len(names) - _MAX_NAMES:,} more" if len(names) > _MAX_NAMES else ""
-        lines.append(f"{', '.join(names[:_MAX_NAMES])}{more}: applies to no item ({why})")
-    return tuple(lines)
+    reasons = find_inapplicable(plan).items()
+    return tuple(f"{shorten_list(names)}: applies to no item ({why})" for why, names in reasons)
 
 
 def check_applicable(plan: RunPlan) -> None:
