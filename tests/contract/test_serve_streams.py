@@ -10,6 +10,7 @@ from typing import Any
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from editjudge.base.config import Settings
 from editjudge.v1 import judge_pb2 as pb
@@ -37,6 +38,11 @@ from ..patience import patience, until
 
 MESSAGE = pb.ScoreStreamRequest(request=make_request()).SerializeToString()
 ONE = len(MESSAGE)
+
+
+async def drain(call: Any) -> list[Any]:
+    """All answers of a stream."""
+    return [answer async for answer in call]
 
 
 class Caller:
@@ -153,11 +159,23 @@ async def test_lists_and_descriptions_take_places_and_turns_too(
         async def statuses() -> set[int]:
             return {(await served.get(path, "a"))[0] for path in paths}
 
+        reflection = reflection_pb2_grpc.ServerReflectionStub(served.channel)
+        asked = reflection_pb2.ServerReflectionRequest(list_services="")
+
+        def reflect() -> Any:
+            call = reflection.ServerReflectionInfo([asked] * 2, metadata=[("x-team", "a")])
+            return asyncio.ensure_future(drain(call))
+
         assert await statuses() == {200}
+        assert len(await reflect()) == 2
         async with served.service.calls.acquire("a", MAX_CALLS // 2):
             assert await statuses() == {429}
+            assert (await refusal(reflect())).code == grpc.StatusCode.RESOURCE_EXHAUSTED
         served.service.rate.charge("a", 1e6)
         assert await statuses() == {429}
+        waiting = reflect()
+        assert not (await asyncio.wait([waiting], timeout=0.1))[0], "a message is a request"
+        waiting.cancel()
         assert (await served.get("/health", "a"))[0] == 200
         listing = served.stub.ListDimensions(
             pb.ListDimensionsRequest(), metadata=[("x-team", "a")], timeout=patience(60)

@@ -1,18 +1,26 @@
-"""Frames of HTTP/2 that cost their sender nothing, through the real Envoy."""
+"""Frames and calls that cost their sender nothing, through the real Envoy."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from itertools import count, islice
 from pathlib import Path
 
+import aiohttp
+import grpc
 import pytest
 
-from ..patience import patience
-from .door import OK, Door, open_judged_door, score
+from editjudge.v1 import judge_pb2 as pb
+from editjudge.v1 import judge_pb2_grpc
+
+from ..fakes.grpc_server import Failure
+from ..fakes.judge import ScriptedJudge
+from ..patience import patience, until
+from .door import OK, Door, open_door, open_judged_door, score
 
 AT_ONCE = 20
 DATA, HEADERS, RESET, SETTINGS, PING, CONTINUATION = 0, 1, 3, 4, 6, 9
@@ -126,3 +134,37 @@ async def test_a_flood_of_frames_ends_its_connection_and_others_go_on(
                 assert await score(channel, door.metadata("vision")) is OK
         await sending
         assert {*judge.teams} == {"vision"}
+
+
+STORM = 60
+"""Calls of one team, one after another; ten errors once put a server out."""
+
+
+@pytest.mark.parametrize("way", ["errors", "late answers", "calls taken back", "deadlines"])
+async def test_calls_of_one_team_put_no_server_out_for_others(tmp_path: Path, way: str) -> None:
+    code = {"errors": grpc.StatusCode.INTERNAL, "late answers": grpc.StatusCode.DEADLINE_EXCEEDED}
+    judges = [ScriptedJudge(Failure(code[way], "x") if way in code else 3600.0) for _ in range(2)]
+    async with contextlib.AsyncExitStack() as stack:
+        urls = [await stack.enter_async_context(judge.serving()) for judge in judges]
+        gateway = {"addresses": [url.removeprefix("grpc://") for url in urls]}
+        door = await stack.enter_async_context(open_door(tmp_path, gateway=gateway))
+        channel = await stack.enter_async_context(door.channel())
+        stub, theirs = judge_pb2_grpc.JudgeServiceStub(channel), door.metadata("hostile")
+        for number in range(1, STORM + 1):
+            seconds = 0.1 if way == "deadlines" else 60
+            call = stub.Score(pb.ScoreRequest(), metadata=theirs, timeout=seconds)
+            if way == "calls taken back":
+                await until(lambda: sum(len(judge.teams) for judge in judges) == number)  # noqa: B023
+                call.cancel()
+            else:
+                assert await call.code() is not OK
+        async with aiohttp.ClientSession() as session, session.get(door.server.metrics_url) as got:
+            ejections = re.findall(r"ejections_enforced_total{.*} (\d+)", await got.text())
+        assert {*ejections} == {"0"}
+        if way not in code:
+            await until(lambda: sum(judge.cancelled for judge in judges) == STORM)
+        for judge in judges:
+            judge.script = [None]
+        ours = door.metadata("vision")
+        while not all("vision" in judge.teams for judge in judges):
+            assert await score(channel, ours) is OK
