@@ -192,6 +192,8 @@ class UsageLog:
                 path = self._place / FILE
                 make_private(path)
                 await asyncio.to_thread(_write, path, {})
+                # While one connection is open, to close another costs no checkpoint.
+                resources.enter_context(_database(path))
                 self._write_rows = lambda rows: asyncio.to_thread(_write, path, rows)
             elif self._place is not None:
                 opening = asyncio.to_thread(open_database, self._place, 0.0, self._say)
