@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from pydantic.dataclasses import dataclass as result
 from ..base.config import JudgeEndpoint, Settings
 from ..base.identity import Identities, ServiceName
 from ..base.item import Item
+from ..base.objects import find_url, read_object
 from ..base.strict import STRICT
 from ..base.text import format_count
 from ..benchmarks.dimension import Dimension
@@ -269,7 +271,8 @@ def _count_calls(
 def _read_size(path: Path) -> tuple[int, int]:
     """Read width and height from the header of an image file; (1, 1) if it is not an image."""
     try:
-        with Pil.open(path) as picture:
+        url = find_url(path)
+        with Pil.open(io.BytesIO(read_object(url)) if url else path) as picture:
             return picture.size
     except (OSError, ValueError, SyntaxError, Pil.DecompressionBombError):
         return 1, 1

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from ..base.config import PostgresAddress, Settings
 from ..base.errors import ConfigError, MissingExtra
+from ..base.objects import to_path
 from ..base.signature import versions
 from ..base.text import format_count
 from ..base.verdict import Failure
@@ -189,7 +190,7 @@ class RayScheduler(Scheduler):
         folders = {model: Path(folder) for model, folder in inputs.output_folders.items()}
         dropped_keys = await self.ledger.get_dropped_keys()
         return WorkOrder(
-            spec.model_copy(update={"data": spec.data.absolute(), "outputs": folders}),
+            spec.model_copy(update={"data": to_path(spec.data).absolute(), "outputs": folders}),
             settings,
             inputs.dataset.digest,
             self.plan.roles & self.judges.panel.service_names,

@@ -26,6 +26,7 @@ from pydantic import (
 from ..base.config import Settings
 from ..base.errors import ConfigError
 from ..base.identity import ServiceName
+from ..base.objects import find_url
 from ..base.parse import first_problem
 from ..benchmarks.benchmark import Benchmark, Rules
 from ..benchmarks.dataset import Dataset, has_path_mapping
@@ -394,7 +395,7 @@ class ResolvedSpec(RunInputs):
         return RunHeader(
             benchmark=self.benchmark.name,
             protocol=self.rules.protocol,
-            data=str(self.dataset.path),
+            data=find_url(self.dataset.path) or str(self.dataset.path),
             data_digest=self.dataset.digest,
             outputs=self.output_folders,
             dimensions=tuple(d.id for d in self.dimensions),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 
+from .objects import find_url, read_object
+
 DIGEST = 32
 """Bytes of a digest."""
 _SHA256 = "sha256:"
@@ -31,5 +33,7 @@ def file_digest(path: str | os.PathLike[str]) -> str:
     Raises:
         OSError: the file cannot be read.
     """
+    if url := find_url(path):
+        return content_digest(read_object(url))
     with open(path, "rb") as file:  # noqa: PTH123 - a hundred thousand times
         return _SHA256 + hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,7 +1,8 @@
 """Detects whether files have changed since they were read, without reading them again.
 
 A file counts as unchanged while its device, inode, size and times are equal. So a file that was
-moved over another, a link that points elsewhere and a restored backup count as changed. Two changes
+moved over another, a link that points elsewhere and a restored backup count as changed. An object
+of a store counts as unchanged while its size and its version are equal. Two changes
 within one tick of the file system's clock leave the same times: a file that had just changed when
 it was read is therefore read again.
 """
@@ -16,10 +17,12 @@ from time import time_ns
 from typing import NamedTuple
 
 from .digest import file_digest
+from .objects import find_url, get_object_state
 
 STAT = 8
 """Bytes of a stat."""
 ABSENT = bytes(STAT)
+_UNKNOWN = b"unknown"
 """In the place of the stat of a file that is not there, or had just changed when it was read."""
 SETTLING_TIME = 2 * 10**9
 """Nanoseconds after a change until it shows in a file's times: FAT counts every other second."""
@@ -40,18 +43,28 @@ class FileState(NamedTuple):
     digest: str
 
 
-def stat_of(path: str | os.PathLike[str]) -> bytes:
+def stat_of(path: str | os.PathLike[str], *, fresh: bool = False) -> bytes:
     """Digest the device, inode, size and times of a file; links are followed.
+
+    Args:
+        fresh: Ask for an object now; by default it is as when its folder was listed.
 
     Returns:
         8 bytes of a digest that are equal while it is the same file with the same content;
         `ABSENT` where there is no file.
     """
-    return _stat(path)[0]
+    return _stat(path, fresh=fresh)[0]
 
 
-def _stat(path: str | os.PathLike[str]) -> tuple[bytes, int]:
+def _stat(path: str | os.PathLike[str], *, fresh: bool = False) -> tuple[bytes, int]:
     """The result of `stat_of`, and the file's change time in ns; 0 if there is no file."""
+    if url := find_url(path):
+        try:
+            return get_object_state(url, fresh=fresh).version, 0
+        except FileNotFoundError:
+            return ABSENT, 0
+        except OSError:  # it may be there: reading it says why it cannot be read
+            return _UNKNOWN, time_ns()
     try:
         of = os.stat(path)  # noqa: PTH116 - a hundred thousand times
     except (OSError, ValueError):
@@ -73,11 +86,12 @@ class FileRead:
     def stat(self) -> bytes:
         """The stat after the file was read; `ABSENT` if it may have changed without showing it."""
         at_rest = self._change_time + SETTLING_TIME <= self._began
-        return self.before if at_rest and stat_of(self._path) == self.before else ABSENT
+        is_same = at_rest and stat_of(self._path, fresh=True) == self.before
+        return self.before if is_same else ABSENT
 
     def has_changed(self) -> bool:
         """Whether the stat of the file differs from the one before reading."""
-        return stat_of(self._path) != self.before
+        return stat_of(self._path, fresh=True) != self.before
 
 
 class FileStates:

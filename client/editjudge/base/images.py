@@ -29,6 +29,7 @@ from .integrity import (
     recall_image,
     remember_image,
 )
+from .objects import find_url, get_object_state, read_object
 from .rgb import (
     ORIENTATION_TAG,
     DecodingRules,
@@ -467,8 +468,8 @@ def read_thumbnail(path: str | os.PathLike[str], side: int) -> RGB | None:
 
 
 def format_path(path: os.PathLike[str] | str) -> str:
-    """Format a path as printable UTF-8; beyond 1,024 characters it is cut in the middle."""
-    text = os.fsencode(path).decode("utf-8", "backslashreplace")
+    """Format a path, or its URL, as printable UTF-8; beyond 1,024 characters it is cut."""
+    text = os.fsencode(find_url(path) or path).decode("utf-8", "backslashreplace")
     if len(text) <= _LONGEST:
         return text
     return f"{text[: _LONGEST // 2]} … ({len(text):,} characters) … {text[-_LONGEST // 4 :]}"
@@ -481,6 +482,10 @@ def _one_line(error: BaseException) -> str:
 
 def _read_file(path: Path, name: str) -> bytes:
     try:
+        if url := find_url(path):
+            if (size := get_object_state(url).size) > MAX_BYTES:
+                raise ImageError(name, f"{size:,} bytes, the limit is {MAX_BYTES:,}")
+            return read_object(url)
         if path.is_dir():
             raise ImageError(name, "is a directory", "give an image file")
         if not path.is_file():

@@ -24,9 +24,10 @@ from ..base.errors import ImageError, InputError
 from ..base.file_states import ABSENT, stat_of
 from ..base.images import Image, Mask, format_path, load_image, load_mask
 from ..base.item import Flaws, Item
+from ..base.objects import find_url, forget_listings, to_path
 from ..base.text import format_count
 from ..base.verdict import NoScore, make_failure
-from .outputs import SOURCES_FOLDER, NamedOutputs, Outputs
+from .outputs import SOURCES_FOLDER, NamedOutputs, Outputs, is_folder
 
 T = TypeVar("T")
 MAX_PROBLEMS = 20
@@ -96,7 +97,7 @@ class AllowedFolders:
     """
 
     def __init__(self, folder: str | Path, roots: Mapping[str, str] | None = None) -> None:
-        allowed_paths = (Path(path).absolute() for path in (folder, *(roots or {}).values()))
+        allowed_paths = (to_path(path).absolute() for path in (folder, *(roots or {}).values()))
         folders = [os.path.normpath(path) for path in allowed_paths]
         self._prefixes = tuple(map(_with_separator, folders))
         self._resolved_prefixes = tuple(_with_separator(os.path.realpath(path)) for path in folders)
@@ -113,6 +114,12 @@ def _resolve_parents(path: str | Path) -> str:
         return os.path.normpath(path)
     folder, name = os.path.split(path)
     return os.path.normpath(f"{os.path.realpath(folder)}{os.sep}{name}")
+
+
+def _absolute(path: str, prefix: str) -> str:
+    if find_url(path):
+        return str(to_path(path))
+    return path if path[:1] == os.sep else prefix + path
 
 
 def _with_separator(folder: str) -> str:
@@ -138,7 +145,7 @@ def resolve_official_path(path: str, roots: Mapping[str, str]) -> str | None:
     for old in sorted(roots, key=len, reverse=True):
         rest = path.removeprefix(old)
         if rest != path and (old.endswith("/") or rest.startswith("/") or not rest):
-            return str((Path(roots[old]) / rest.lstrip("/")).absolute())
+            return str((to_path(roots[old]) / rest.lstrip("/")).absolute())
     return None
 
 
@@ -166,7 +173,8 @@ class Dataset(ABC):
     def __init__(
         self, path: Path, folder: Path | None = None, roots: Mapping[str, str] | None = None
     ) -> None:
-        self.path = path.absolute()
+        forget_listings()
+        self.path = to_path(path).absolute()
         self.folder = folder or (self.path if self.path.is_dir() else self.path.parent)
         self.roots = dict(roots or {})
         self._allowed_folders = AllowedFolders(self.folder, roots)
@@ -366,7 +374,7 @@ class Dataset(ABC):
 
     def has_outputs(self, folder: Path) -> bool:
         """Whether `outputs` can read the folder: it exists, or it is `SOURCES_FOLDER`."""
-        return folder.name == SOURCES_FOLDER or folder.is_dir()
+        return folder.name == SOURCES_FOLDER or is_folder(folder)
 
     def outputs(self, folder: Path) -> Outputs:
         """Return a model's outputs, for example `<folder>/<item id>.png`.
@@ -374,7 +382,7 @@ class Dataset(ABC):
         In the folder `SOURCES_FOLDER` the output to an item is its source, if it has only one.
         """
         if folder.name != SOURCES_FOLDER:
-            return Outputs(folder)
+            return Outputs(folder).index() if find_url(folder) else Outputs(folder)
         sources = ((ref.id, self.image_paths(ref).get("source", ())) for ref in self.items())
         source_by_item = {item: paths[0] for item, paths in sources if len(paths) == 1}
         return NamedOutputs(
@@ -386,7 +394,7 @@ class Dataset(ABC):
         if self._last_resolved[0] is not ref:
             prefix = self._folder_prefix  # joined by words, which is many times faster than by Path
             files = {
-                name: tuple([path if path[:1] == os.sep else prefix + path for path in paths])
+                name: tuple([_absolute(path, prefix) for path in paths])
                 for name, paths in ref.files.items()
             }
             flaws = ref.flaws

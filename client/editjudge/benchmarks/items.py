@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+import weakref
 from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
@@ -20,6 +23,7 @@ from pydantic import (
 from ..base.digest import file_digest
 from ..base.errors import InputError
 from ..base.images import Mask, format_path
+from ..base.objects import find_url, get_object_state, read_object, to_path
 from ..base.verdict import NoScore
 from .dataset import Dataset, ItemRef, Problem, flaw
 from .texts import (
@@ -167,13 +171,26 @@ class ItemsFile(Dataset):
     line: ClassVar[type[Line]] = Line
 
     def __init__(self, path: Path, roots: Mapping[str, str] | None = None) -> None:
-        super().__init__(_file(path.absolute()), roots=roots)
+        super().__init__(_file(to_path(path).absolute()), roots=roots)
         self._parse = TypeAdapter(self.line).validator.validate_json
 
     @cached_property
     def digest(self) -> str:
         """The digest of the file; images do not enter it."""
-        return file_digest(self.path)
+        return file_digest(self._copy)
+
+    @cached_property
+    def _copy(self) -> Path:
+        """The file, or a copy of an object."""
+        if not (url := find_url(self.path)):
+            return self.path
+        with NamedTemporaryFile(suffix=".jsonl", delete=False) as copy:
+            weakref.finalize(self, os.unlink, copy.name)
+            try:
+                copy.write(read_object(url))
+            except OSError as error:
+                raise InputError(url, f"cannot be read: {error.strerror}") from error
+        return Path(copy.name)
 
     def _read(
         self, only: Container[int] | None = None, problems: list[Problem] | None = None
@@ -203,7 +220,7 @@ class ItemsFile(Dataset):
     def _lines(self) -> Iterator[tuple[int, int, bytes]]:
         """Yield the position of each item, the number of its line, and the line."""
         index = 0
-        with self.path.open("rb") as file:
+        with self._copy.open("rb") as file:
             for number, line in enumerate(file, 1):
                 text = (line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line).strip()
                 if text:
@@ -232,6 +249,14 @@ def _why_unclear(text: bytes, line: Line, numbers: Mapping[str, int]) -> str:
 
 def _file(path: Path) -> Path:
     """Return the file of items, given as it is or by its folder."""
+    if find_url(path):
+        path = path if path.suffix else path / USUAL
+        url = find_url(path)
+        try:
+            get_object_state(url, fresh=True)
+        except OSError as error:
+            raise InputError(url, str(error.strerror), f"give --data …/{USUAL}") from error
+        return path
     if path.is_dir():
         path /= USUAL
         if not path.is_file():

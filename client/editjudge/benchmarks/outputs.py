@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..base.errors import InputError
+from ..base.file_states import ABSENT, stat_of
 from ..base.images import format_path
 from ..base.item import Missing
+from ..base.objects import find_url, list_objects
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".ppm")
 """What an output's name may end with, in lower or upper case."""
@@ -70,7 +72,7 @@ class Outputs:
         """
         suffixes: dict[str, tuple[str, ...]] = {}
         broken_names: set[str] = set()
-        for name, is_file in _files(str(self.folder), ""):
+        for name, is_file in _list_files(self.folder):
             stem, dot, ending = name.rpartition(".")
             if (alone := _ALONE.get(dot + ending)) is not None:
                 suffixes[stem] = suffixes.get(stem, ()) + alone
@@ -132,6 +134,27 @@ class NamedOutputs(Outputs):
         return []
 
 
+def is_folder(folder: Path) -> bool:
+    """Whether outputs may lie in a folder: it exists, or objects lie below its URL."""
+    if not (url := find_url(folder)):
+        return folder.is_dir()
+    try:
+        return any(True for _ in list_objects(url))
+    except OSError:  # `Outputs.index` says why
+        return True
+
+
+def _list_files(folder: Path) -> Iterator[tuple[str, bool]]:
+    if not (url := find_url(folder)):
+        yield from _files(str(folder), "")
+        return
+    try:
+        yield from ((name, True) for name in list_objects(url))
+    except OSError as error:
+        why = f"cannot be listed: {error.strerror}"
+        raise InputError(str(error.filename), why, "allow it to be listed") from error
+
+
 def _files(folder: str, above: str) -> Iterator[tuple[str, bool]]:
     """Yield each name below a folder that an output may have, and whether it leads to a file."""
     try:
@@ -151,6 +174,8 @@ def _files(folder: str, above: str) -> Iterator[tuple[str, bool]]:
 
 def _is_file(path: str | Path) -> bool:
     """Whether a path leads to a file, as far as can be told; see `_NOTHING`."""
+    if find_url(path):
+        return stat_of(path) != ABSENT
     try:
         return stat.S_ISREG(os.stat(path).st_mode)  # noqa: PTH116 - a hundred thousand times
     except (OSError, ValueError) as error:  # a ValueError: a name with a null character

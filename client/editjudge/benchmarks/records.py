@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from ..base.errors import InputError
 from ..base.images import format_path
 from ..base.item import Flaws
+from ..base.objects import find_url
 from ..base.parse import describe_failure, list_problems, parse_json
 from .dataset import Dataset, ItemRef, Problem, flaw
 from .texts import find_repeated_keys, is_blank
@@ -102,7 +103,19 @@ def _misspelt(unknown: Iterable[str], absent: Iterable[str]) -> dict[str, str]:
 
 
 class RecordsFile(Dataset):
-    """Released data; a subclass finds the records and makes items of them."""
+    """Released data; a subclass finds the records and makes items of them.
+
+    Raises:
+        InputError: the data is a URL.
+    """
+
+    def __init__(
+        self, path: Path, folder: Path | None = None, roots: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(path, folder, roots)
+        if url := find_url(self.path):
+            why = "data of this benchmark is read from a folder; its outputs may be a URL"
+            raise InputError(url, why, "copy it, or mount its bucket")
 
     @abstractmethod
     def _records(self) -> Iterator[tuple[str, ItemRef | str]]:

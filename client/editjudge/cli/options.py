@@ -14,6 +14,7 @@ import click
 
 from ..base.config import JudgeEndpoint, Settings, load_settings, parse_ledger
 from ..base.errors import ConfigError, EditjudgeError, InputError
+from ..base.objects import find_url, to_path
 from ..base.terminal import print_notice
 from ..benchmarks.benchmark import Rules
 from ..benchmarks.registry import load_benchmark as benchmark_of
@@ -253,7 +254,7 @@ def parse_roots(texts: tuple[str, ...]) -> dict[str, Path]:
     """
     folders = {text: text for text in texts if "=" not in text}
     for text in folders:
-        if not Path(text).expanduser().is_dir():
+        if not find_url(text) and not Path(text).expanduser().is_dir():
             raise ConfigError(f"--root {text} is not a folder", "give a folder, or OLD=NEW")
     pairs = parse_pairs("--root", tuple(text for text in texts if "=" in text))
     folders_by_name = {old: _absolute(new) for old, new in pairs.items()}
@@ -261,7 +262,7 @@ def parse_roots(texts: tuple[str, ...]) -> dict[str, Path]:
 
 
 def _absolute(text: str) -> Path:
-    return Path(os.path.abspath(Path(text).expanduser()))  # noqa: PTH100
+    return Path(os.path.abspath(to_path(text).expanduser()))  # noqa: PTH100
 
 
 def parse_pairs(

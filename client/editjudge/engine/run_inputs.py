@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 from ..base.identity import Identities, ServiceName
+from ..base.objects import find_url
 from ..benchmarks.dataset import Dataset
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.rounds import JudgeRounds
@@ -50,7 +51,8 @@ class RunInputs:
     @cached_property
     def output_folders(self) -> dict[str, str]:
         """The absolute folders of outputs by model; a symbolic link is not resolved."""
-        return {model: os.path.abspath(path) for model, path in self.outputs.items()}  # noqa: PTH100
+        absolute = os.path.abspath
+        return {model: find_url(path) or absolute(path) for model, path in self.outputs.items()}
 
     @cached_property
     def signature_cache(self) -> Signatures:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ..app.pictures import ORIGINALS
 from ..app.view import RUN_FILE, RunView
+from ..base.objects import find_url, read_object
 from ..base.output_files import check_overwrite, wrap_disk_errors, write_atomically
 from ..benchmarks.outputs import SUFFIXES
 from .edits import OpenRun
@@ -90,4 +91,8 @@ def is_bundle(file: Path) -> bool:
 
 def _add(bundle: zipfile.ZipFile, path: Path, name: str) -> None:
     is_dense = path.suffix.lower() in _DENSE_SUFFIXES
-    bundle.write(path, name, zipfile.ZIP_STORED if is_dense else zipfile.ZIP_DEFLATED)
+    compression = zipfile.ZIP_STORED if is_dense else zipfile.ZIP_DEFLATED
+    if url := find_url(path):
+        bundle.writestr(name, read_object(url), compression)
+    else:
+        bundle.write(path, name, compression)
