@@ -1,4 +1,4 @@
-"""Pictures in S3, by its own protocol: a server on loopback, and commands in processes of their own."""
+"""Pictures in S3, by its own protocol: a server on loopback, commands in processes of their own."""
 
 from __future__ import annotations
 
