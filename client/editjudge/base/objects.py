@@ -74,13 +74,11 @@ def get_object_state(url: str, *, fresh: bool = False) -> ObjectState:
     """
     folder, _, name = url.rpartition("/")
     states = None if fresh else _list_folder(folder)
-    if states is not None:
-        if name not in states or not states[name].version:
-            raise FileNotFoundError(errno.ENOENT, "no such object", url)
-        return states[name]
-    state = _read_state(_ask(url, "info"))
-    if (known := _FOLDERS.get(folder)) is not None:
-        known[name] = state
+    state = _read_state(_ask(url, "info")) if states is None else states.get(name)
+    if state is None or not state.version:
+        raise FileNotFoundError(errno.ENOENT, "no such object", url)
+    if fresh and (states := _FOLDERS.get(folder)) is not None:
+        states[name] = state
     return state
 
 
