@@ -376,6 +376,13 @@ def load_mask(mask: ImageLike | NDArray[np.bool_] | Mask, name: str = "") -> Mas
     return Mask(image.name, image.encoded_bytes, region, notes, image.file)
 
 
+def encode_mask(region: NDArray[np.bool_]) -> bytes:
+    """Encode the region of a mask, of shape (H, W), as a 1-bit PNG."""
+    buffer = io.BytesIO()
+    Pil.fromarray(region).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
 @implementation(3)
 def decode(data: bytes) -> tuple[RGB, Notes]:
     """Decode one still image to upright 8-bit RGB, within the limits on bytes and pixels.

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, TypeVar, get_args
 
-import numpy as np
 from google.protobuf.message import Message
-from PIL import Image as Pil
 from pydantic import ValidationError
 
 from ..base.errors import (
@@ -27,7 +24,7 @@ from ..base.errors import (
     WrongModel,
 )
 from ..base.identity import ModelIdentity, ServiceName
-from ..base.images import Image, Mask
+from ..base.images import Image, Mask, encode_mask
 from ..base.item import Edit
 from ..base.parse import first_problem
 from ..base.text import join_surrogates
@@ -171,11 +168,9 @@ def _make_picture(image: Image) -> pb.Picture:
 
 def _make_mask(mask: Mask) -> pb.Picture:
     """The pixels that a mask selects, as a PNG: its file may be inverted, or not exist."""
-    buffer = io.BytesIO()
-    Pil.fromarray(mask.region.astype(np.uint8) * 255).convert("1").save(buffer, "PNG")
     # Named as the PNG that it is now.
     name = f"{PurePath(mask.name).stem}.png"
-    return pb.Picture(data=buffer.getvalue(), name=join_surrogates(name))
+    return pb.Picture(data=encode_mask(mask.region), name=join_surrogates(name))
 
 
 def read_identities(panel: pb.GetPanelResponse) -> dict[ServiceName, ModelIdentity]:

@@ -1,8 +1,7 @@
 """Encodes specialists' outputs and digests into bytes for the store, and back.
 
 Outputs become a file of `numpy.savez_compressed`. They come back exactly, with two exceptions: an
-embedding is stored in half precision, and a mask as run lengths, whose pixels come back exactly and
-whose bytes as a 1-bit PNG.
+embedding is stored in half precision, and a mask as a 1-bit PNG of the same pixels.
 """
 
 from __future__ import annotations
@@ -15,12 +14,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image as Pil
 
 from ..base.contracts import CONTRACTS, Tensors
 from ..base.digest import DIGEST
 from ..base.errors import ImageError
-from ..base.images import load_mask
+from ..base.images import encode_mask, load_mask
 from .schema import decode_text, encode_text
 
 _UNREADABLE = (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error, NotImplementedError)
@@ -47,7 +45,7 @@ def outputs_to_bytes(role: str, outputs: Mapping[str, NDArray[np.float32] | byte
     """Encode a specialist's outputs.
 
     The type of a stored array tells what it stands for: float32 for itself, float16 for an
-    embedding, uint8 for bytes, uint16 and uint32 for a mask's height, width and run lengths.
+    embedding, uint8 for bytes.
 
     Args:
         role: Key of `CONTRACTS`: the contract says which tensors are masks.
@@ -76,12 +74,7 @@ def outputs_from_bytes(data: bytes) -> Tensors:
 
 def _encode_output(name: str, value: NDArray[np.float32] | bytes, *, mask: bool) -> NDArray[Any]:
     if isinstance(value, bytes):
-        runs = mask_to_runs(value) if mask and value else None
-        if runs is None:
-            return np.frombuffer(value, np.uint8)
-        size, lengths = runs
-        values = np.concatenate((np.array(size, np.uint32), lengths))
-        return values.astype(np.uint16) if values.max() < 2**16 else values
+        return np.frombuffer(_to_one_bit(value) if mask else value, np.uint8)
     largest = float(np.abs(value).max(initial=0))
     half = name == "EMBEDDING" and _HALF[0] <= largest <= _HALF[1]
     return value.astype(np.float16 if half else np.float32)
@@ -92,44 +85,12 @@ def _decode_output(array: NDArray[Any]) -> NDArray[np.float32] | bytes:
         return array.tobytes()
     if array.dtype in {np.dtype(np.float32), np.dtype(np.float16)}:
         return array.astype(np.float32)
-    if array.dtype in {np.dtype(np.uint16), np.dtype(np.uint32)}:
-        height, width, *_ = array.tolist()
-        return runs_to_mask((height, width), array[2:].astype(np.uint32))
     raise ValueError(f"an array of {array.dtype}; a newer editjudge wrote it")
 
 
-def mask_to_runs(png: bytes) -> tuple[tuple[int, int], NDArray[np.uint32]] | None:
-    """Encode a mask as run lengths, in COCO's order.
-
-    Returns:
-        Height and width, and the lengths of runs down the columns, left to right; the first
-        run is black and may have length 0. None where the picture is no mask (coloured,
-        transparent, damaged): then its bytes are stored.
-    """
+def _to_one_bit(png: bytes) -> bytes:
+    """Encode a mask as a 1-bit PNG; what is no mask (coloured, transparent, damaged) is kept."""
     try:
-        pixels = load_mask(png).region
+        return encode_mask(load_mask(png).region)
     except ImageError:
-        return None
-    flat = pixels.ravel(order="F")
-    changes = np.flatnonzero(flat[1:] != flat[:-1]) + 1
-    edges = np.concatenate(([0], changes, [flat.size]))
-    lengths = np.diff(edges) if not flat[0] else np.concatenate(([0], np.diff(edges)))
-    height, width = pixels.shape
-    return (height, width), lengths.astype(np.uint32)
-
-
-def runs_to_mask(size: tuple[int, int], runs: NDArray[np.uint32]) -> bytes:
-    """Decode run lengths into a 1-bit PNG.
-
-    Args:
-        size: Height and width in pixels.
-
-    Raises:
-        ValueError: the runs do not fill the picture.
-    """
-    if int(runs.sum()) != size[0] * size[1]:
-        raise ValueError(f"run lengths sum to {int(runs.sum())}, not {size[0]} x {size[1]}")
-    flat = np.repeat(np.arange(len(runs)) % 2 == 1, runs)
-    file = io.BytesIO()
-    Pil.fromarray(flat.reshape(size, order="F")).save(file, format="PNG")
-    return file.getvalue()
+        return png
