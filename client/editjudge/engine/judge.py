@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..base.config import Settings
@@ -44,8 +43,6 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 64
 """How many scorers of one edit are asked side by side; each has its prompt in memory."""
-_STARTS_AT_ONCE = 8
-"""How many scorers of one edit ask services before other edits have a turn of the event loop."""
 WaitForIdentities: TypeAlias = Callable[[], Awaitable[None]]
 """A function that waits until the identities of the services are known and stored.
 
@@ -202,14 +199,10 @@ async def judge(
     slow, notes = _slowest(scorers), CallLog()
     noting = panel.with_context(panel.context.with_log(notes))
 
-    places, turn = asyncio.Semaphore(_AT_ONCE), asyncio.Lock()
-    starts = count(1)
+    places = asyncio.Semaphore(_AT_ONCE)
 
     async def call(scorer: Scorer) -> Verdicts:
         async with places:
-            async with turn:
-                if scorer.roles and next(starts) > _STARTS_AT_ONCE:
-                    await asyncio.sleep(0)
             verdicts = await _call(scorer, edit, noting, calls[scorer], errors)
         if report_progress is not None and scorer in slow:
             report_progress(1 / len(slow))

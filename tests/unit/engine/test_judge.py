@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -110,19 +109,6 @@ async def test_scorers_of_one_edit_are_asked_a_few_at_a_time(
     dimensions = [dimension(f"d{i}", Scripted(key=str(i))) for i in range(10)]
     assert len((await judged(edit(f=1), *dimensions)).outcomes) == 10
     assert max(counts) == 3
-
-
-async def test_other_work_has_its_turn_between_the_questions_of_one_edit() -> None:
-    """Each makes its prompt on the event loop, which others would wait for."""
-    dimensions = [dimension(f"d{i}", replace(READER, key=str(i), calls=[])) for i in range(30)]
-    calls = [each.readings[0].scorer.calls for each in dimensions]
-    judging = asyncio.create_task(judged(edit(f=1), *dimensions, panel=FakePanel("ocr.ppocr")))
-    begun = [0]
-    while not judging.done():
-        await asyncio.sleep(0)
-        begun.append(sum(map(len, calls)))
-    assert begun[-1] == 30
-    assert max(now - before for before, now in pairwise(begun)) == 8
 
 
 async def test_an_abstention_is_unscored_for_every_field() -> None:
