@@ -88,6 +88,7 @@ class ScriptedOpenAi:
         binds: bool | Fault = False,
     ) -> None:
         self.binds = binds
+        self.root = "Org/Judge"
         self.script = list(script) or [None]
         self.owner = owner
         self.models = models
@@ -133,7 +134,7 @@ class ScriptedOpenAi:
             return _failed(self.models_answer)
         cards = [{"id": name, "object": "model", "owned_by": self.owner} for name in self.models]
         if self.owner == "vllm":
-            cards = [c | {"root": "Org/Judge", "max_model_len": 4096} for c in cards]
+            cards = [c | {"root": self.root, "max_model_len": 4096} for c in cards]
         return web.json_response({"object": "list", "data": cards})
 
     async def _health(self, request: web.Request) -> web.Response:

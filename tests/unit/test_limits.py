@@ -18,8 +18,8 @@ from editjudge_services.gateway import (
     admission,
     bounds,
     calls,
-    http,
     protocols,
+    reward_bodies,
     schemas,
 )
 from editjudge_services.gateway.options import ServiceOptions
@@ -111,11 +111,11 @@ DUE = {
     "requests of a batch": f"{schemas._MAX_BATCH}",
     "a message, a body": f"{admission.MAX_REQUEST_BYTES // MIB} MiB",
     "parts of a request (fields and entries of lists, those within JSON too); of a batch": (
-        f"{bounds.MAX_PARTS:,}; {http._ROOM_OF_BATCH * bounds.MAX_PARTS:,}"
+        f"{bounds.MAX_PARTS:,}; {reward_bodies.ROOM_OF_BATCH * bounds.MAX_PARTS:,}"
     ),
     "what of a request is no picture; of a batch": (
         f"{bounds.MAX_TEXT_BYTES // MIB} MiB;"
-        f" {http._ROOM_OF_BATCH * bounds.MAX_TEXT_BYTES // MIB} MiB"
+        f" {reward_bodies.ROOM_OF_BATCH * bounds.MAX_TEXT_BYTES // MIB} MiB"
     ),
     "a picture": f"{images.MAX_BYTES // MIB} MiB, {images.MAX_PIXELS // MIB} megapixels",
     "of a picture: a PPM's header; EXIF; tags; scans; pieces; a file that is decoded slowly": (

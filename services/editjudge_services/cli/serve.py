@@ -17,6 +17,7 @@ from editjudge.cli.options import check_judges, parse_judges, settings_from
 from editjudge.cli.output import print_json, print_tables
 from editjudge.cli.services import list_default_roles, provide_services
 from editjudge.report.table import Head, Row, Table
+from editjudge.rewards.config import RewardConfig
 
 from ..gateway.audit import AuditLog, find_logs
 from ..gateway.calls import DAY_SECONDS, lock_folder
@@ -111,6 +112,8 @@ def _check(options: ServiceOptions) -> None:
     except ImportError as error:
         raise MissingExtra("the Judge service", "judge") from error
     AuditLog(options.audit)
+    if options.reward:
+        RewardConfig.load(options.reward)
     if isinstance(options.cache, Path):
         with lock_folder(options.cache):
             pass

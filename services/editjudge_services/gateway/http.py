@@ -27,6 +27,8 @@ from .bounds import check_json
 from .errors import describe_error, wrap_defect
 from .metrics import CONTENT_TYPE
 from .openapi import render_openapi, render_own_page
+from .reward_bodies import ROOM_OF_BATCH, send_continue
+from .reward_routes import RewardRoutes, list_rewards
 from .schemas import (
     BatchReply,
     BatchRequest,
@@ -45,8 +47,6 @@ from .token_reports import TokenReport
 W = TypeVar("W", bound=JsonModel)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _HTTP = {"INVALID_ARGUMENT": 400, "FAILED_PRECONDITION": 400, "RESOURCE_EXHAUSTED": 429}
-_ROOM_OF_BATCH = 4
-"""How many times as much a batch may hold beside pictures as one request."""
 _REPORT = web.RequestKey("report", TokenReport)
 """The report of the tokens that judges used for a request."""
 _JSON = "application/json"
@@ -63,7 +63,8 @@ class JsonService:
     """
 
     def __init__(self, service: JudgeService) -> None:
-        self._service = service
+        self.service = service
+        self._config = service.reward_config
         self._opened_at: WeakKeyDictionary[asyncio.BaseTransport, float] = WeakKeyDictionary()
 
     def app(self) -> web.Application:
@@ -76,8 +77,9 @@ class JsonService:
             ("GET", "/v1/panel", self._in_place(self._panel)),
             ("GET", "/v1/openapi.json", self._in_place(self._openapi)),
             ("GET", "/v1/docs", self._in_place(self._docs)),
-            ("GET", "/health", self._health),
+            ("GET", "/health", self.health),
             ("GET", "/metrics", self._metrics),
+            *(RewardRoutes(self, self._config).routes() if self._config else ()),
         ):
             for each in (method, "HEAD") if method == "GET" else (method,):
                 app.router.add_route(each, path, handler, expect_handler=_expect)
@@ -90,8 +92,8 @@ class JsonService:
         now, transport = asyncio.get_running_loop().time(), request.transport
         if transport is not None:
             opened_at = self._opened_at.setdefault(transport, now)
-            age = self._service.connection_age * random.uniform(0.9, 1.1)
-            if self._service.is_terminating or now > opened_at + age:
+            age = self.service.connection_age * random.uniform(0.9, 1.1)
+            if self.service.is_terminating or now > opened_at + age:
                 response.force_close()
                 response.headers["connection"] = "close"  # aiohttp has set it already
 
@@ -99,17 +101,17 @@ class JsonService:
         async def read() -> ScoreRequest:
             return await _body(request, ScoreRequest)
 
-        with self._open_account(request) as account:
-            async with self._acquire_room(request, account.caller):
-                judgement = await self._service.score(read, account)
+        with self.open_account(request) as account:
+            async with self.acquire_room(request, account.caller):
+                judgement = await self.service.score(read, account)
                 return await in_thread(_reply, ScoreReport.of(judgement))
 
     async def _batch(self, request: web.Request) -> web.Response:
-        with self._open_account(request) as account:
-            async with self._acquire_room(request, account.caller):
+        with self.open_account(request) as account:
+            async with self.acquire_room(request, account.caller):
                 batch = await _body(request, BatchRequest)
                 account.is_split = True
-                slots = asyncio.Semaphore(self._service.edits.largest)
+                slots = asyncio.Semaphore(self.service.edits.largest)
                 results = await asyncio.gather(
                     *(self._result(request, each, slots) for each in batch.requests)
                 )
@@ -122,30 +124,32 @@ class JsonService:
             return await in_thread(parse_request, ScoreRequest.model_validate, body)
 
         try:
-            with self._open_account(request, is_part=True) as account:
+            with self.open_account(request, is_part=True) as account:
                 async with slots:
-                    await self._service.rate.wait(account.caller.owner)
-                    score = ScoreReport.of(await self._service.score(read, account))
+                    await self.service.rate.wait(account.caller.owner)
+                    score = ScoreReport.of(await self.service.score(read, account))
             await in_thread(to_json, score)  # one that cannot be written fails alone
             return BatchResult(score=score)
         except Exception as error:  # noqa: BLE001 - of this request alone
             return BatchResult(error=describe_error(wrap_defect(error)))
 
     @contextlib.asynccontextmanager
-    async def _acquire_room(self, request: web.Request, caller: Caller) -> AsyncIterator[None]:
-        """Hold room for a call and for its body, which is not read yet."""
-        size, until = _read_size(request), caller.waits_until
+    async def acquire_room(
+        self, request: web.Request, caller: Caller, largest: float = MAX_REQUEST_BYTES
+    ) -> AsyncIterator[int]:
+        """Hold room for a call and for its body, which is not read yet; gives its size."""
+        size, until = _read_size(request, largest), caller.waits_until
         async with (
             self._acquire_place(caller),
-            self._service.requests.acquire(caller.owner, size, until),
+            self.service.requests.acquire(caller.owner, size, until),
         ):
-            yield
+            yield size
 
     @contextlib.asynccontextmanager
     async def _acquire_place(self, caller: Caller) -> AsyncIterator[None]:
         """Hold a place for a call, which begins when its team has not asked too often."""
-        async with self._service.calls.acquire(caller.owner, 1, 0.0):
-            await self._service.rate.wait(caller.owner, until=caller.waits_until)
+        async with self.service.calls.acquire(caller.owner, 1, 0.0):
+            await self.service.rate.wait(caller.owner, until=caller.waits_until)
             yield
 
     def _in_place(self, handler: Handler) -> Handler:
@@ -158,7 +162,7 @@ class JsonService:
         return answer
 
     @contextlib.contextmanager
-    def _open_account(
+    def open_account(
         self, request: web.Request, *, is_part: bool = False
     ) -> Iterator[RequestAccount]:
         """Account for a request, or for one edit of it; its tokens are in the report."""
@@ -166,8 +170,8 @@ class JsonService:
         if is_part:  # it waits for room as long as it takes
             caller = replace(caller, waits_until=math.inf)
         else:
-            request[_REPORT] = self._service.open_report(caller)
-        with self._service.open_account(caller, request[_REPORT]) as account:
+            request[_REPORT] = self.service.open_report(caller)
+        with self.service.open_account(caller, request[_REPORT]) as account:
             try:
                 yield account
             except web.HTTPException:  # too large, or no JSON
@@ -177,11 +181,11 @@ class JsonService:
     async def _dimensions(self, request: web.Request) -> web.Response:
         patterns = request.query.getall("pattern", [])
         caller = Caller.of(request.headers, request.path)
-        listing = await self._service.list_dimensions(patterns, "pattern", caller)
+        listing = await self.service.list_dimensions(patterns, "pattern", caller)
         return await in_thread(_reply, listing)
 
     async def _panel(self, _: web.Request) -> web.Response:
-        return _reply(PanelReply.of(self._service.client.panel))
+        return _reply(PanelReply.of(self.service.client.panel))
 
     async def _openapi(self, _: web.Request) -> web.Response:
         return web.json_response(text=await in_thread(render_openapi))
@@ -195,13 +199,16 @@ class JsonService:
         }
         return web.Response(text=html, content_type="text/html", headers=headers)
 
-    async def _health(self, _: web.Request) -> web.Response:
-        if self._service.is_terminating:
+    async def health(self, _: web.Request) -> web.Response:
+        """Say that requests are accepted, and which rewards there are."""
+        if self.service.is_terminating:
             return web.Response(status=503, text="ending")
+        if self._config:
+            return web.json_response({"status": "ok", "rewards": list_rewards(self._config)})
         return web.Response(text="serving")
 
     async def _metrics(self, _: web.Request) -> web.Response:
-        text = await asyncio.to_thread(self._service.metrics.text)
+        text = await asyncio.to_thread(self.service.metrics.text)
         return web.Response(body=text, headers={"content-type": CONTENT_TYPE})
 
 
@@ -284,7 +291,7 @@ async def _body(request: web.Request, model: type[W]) -> W:
     if "content-encoding" in request.headers:
         raise InvalidRequest("body", "it has a content encoding", "send JSON without encodings")
     try:
-        await _send_continue(request)
+        await send_continue(request)
         text = await request.read()
     except web.RequestPayloadError as error:
         raise InvalidRequest("body", "it ends too early", "send all of it") from error
@@ -295,19 +302,12 @@ async def _expect(_: web.Request) -> None:
     """Leave a caller that asks whether to send its body waiting, until there is room for it."""
 
 
-async def _send_continue(request: web.Request) -> None:
-    """Ask for the body of a caller that waits for that."""
-    if request.headers.get("expect", "").lower() == "100-continue":
-        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        request.writer.output_size = 0  # the response has not begun
-
-
 def _parse_body(body: bytes, model: type[W]) -> W:
-    check_json(body, _ROOM_OF_BATCH if model is BatchRequest else 1)
+    check_json(body, ROOM_OF_BATCH if model is BatchRequest else 1)
     return parse_request(model.model_validate_json, body)
 
 
-def _read_size(request: web.Request) -> int:
+def _read_size(request: web.Request, largest: float) -> int:
     """Read the body's size from its header; without one, the largest size that is accepted.
 
     Raises:
@@ -316,7 +316,7 @@ def _read_size(request: web.Request) -> int:
     size = request.content_length
     if size is None:
         return MAX_REQUEST_BYTES
-    if size > MAX_REQUEST_BYTES:
+    if size > largest:
         raise web.HTTPRequestEntityTooLarge(MAX_REQUEST_BYTES, size)
     return size
 

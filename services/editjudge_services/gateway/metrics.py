@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from editjudge.rewards.schema import Summary
 
 from .accounting import RequestAccount
 from .usage import TeamUsage
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
+_SPREADS = (0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
 _SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250)
 _COUNTERS = {
     "requests": (
@@ -24,6 +27,10 @@ _COUNTERS = {
         *("team", "kind"),
     ),
     "cost": ("Cost of calls, in the currency of the prices.", "team"),
+    "reward_edits": ("Edits by reward: scored, imputed, or why not.", "team", "reward", "outcome"),
+    "reward_ends": ("Rewards at an end of the scale.", "team", "reward", "end"),
+    "reward_gates": ("Edits at closed gates.", "team", "reward", "gate"),
+    "reward_groups": ("Groups of siblings, flat or not.", "team", "reward", "spread"),
     "audit_lost": ("Lines of the audit log that could not be written.",),
 }
 """The help text and the labels of each counter."""
@@ -43,13 +50,30 @@ class Metrics:
 
     def __init__(self, **gauges: tuple[str, Callable[[], float]]) -> None:
         self._registry = CollectorRegistry()
-        counters = {
+        self._counters = counters = {
             name: Counter(f"editjudge_{name}", description, labels, registry=self._registry)
             for name, (description, *labels) in _COUNTERS.items()
         }
         self._requests, self._edits = counters["requests"], counters["edits"]
         self._calls, self._tokens = counters["calls"], counters["tokens"]
         self._cost, self.audit_lost = counters["cost"], counters["audit_lost"]
+        labels, own = ("team", "reward"), self._registry
+        self._spread = Histogram(
+            "editjudge_reward_spread",
+            "Mean standard deviation of the reward in a group, of each batch.",
+            labels,
+            buckets=_SPREADS,
+            registry=own,
+        )
+        self._batch_seconds = Histogram(
+            "editjudge_reward_seconds", "Time of a batch.", labels, buckets=_SECONDS, registry=own
+        )
+        self._agreement = Gauge(
+            "editjudge_reward_agreement",
+            "Rank correlation of two parts in the latest batch.",
+            (*labels, "parts"),
+            registry=own,
+        )
         self._seconds = Histogram(
             "editjudge_request_seconds",
             "Time from the arrival of a request to its answer.",
@@ -67,6 +91,27 @@ class Metrics:
         for counter, kinds in ((self._calls, _CALLS), (self._tokens, _TOKENS)):
             for kind, name in kinds.items():
                 counter.labels(team, kind).inc(getattr(usage, name))
+
+    def add_rewards(self, team: str, name: str, summary: Summary, seconds: float) -> None:
+        """Count what became of one reward in a batch."""
+        no_number = sum(summary.unscored.values())
+        outcomes = {str(kind): count for kind, count in summary.unscored.items()}
+        outcomes["scored"] = summary.edits - no_number
+        flat = summary.flat_groups
+        rows: tuple[tuple[str, Mapping[str, int]], ...] = (
+            ("reward_edits", {**outcomes, "imputed": summary.imputed}),
+            ("reward_ends", {"lowest": summary.lowest, "highest": summary.highest}),
+            ("reward_gates", summary.gates),
+            ("reward_groups", {"flat": flat, "some": summary.groups - flat}),
+        )
+        for counter, counts in rows:
+            for label, count in counts.items():
+                self._counters[counter].labels(team, name, label).inc(count)
+        if summary.spread is not None:
+            self._spread.labels(team, name).observe(summary.spread)
+        self._batch_seconds.labels(team, name).observe(seconds)
+        for pair, number in summary.agreement.items():
+            self._agreement.labels(team, name, pair).set(number)
 
     def count(self, account: RequestAccount) -> None:
         """Count a request that has ended."""

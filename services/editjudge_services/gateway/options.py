@@ -37,6 +37,7 @@ class ServiceOptions:
         cache_shared: Whether a reply that one team paid for answers the calls of others.
         keep_days: Days after which replies, usage and lines of the audit log are deleted; 0 deletes
             nothing.
+        reward: The file of rewards for trainers; None serves none.
         audit: The file of the audit log; `-` is standard error, None writes none.
     """
 
@@ -53,6 +54,7 @@ class ServiceOptions:
     cache_shared: bool = False
     keep_days: float = 90.0
     audit: Path | None = None
+    reward: Path | None = None
 
     @property
     def pixels(self) -> int:

@@ -22,6 +22,7 @@ from editjudge.base.signature import Signature
 from editjudge.base.terminal import print_notice
 from editjudge.base.threads import FairThreads, in_thread
 from editjudge.base.verdict import NotServed
+from editjudge.rewards.config import RewardConfig
 from editjudge.service import DimensionSet, Judge, computes_pixels, find_lazy_limit, roles_of
 
 from .accounting import Caller, RequestAccount
@@ -83,6 +84,7 @@ class JudgeService:
         rate: The limit on requests of each caller in a second.
         requests: The limit on bytes of requests in memory.
         streams: The limit on open streams.
+        reward_config: The rewards for trainers, if any are served.
         connection_age: Seconds, about, after which a caller's connection is closed when its calls
             have ended, so that callers find the replicas that came since.
         metrics: The Prometheus metrics.
@@ -114,6 +116,7 @@ class JudgeService:
             edits_in_hand=("Edits in flight.", lambda: sum(self.edits.in_use.values())),
             cache_bytes=("Size of the cache folder on disk.", self._cache.bytes),
         )
+        self.reward_config = RewardConfig.load(options.reward) if options.reward else None
         self._debts: defaultdict[str, Debt] = defaultdict(Debt)
         self._audit = AuditLog(options.audit, self.metrics.audit_lost.inc)
         self._discovery_seconds = discovery_seconds

@@ -1,0 +1,104 @@
+"""The routes of rewards: our own schema, and the paths of other reward servers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from aiohttp import web
+from pydantic.json_schema import models_json_schema
+
+from editjudge.base.contracts import TEAM_HEADER
+from editjudge.base.strict import to_json
+from editjudge.base.text import join_surrogates
+from editjudge.base.threads import in_thread
+from editjudge.rewards.config import RewardConfig
+from editjudge.rewards.schema import RewardReply
+
+from .dialects import DIALECTS, Dialect
+from .errors import NoCapacity, describe_error
+from .reward_bodies import read_body
+from .rewards import RewardRequest, RewardService
+from .schemas import ErrorReply, InvalidRequest, parse_request
+
+if TYPE_CHECKING:
+    from .http import JsonService
+
+_RETRY_SECONDS = "2"
+
+
+def make_reward_schema() -> dict[str, Any]:
+    """Make the JSON schema of requests and replies."""
+    models = [(RewardRequest, "validation"), (RewardReply, "serialization")]
+    schema = models_json_schema(models, title="Rewards of image edits")[1]  # type: ignore[arg-type]
+    draft = "https://json-schema.org/draft/2020-12/schema"
+    one_of = [{"$ref": f"#/$defs/{model.__name__}"} for model, _ in models]
+    return {"$schema": draft, **schema, "oneOf": one_of}
+
+
+def list_rewards(config: RewardConfig) -> dict[str, list[str]]:
+    """List the numbers of each reward, the reward itself first."""
+    return {name: ["reward", *table.parts] for name, table in config.rewards.items()}
+
+
+class RewardRoutes:
+    """The routes of rewards.
+
+    Args:
+        json: The other routes, which account for requests and hold room for them.
+        config: The rewards.
+    """
+
+    def __init__(self, json: JsonService, config: RewardConfig) -> None:
+        self._json = json
+        self._rewards = RewardService(json.service, config)
+
+    def routes(self) -> list[tuple[str, str, Callable[[web.Request], Awaitable[web.Response]]]]:
+        """List methods, paths and handlers; below `/rewards/NAME` a path means that reward."""
+        posts = [
+            ("POST", f"{prefix}{dialect.path}", self._answer(dialect))
+            for dialect in DIALECTS
+            for prefix in ("", "/rewards/{reward}")
+        ]
+        return [
+            *posts,
+            ("GET", "/v1/rewards", self._list),
+            ("GET", "/v1/rewards/schema.json", self._schema),
+            ("GET", "/rewards/{reward}/health", self._json.health),
+        ]
+
+    def _answer(self, dialect: Dialect) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def answer(request: web.Request) -> web.Response:
+            try:
+                return await self._score(request, dialect)
+            except NoCapacity as error:  # nothing was judged yet
+                text = to_json(ErrorReply(error=describe_error(error)), indent=None)
+                headers = {"retry-after": _RETRY_SECONDS}
+                return web.json_response(text=text, status=503, headers=headers)
+
+        return answer
+
+    async def _score(self, request: web.Request, dialect: Dialect) -> web.Response:
+        json, config = self._json, self._rewards.config
+        team, reward = request.headers.get(TEAM_HEADER, ""), request.match_info.get("reward", "")
+        with json.open_account(request) as account:
+            async with json.acquire_room(request, account.caller, math.inf) as size:
+                body = await read_body(request, size)
+                fields = await in_thread(dialect.read, body.data, reward)
+                batch = await in_thread(parse_request, RewardRequest.model_validate, fields)
+                if dialect.is_single and len(batch.want or config.rewards) > 1:
+                    fix = f"send to /rewards/NAME{dialect.path}: {', '.join(config.rewards)}"
+                    raise InvalidRequest("path", "there are several rewards", fix)
+                account.is_split = True
+                reply = await self._rewards.score(
+                    batch, body, team, lambda: json.open_account(request, is_part=True)
+                )
+        answer = await in_thread(lambda: to_json(dialect.write(reply, config), indent=None))
+        return web.json_response(text=join_surrogates(answer))
+
+    async def _list(self, _: web.Request) -> web.Response:
+        return web.json_response({"rewards": list_rewards(self._rewards.config)})
+
+    async def _schema(self, _: web.Request) -> web.Response:
+        return web.json_response(make_reward_schema())

@@ -1,0 +1,384 @@
+"""Rewards over HTTP: our schema, the dialects of trainers, and what happens when things fail."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import re
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import jsonschema
+import pytest
+
+from editjudge.base.digest import content_digest
+from editjudge_services.gateway.reward_bodies import JsonReader
+from editjudge_services.gateway.reward_routes import make_reward_schema
+from editjudge_services.gateway.schemas import InvalidRequest
+
+from ..fakes.openai import Fault, reply
+from ..judge_service import JSON, RunningService, png, priced_settings, scripted_judge, serve
+from ..patience import until
+
+PIXELS = """
+[rewards.quality.parts]
+"core.ssim.source.whole" = {}
+[rewards.quality.gates.unchanged_copy]
+dimension = "core.mse.source.whole"
+below = 0.5
+"""
+JUDGE = """
+[rewards.quality.parts]
+"core.instruction_following" = {}
+"""
+SECOND = '[rewards.other.parts]\n"core.mse.source.whole" = {}\n'
+
+
+def coded(picture: bytes) -> str:
+    return base64.b64encode(picture).decode()
+
+
+def own(*edited: int, **more: Any) -> dict[str, Any]:
+    """A batch in our schema: edits of one source."""
+    edits = [
+        {
+            "id": f"e{seed}",
+            "source": {"data": coded(png(0))},
+            "instruction": "make it red",
+            "edited": {"data": coded(png(seed))},
+        }
+        for seed in edited
+    ]
+    return {"edits": edits, **more}
+
+
+def unirl(*edited: int, **more: Any) -> dict[str, Any]:
+    turns = ({"text": "make it red", "image_b64": coded(png(0))},)
+    return {
+        "requests": [
+            {
+                "history": [*turns, {"text": "make it red", "image_b64": coded(png(seed))}],
+                "required_rewards": ["quality"],
+                "metadata": None,
+                **more,
+            }
+            for seed in edited
+        ]
+    }
+
+
+def flow_factory(*edited: int, **more: Any) -> dict[str, Any]:
+    return {
+        "prompt": ["make it red"] * len(edited),
+        "image": [coded(png(seed)) for seed in edited],
+        "video": None,
+        "condition_images": [[coded(png(0))]] * len(edited),
+        "kwargs": None,
+        **more,
+    }
+
+
+def file(folder: Path, text: str) -> Path:
+    (folder / "reward.toml").write_text(text)
+    return folder / "reward.toml"
+
+
+@pytest.fixture
+async def served(tmp_path: Path) -> AsyncIterator[RunningService]:
+    roots = f'roots = {{ "" = "{tmp_path / "pictures"}" }}\n'
+    (tmp_path / "pictures").mkdir()
+    async with serve(reward=file(tmp_path, roots + PIXELS), rate=100_000) as served:
+        yield served
+
+
+async def test_a_batch_in_our_schema(served: RunningService) -> None:
+    status, answer = await served.post(own(1, 2, 0), "/v1/rewards")
+    assert status == 200, answer
+    schema = make_reward_schema()
+    jsonschema.validate(answer, {**schema, "oneOf": [{"$ref": "#/$defs/RewardReply"}]})
+    jsonschema.validate(own(1), {**schema, "oneOf": [{"$ref": "#/$defs/RewardRequest"}]})
+    assert (await served.get("/v1/rewards/schema.json"))[1] == schema
+    first, second, copy = (each["rewards"]["quality"] for each in answer["results"])
+    assert [each["id"] for each in answer["results"]] == ["e1", "e2", "e0"]
+    assert 0 < first["reward"] < 1
+    assert first["signature"] == second["signature"] != ""
+    assert copy["reward"] == 0.0
+    assert copy["parts"]["gate.unchanged_copy"]["cap"] == 0.0
+    summary = answer["summary"]["quality"]
+    assert (summary["groups"], summary["gates"], summary["lowest"]) == (1, {"unchanged_copy": 1}, 1)
+    metrics = await served.metrics()
+    label = 'reward="quality",team=""'
+    assert f'editjudge_reward_edits_total{{outcome="scored",{label}}} 3.0' in metrics
+    assert f'editjudge_reward_gates_total{{gate="unchanged_copy",{label}}} 1.0' in metrics
+    assert f"editjudge_reward_groups_total{{{label.replace('team', 'spread', 0)}" not in metrics
+    assert re.search(r"editjudge_reward_spread_count\{.*quality.*\} 1.0", metrics)
+
+
+async def test_pictures_by_digest_part_and_path(served: RunningService, tmp_path: Path) -> None:
+    batch = own(1)
+    (edit,) = batch["edits"]
+    edit["source"] = {"digest": content_digest(png(0))}
+    status, answer = await served.post(batch, "/v1/rewards")
+    assert status == 400
+    assert answer["error"]["field"] == "edits[0].source.digest"
+    _, by_bytes = await served.post(own(1), "/v1/rewards")
+    status, by_digest = await served.post(batch, "/v1/rewards")
+    assert by_digest["results"] == by_bytes["results"]
+    other_team = await served.post(batch, "/v1/rewards", {**JSON, "x-team": "red"})
+    assert other_team[0] == 400, "a team does not see what another sent"
+
+    (tmp_path / "pictures" / "before.png").write_bytes(png(0))
+    edit["source"] = {"path": "before.png"}
+    _, by_path = await served.post(batch, "/v1/rewards")
+    assert by_path["results"] == by_bytes["results"]
+
+    edit["source"], edit["edited"] = {"part": "before"}, {"part": "after"}
+    with aiohttp.MultipartWriter("mixed") as writer:
+        pictures = {"before": png(0), "after": png(1)}
+        for name, data in {"request": json.dumps(batch).encode(), **pictures}.items():
+            part = writer.append(data)
+            part.set_content_disposition("attachment", name=name)
+    async with served.session.post(served.web + "/v1/rewards", data=writer) as got:
+        assert (await got.json())["results"] == by_bytes["results"]
+
+
+@pytest.mark.parametrize("kind", ["link", "above", "absolute", "fifo", "folder", "none", "no_root"])
+async def test_a_path_leads_nowhere_else(served: RunningService, tmp_path: Path, kind: str) -> None:
+    secret, below = tmp_path / "secret.png", tmp_path / "pictures"
+    secret.write_bytes(png(0))
+    (below / "link").symlink_to(secret)
+    (below / "folder").mkdir()
+    os.mkfifo(below / "fifo")
+    path = {"above": "../secret.png", "absolute": str(secret), "no_root": "link"}.get(kind, kind)
+    batch = own(1)
+    batch["edits"][0]["source"] = {"path": path}
+    headers = {**JSON, "x-team": "red" if kind == "no_root" else ""}
+    status, answer = await served.post(batch, "/v1/rewards", headers)
+    assert (status, answer["error"]["field"]) == (400, "edits[0].source.path")
+
+
+async def test_unirl(served: RunningService) -> None:
+    _, health = await served.get("/health")
+    assert health["rewards"] == {"quality": ["reward", "core.ssim.source.whole"]}
+    status, answer = await served.post(unirl(1, 0), "/score")
+    assert status == 200, answer
+    first, copy = (each["quality"] for each in answer["results"])
+    assert next(iter(first)) == "reward"
+    assert all(isinstance(number, float) for number in first.values())
+    assert copy["reward"] == 0.0
+    assert answer["errors"] == [{}, {}]
+
+
+async def test_flow_factory(tmp_path: Path) -> None:
+    async with serve(reward=file(tmp_path, PIXELS + SECOND)) as served:
+        status, answer = await served.post(flow_factory(1), "/compute")
+        assert status == 400
+        assert "/rewards/NAME/compute: quality, other" in answer["error"]["fix"]
+        status, answer = await served.post(flow_factory(1, 0), "/rewards/quality/compute")
+        assert status == 200
+        assert answer["rewards"][1] == 0.0
+        assert (await served.get("/rewards/quality/health"))[0] == 200
+        status, answer = await served.post(flow_factory(1), "/rewards/beauty/compute")
+        assert (status, answer["error"]["field"]) == (400, "want")
+
+
+WRONG: Mapping[str, tuple[str, Any, str]] = {
+    "no edits": ("/v1/rewards", {"edits": []}, "edits: "),
+    "no source": ("/v1/rewards", {"edits": [{"instruction": ""}]}, "source: is missing"),
+    "two forms": (
+        "/v1/rewards",
+        {"edits": [{"instruction": "x", "source": {"data": "", "part": "a"}}]},
+        "give one of data, part, digest, path",
+    ),
+    "unknown reward": ("/v1/rewards", own(1, want=["beauty"]), "no reward is called 'beauty'"),
+    "no base64": (
+        "/v1/rewards",
+        {"edits": [{"instruction": "x", "source": {"data": "!"}, "edited": {"data": "!"}}]},
+        "edits[0].source.data: it is no base64",
+    ),
+    "no json": ("/v1/rewards", b'{"edits": [', "it is no JSON"),
+    "half a text": ("/v1/rewards", b'{"edits": ["', "it is no JSON"),
+    "unirl without source": (
+        "/score",
+        {"requests": [{"history": [{"text": "x", "image_b64": coded(png(1))}]}]},
+        "the source picture is missing",
+    ),
+    "unirl without requests": ("/score", {}, "requests: there is none"),
+    "unirl, nothing of a turn": ("/score", {"requests": [{"history": [{}, {}]}]}, "a turn has no"),
+    "35 pictures for 70 prompts": (
+        "/compute",
+        flow_factory(1, 2) | {"prompt": ["x"] * 4},
+        "2 entries for 4 of prompt",
+    ),
+    "flow without sources": (
+        "/compute",
+        flow_factory(1) | {"condition_images": None},
+        "condition_images: there is none",
+    ),
+    "flow with no source of one": (
+        "/compute",
+        flow_factory(1) | {"condition_images": [[]]},
+        "condition_images[0]: there is none",
+    ),
+    "flow without a picture": ("/compute", flow_factory(1) | {"image": [None]}, "edited"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+async def test_a_wrong_batch_is_refused_in_words(served: RunningService, name: str) -> None:
+    path, body, words = WRONG[name]
+    status, answer = await served.post(body, path)
+    assert status == 400, answer
+    assert words in answer["error"]["message"] + answer["error"]["fix"]
+
+
+async def test_a_form_of_a_web_page_is_no_batch(served: RunningService) -> None:
+    for kind in ("text/plain", "multipart/form-data; boundary=x", "application/octet-stream"):
+        status, _ = await served.post(own(1), "/v1/rewards", {"content-type": kind})
+        assert status == 415
+
+
+def shown(answer: Any, path: str) -> Any:
+    """What a trainer gets in place of the number of its first edit."""
+    if path == "/v1/rewards":
+        value = answer["results"][0]["rewards"]["quality"]
+        assert value["reward"] is None
+        return value["unscored"]["reason"]
+    if path == "/score":
+        assert "quality" not in answer["results"][0]
+        return answer["errors"][0]["quality"]
+    assert "rewards" not in answer
+    return answer["error"]
+
+
+BODIES = {"/v1/rewards": own, "/score": unirl, "/compute": flow_factory}
+
+
+@pytest.mark.parametrize("path", BODIES)
+@pytest.mark.parametrize(
+    "say",
+    ["NaN", "null", '"seven"', "Infinity", Fault(500, {"error": "broken"}), Fault(200, b"{}")],
+)
+async def test_a_failed_edit_is_no_number(tmp_path: Path, path: str, say: Any) -> None:
+    judge = scripted_judge(reply(say) if isinstance(say, str) else say)
+    async with judge.serving() as url:
+        settings = priced_settings(url).model_copy(update={"patience": 0.1})
+        async with serve(settings, reward=file(tmp_path, JUDGE)) as served:
+            status, answer = await served.post(BODIES[path](1), path)
+            assert status == 200
+            assert shown(answer, path)
+            json.dumps(answer, allow_nan=False)
+
+
+@pytest.mark.parametrize("path", BODIES)
+async def test_a_broken_picture_is_no_number(served: RunningService, path: str) -> None:
+    text = json.dumps(BODIES[path](1)).replace(coded(png(1)), coded(b"\x89PNG broken" * 200))
+    status, answer = await served.post(text.encode(), path)
+    assert status == 200, answer
+    assert "edited" in shown(answer, path)
+
+
+@pytest.mark.parametrize("path", BODIES)
+async def test_what_is_late_is_no_number(tmp_path: Path, path: str) -> None:
+    judge = scripted_judge(60.0)
+    async with judge.serving() as url:
+        reward = file(tmp_path, "deadline = 0.2\n" + JUDGE)
+        async with serve(priced_settings(url), reward=reward) as served:
+            status, answer = await served.post(BODIES[path](1), path)
+            assert status == 200
+            assert "within the deadline" in shown(answer, path)
+
+
+async def test_a_constant_is_a_number_only_where_it_is_written_down(tmp_path: Path) -> None:
+    reward = file(tmp_path, "without_number = -1\n" + JUDGE)
+    async with serve(reward=reward) as served:
+        _, answer = await served.post(flow_factory(1), "/compute")
+        assert answer == {"rewards": [-1.0]}
+        metrics = await served.metrics()
+        assert (
+            'editjudge_reward_edits_total{outcome="imputed",reward="quality",team=""} 1.0'
+            in metrics
+        )
+
+
+async def test_without_room_nothing_begins(tmp_path: Path) -> None:
+    reward = file(tmp_path, PIXELS)
+    async with serve(reward=reward, held_bytes=1000) as served:
+        status, _ = await served.post(own(1), "/v1/rewards")
+        assert status == 400, "it never fits"
+    async with serve(reward=reward) as served:
+        served.service.rate.charge("/v1/rewards", 1e6)
+        async with served.session.post(served.web + "/v1/rewards", json=own(1)) as got:
+            assert (got.status, got.headers["retry-after"]) == (503, "2")
+
+
+async def test_a_retried_batch_is_not_paid_again(tmp_path: Path) -> None:
+    judge = scripted_judge()
+    async with judge.serving() as url:
+        settings, reward = priced_settings(url), file(tmp_path, JUDGE)
+        for _ in range(2):  # the second is another process of the service
+            async with serve(settings, cache=tmp_path / "cache", reward=reward) as served:
+                await served.service.client.panel.probe_judges()
+                _, answer = await served.post(own(1, 2, 3), "/v1/rewards")
+                asked, results = len(judge.requests), answer["results"]
+                _, again = await served.post(own(1, 2, 3), "/v1/rewards")
+                assert again["results"] == results
+                assert len(judge.requests) == asked
+
+
+async def test_a_client_that_hangs_up_stops_its_calls(tmp_path: Path) -> None:
+    judge = scripted_judge(60.0)
+    async with judge.serving() as url:
+        async with serve(priced_settings(url), reward=file(tmp_path, JUDGE)) as served:
+            await served.service.client.panel.probe_judges()
+            asking = asyncio.create_task(served.post(own(1, 2), "/v1/rewards"))
+            before = len(judge.requests)
+            await until(lambda: len(judge.requests) > before)
+            asking.cancel()
+            await until(lambda: judge.cancelled and not served.service.in_flight)
+
+
+async def test_another_judge_under_the_same_name_ends_scoring(tmp_path: Path) -> None:
+    judge = scripted_judge(owner="vllm")
+    async with judge.serving() as url:
+        settings = priced_settings(url)
+        async with serve(settings, reward=file(tmp_path, JUDGE)) as served:
+            await served.service.client.panel.probe_judges()
+            _, answer = await served.post(own(1), "/v1/rewards")
+            signature = answer["results"][0]["rewards"]["quality"]["signature"]
+        pinned = f'{JUDGE}[rewards.quality]\npin = "{signature}"\n'
+        async with serve(settings, reward=file(tmp_path, pinned)) as served:
+            await served.service.client.panel.probe_judges()
+            for path, body in BODIES.items():
+                assert (await served.post(body(2), path))[0] == 200
+            judge.root = "Org/Another"
+            await served.service.client.panel.rebind()
+            await served.service.client.panel.probe_judges()
+            for path, body in BODIES.items():
+                status, answer = await served.post(body(3), path)
+                assert status == 400, path
+                assert f"the pin is {signature}" in answer["error"]["message"]
+
+
+def test_pictures_are_taken_out_of_any_cut() -> None:
+    """However the body is cut, its JSON is the same, and a picture is held once."""
+    long_word = "QUJD" * 400
+    texts = ['a \\" b', long_word, "x" * 3000, coded(b"\xff\xd8" + b"1" * 2000)]
+    data = {"edits": [{"t": each, "p": coded(b"\x89PNG" + b"0" * 3000)} for each in texts]}
+    body = json.dumps(data).encode()
+    for size in (1, 7, 1000, len(body)):
+        reader = JsonReader()
+        for at in range(0, len(body), size):
+            reader.feed(body[at : at + size])
+        found = reader.finish()
+        assert len(found.pictures) == 2
+        kept = [each["t"] for each in found.data["edits"]]
+        assert kept[:3] == texts[:3]
+        keys = {each["p"] for each in found.data["edits"]}
+        assert keys <= found.pictures.keys()
+    with pytest.raises(InvalidRequest, match="too long"):
+        JsonReader().feed(b'"' + b"x" * 50_000_000)
