@@ -207,6 +207,12 @@ WRONG: Mapping[str, tuple[str, Any, str]] = {
         {"requests": [{"history": [{"text": "x", "image_b64": coded(png(1))}]}]},
         "the source picture is missing",
     ),
+    "unirl, no names": ("/score", unirl(1, required_rewards=5), "want"),
+    "unirl, two lists": (
+        "/score",
+        {"requests": unirl(1)["requests"] + unirl(1, required_rewards=["b"])["requests"]},
+        "several lists",
+    ),
     "unirl without requests": ("/score", {}, "requests: there is none"),
     "unirl, nothing of a turn": ("/score", {"requests": [{"history": [{}, {}]}]}, "a turn has no"),
     "35 pictures for 70 prompts": (

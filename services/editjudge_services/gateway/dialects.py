@@ -64,7 +64,7 @@ def _write_own(reply: RewardReply, _: RewardConfig) -> object:
 
 def _read_unirl(data: Any, reward: str) -> Fields:
     requests: Any = data.get("requests") if isinstance(data, dict) else None
-    edits, wants = [], {(reward,) if reward else ()}
+    edits, wants = [], [[reward]] if reward else []
     for place in range(check_lengths(requests=requests)):
         request, at = requests[place], f"requests[{place}]"
         turns = request.get("history") if isinstance(request, dict) else None
@@ -80,12 +80,12 @@ def _read_unirl(data: Any, reward: str) -> Fields:
                 "edited": after,
             }
         )
-        wants.add(tuple(request.get("required_rewards") or ()))
-    named = [want for want in wants if want]
-    if len(named) > 1:
+        names = request.get("required_rewards")
+        wants += [names] if names and names not in wants else []
+    if len(wants) > 1:
         fix = "send one list for all, in a batch of its own"
         raise InvalidRequest("required_rewards", "several lists in one batch", fix)
-    return {"edits": edits, "want": named[0] if named else ()}
+    return {"edits": edits, "want": wants[0] if wants else ()}
 
 
 def _write_unirl(reply: RewardReply, _: RewardConfig) -> object:
@@ -111,8 +111,8 @@ def _read_flow_factory(data: Any, reward: str) -> Fields:
         pictures = lists["condition_images"][place]
         check_lengths(**{f"condition_images[{place}]": pictures})
         source, *references = ({"data": each} for each in pictures)
-        edited = {"data": lists["image"][place]}
-        edit = {"source": source, "references": references, "edited": edited}
+        output = {"data": lists["image"][place]}
+        edit = {"source": source, "references": references, "edited": output}
         edits.append({**edit, "instruction": lists["prompt"][place]})
     return {"edits": edits, "want": (reward,) if reward else ()}
 

@@ -107,8 +107,8 @@ class JsonReader:
             return text
         head = _HEAD.match(text)
         try:
-            encoded = text[head.end() if head else 0 :].replace(b"\\/", b"/")
-            picture = pybase64.b64decode(encoded, validate=True)
+            base64_text = text[head.end() if head else 0 :].replace(b"\\/", b"/")
+            picture = pybase64.b64decode(base64_text, validate=True)
         except binascii.Error:
             return text
         if not _PICTURE.match(picture):

@@ -184,14 +184,14 @@ class RewardService:
                 read(f"{at}.references[{i}]", one) for i, one in enumerate(each.references)
             ]
             sources.append(" ".join(digests))
-            edited = read(f"{at}.edited", each.edited)
+            output = read(f"{at}.edited", each.edited)
             mask = read(f"{at}.mask", each.mask) if each.mask else None
             edits.append(
                 EncodedEdit(
                     id=each.id,
                     instruction=each.instruction,
                     sources=tuple(pictures),
-                    edited=edited,
+                    edited=output,
                     mask=mask,
                 )
             )
@@ -211,14 +211,18 @@ class RewardService:
         if source.path is not None:
             data = self._read_file(f"{field}.path", source.path, team)
             return content_digest(data), data
-        found = body.pictures.get(source.part or source.data or "")
-        if found is None and source.part is not None:
+        picture_sent = body.pictures.get(source.part or source.data or "")
+        if picture_sent is None and source.part is not None:
             raise InvalidRequest(f"{field}.part", "no part has this name", "send it as a part")
         try:
-            data = found[1] if found else pybase64.b64decode(source.data or "", validate=True)
+            data = (
+                picture_sent[1]
+                if picture_sent
+                else pybase64.b64decode(source.data or "", validate=True)
+            )
         except ValueError as error:
             raise InvalidRequest(f"{field}.data", "it is no base64", "encode the file") from error
-        digest = found[0] if found else content_digest(data)
+        digest = picture_sent[0] if picture_sent else content_digest(data)
         with self._lock:
             self._pictures.put(f"{team} {digest}", data, len(data))
         return digest, data
@@ -245,8 +249,8 @@ async def _run_until(seconds: float, works: Sequence[object]) -> None:
     tasks = [asyncio.ensure_future(work) for work in works]  # type: ignore[call-overload]
     try:
         wait = asyncio.FIRST_EXCEPTION
-        done, _ = await asyncio.wait(tasks, timeout=seconds, return_when=wait)
-        for task in done:
+        ended_tasks, _ = await asyncio.wait(tasks, timeout=seconds, return_when=wait)
+        for task in ended_tasks:
             task.result()
     finally:
         for task in tasks:
