@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import math
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from editjudge.base.errors import Abstention, ConfigError
+from editjudge.base.images import load_image
 from editjudge_services.aesthetics.artimuse_service import LEVELS, ArtiMuse, mean_level
 from editjudge_services.quality.qinsight_service import QInsight, parse_rating
 from editjudge_services.runtime import vllm_specialist
@@ -204,7 +206,10 @@ def test_artimuse(loaded: Loaded) -> None:
     (request,) = server.requests
     assert len(request["logprob_token_ids"]) == 101
     assert (request["max_tokens"], request["logprobs"]) == (1, True)
-    assert [part["type"] for part in request["messages"][0]["content"]] == ["image_url", "text"]
+    image, text = request["messages"][0]["content"]
+    assert text["type"] == "text"
+    sent = base64.b64decode(image["image_url"]["url"].partition(",")[2])
+    assert load_image(sent).rgb.shape == (448, 448, 3)
 
 
 def test_the_levels() -> None:
@@ -249,7 +254,10 @@ def test_served_only_where_a_vllm_is_named(
     with pytest.raises(ConfigError, match="give an http"):
         kind.installed_identity("fp32")
     monkeypatch.setenv(f"EDITJUDGE_{name}_MODEL", "weights@1")
-    assert kind.installed_identity("fp32") == {"weights": "weights@1"}
+    assert kind.installed_identity("fp32") == {
+        "served_as": "weights@1",
+        "weights": "not told",
+    }
     monkeypatch.setenv(f"EDITJUDGE_{name}_TIMEOUT", "soon")
     with pytest.raises(ConfigError, match=f"EDITJUDGE_{name}_TIMEOUT"):
         Backend.read_named(name)

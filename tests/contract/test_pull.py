@@ -22,7 +22,7 @@ from editjudge_services.zoo import manifest as manifests
 from editjudge_services.zoo.artefact import checkpoint_dir
 from editjudge_services.zoo.checkpoint import ZooError, load_checkpoint
 from editjudge_services.zoo.manifest import Entry
-from editjudge_services.zoo.pull import import_file, pull
+from editjudge_services.zoo.pull import import_weights, pull
 
 from ..fakes.hub import COMMIT, ScriptedHub
 
@@ -292,17 +292,60 @@ def test_a_file_is_imported_when_it_is_the_right_one(hub: ScriptedHub, tmp_path:
     told = "ask for it; then run: editjudge models pull tiny --from"
     with pytest.raises(ConfigError, match=told):
         pull(file_entry())
-    with pytest.raises(InputError, match="there is no such file"):
-        import_file(file_entry(), given)
+    with pytest.raises(InputError, match=r"tiny\.pth of tiny is missing; it needs tiny\.pth"):
+        import_weights(file_entry(), given)
     given.write_bytes(b"others")
     with pytest.raises(InputError, match="sha256 is .* ask for it"):
-        import_file(file_entry(), given)
+        import_weights(file_entry(), given)
     assert not usable()
     given.write_bytes(b"weights")
-    assert import_file(file_entry(), given).source == "tiny.pth"
+    assert import_weights(file_entry(), given).source == "tiny.pth"
     assert pulled("tiny.pth") == b"weights"
-    with pytest.raises(ConfigError, match="comes from the hub"):
-        import_file(entry(), given)
+    given.rename(folder := tmp_path / "tiny.pth")
+    assert import_weights(file_entry(), folder.parent).source == "tiny.pth"
+
+
+def test_a_folder_that_the_hub_gave_is_imported_with_its_commit(
+    hub: ScriptedHub, tmp_path: Path
+) -> None:
+    where = {"local_dir": tmp_path / "given", "endpoint": os.environ["HF_ENDPOINT"]}
+    folder = Path(snapshot_download("acme/tiny", **where))  # type: ignore[arg-type]
+    asked = len(hub.asked)
+    record = import_weights(entry(revision=COMMIT, revision_pinned=True), folder)
+    assert (record.source, record.unchecked_files) == (f"acme/tiny@{COMMIT}", [])
+    assert pulled() == WEIGHTS
+    assert not (checkpoint_dir("tiny") / "README.md").exists()
+    assert pull(entry(revision=COMMIT, revision_pinned=True)) == record
+    assert len(hub.asked) == asked, "no network is needed"
+    with pytest.raises(InputError, match=f"commit {COMMIT}, not d+; download that one"):
+        import_weights(entry(revision="d" * 40, revision_pinned=True), folder)
+    for name in ("config.json", "model.safetensors"):
+        (folder / name).write_bytes(b"changed")
+        with pytest.raises(InputError, match=f"{name}: its digest is not .*; download it again"):
+            import_weights(entry(), folder)
+        (folder / name).write_bytes(FILES[name])
+
+
+def test_a_plain_copy_is_compared_with_the_manifest_and_says_what_was_not(
+    hub: ScriptedHub, tmp_path: Path
+) -> None:
+    folder = tmp_path / "copy"
+    folder.mkdir()
+    index = {"weight_map": {"a": "one.safetensors", "b": "two.safetensors"}}
+    files = {"config.json": b"{}", "model.index.json": json.dumps(index).encode()}
+    wanted = ["config.json", "*.index.json", "*.safetensors"]
+    digest = hashlib.sha256(b"1").hexdigest()
+    pinned = entry(files=wanted, sha256={"one.safetensors": digest}, revision_pinned=True)
+    for name, data in {**files, "one.safetensors": b"1"}.items():
+        (folder / name).write_bytes(data)
+    with pytest.raises(InputError, match=r"two\.safetensors of tiny is missing"):
+        import_weights(pinned, folder)
+    (folder / "two.safetensors").write_bytes(b"2")
+    record = import_weights(pinned, folder)
+    assert record.unchecked_files == ["config.json", "model.index.json", "two.safetensors"]
+    assert pull(pinned) == record
+    with pytest.raises(ConfigError, match="consists of other models; pull a, b --from"):
+        import_weights(entry(supply="parts", parts={"x": "a", "y": "b"}), folder)
 
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -240,16 +240,17 @@ def test_other_checkpoints_are_refused(tmp_path):
 
 
 @pytest.mark.usefixtures("bf16_processor")
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
 @pytest.mark.parametrize("entry", KINDS)
-def test_bf16_is_close_and_another_thing(entry, tmp_path):
-    folder = tmp_path / "bf16"
+def test_half_precision_is_close_and_another_thing(entry, tmp_path, precision):
+    folder = tmp_path / precision
     folder.mkdir()
-    exported = RECIPES[entry].export(checkpoint_dir(entry), folder, "bf16")
+    exported = RECIPES[entry].export(checkpoint_dir(entry), folder, precision)
     exact = load_artefact(entry, "fp32")
     assert 0 < exported.largest_difference <= exported.tolerance == 1e-2
-    said = RECIPES[entry].fingerprint(folder, "bf16")
+    said = RECIPES[entry].fingerprint(folder, precision)
     assert said == pytest.approx(exact.fingerprint, abs=1e-2)
-    assert hash_files(folder) == exact.files
+    assert (hash_files(folder) == exact.files) == (precision == "bf16")
 
 
 class Counting(LpipsAlex):

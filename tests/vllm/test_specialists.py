@@ -65,6 +65,7 @@ def test_artimuse(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     specialist = loaded(ArtiMuse, served["artimuse"], tmp_path, monkeypatch)
+    monkeypatch.setattr(specialist, "side", INTERN_SIDE)
     folder = checkpoints["artimuse"]
     ids = tokens_of(folder).convert_tokens_to_ids(list(LEVELS))
     scores = []

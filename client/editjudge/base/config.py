@@ -388,7 +388,7 @@ class StackSettings(BaseModel):
         grpc_port: Port for gRPC on the loopback address; 0 means a free one.
         http_port: Port for health and models; 0 means a free one.
         metrics_port: Port for Prometheus metrics; 0 means a free one.
-        precision: Which export of the models to serve: `fp32` or `bf16`.
+        precision: Which export of the models to serve: `fp32`, `tf32`, `fp16` or `bf16`.
         startup_timeout: Seconds until every model must be ready.
         triton: Whether to start Triton.
         judge: Folder of a multimodal LLM that vLLM serves.
@@ -411,7 +411,7 @@ class StackSettings(BaseModel):
     grpc_port: int = Field(default=0, ge=0, le=65535)
     http_port: int = Field(default=0, ge=0, le=65535)
     metrics_port: int = Field(default=0, ge=0, le=65535)
-    precision: Literal["fp32", "bf16"] = "fp32"
+    precision: Literal["fp32", "tf32", "fp16", "bf16"] = "fp32"
     startup_timeout: float = Field(default=120.0, gt=0)
     triton: bool = True
     judge: Path | None = None

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+from PIL import Image as Pil
 
 from editjudge.base.contracts import AESTHETICS
 from editjudge.base.errors import Abstention
@@ -54,13 +55,17 @@ def mean_level(logprobs: Mapping[int, float], ids: Sequence[int]) -> float:
 
 
 class ArtiMuse(LmmSpecialist):
-    """SCORE = expected level / 100."""
+    """SCORE = expected level / 100.
+
+    The network sees one tile: the picture squashed to a square, as the authors' code does it.
+    """
 
     name = "aesthetics_artimuse"
     contract = AESTHETICS
     prompts = prompt_releases()["artimuse"].texts
-    identity: ClassVar = {"implementation": "artimuse.1", "prompts": digest_weights(prompts)}
+    identity: ClassVar = {"implementation": "artimuse.2", "prompts": digest_weights(prompts)}
     variable = "ARTIMUSE"
+    side: ClassVar[int] = 448
 
     def load(self, parameters: Mapping[str, str]) -> None:
         """Load as the base class does, and look up the level tokens in the served tokenizer.
@@ -75,8 +80,9 @@ class ArtiMuse(LmmSpecialist):
 
     def _score(self, image: RGB) -> float:
         (question,) = self._prompts.values()
+        square = Pil.fromarray(image).resize((self.side, self.side), Pil.Resampling.BICUBIC)
         choice = self._model.chat(
-            [{"role": "user", "content": [image_part(image), text_part(question)]}],
+            [{"role": "user", "content": [image_part(np.asarray(square)), text_part(question)]}],
             max_tokens=1,
             logprobs=True,
             logprob_token_ids=self._ids,

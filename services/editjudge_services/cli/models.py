@@ -17,7 +17,7 @@ from ..zoo import export
 from ..zoo.artefact import Artefact, Precision
 from ..zoo.checkpoint import Checkpoint, load_checkpoint
 from ..zoo.manifest import Entry, Profile, find_entry, load_manifest, profile_entries
-from ..zoo.pull import import_file, pull
+from ..zoo.pull import import_weights, pull
 
 
 def list_command(*, json: bool) -> None:
@@ -60,21 +60,32 @@ def pull_command(
         if untrained:
             here = export.make_untrained(entry)
         elif from_ is not None:
-            here = import_file(entry, from_, accept_license=accept_license)
+            here = import_weights(entry, from_, accept_license=accept_license)
         elif entry.supply != "file" or here is None or here.untrained:
             here = pull(entry, accept_license=accept_license)
-        return f"{entry.name} is here: {here.source}"
+        doubt = ""
+        if here.unchecked_files:
+            doubt = f"; no digest is known of {', '.join(here.unchecked_files)}"
+        return f"{entry.name} is here: {here.source}{doubt}"
 
     return _run_for_each(_select_entries(names, profile, made_here=untrained), pull_one)
 
 
-def export_command(names: tuple[str, ...], profile: Profile | None, precision: Precision) -> int:
+def export_command(
+    names: tuple[str, ...],
+    profile: Profile | None,
+    precision: Precision,
+    pictures: Path | None,
+) -> int:
     """Export checkpoints and compare them with their source; returns the exit code."""
 
     def export_one(entry: Entry) -> str:
-        artefact = export.export(entry, precision)
+        artefact = export.export(entry, precision, pictures)
         parity = artefact.parity
-        near = f", within {parity.largest_difference:.2g} of its source" if parity else ""
+        near = ""
+        if parity:
+            where = f"{parity.images} pictures on {parity.device}"
+            near = f", within {parity.largest_difference:.2g} of its source on {where}"
         return f"{entry.name} {precision} is ready{near} ({artefact.source})"
 
     return _run_for_each(_select_entries(names, profile, made_here=True), export_one)

@@ -30,6 +30,7 @@ from transformers import (
 from transformers.utils import logging
 
 from editjudge.base.errors import ConfigError
+from editjudge.base.images import RGB
 from editjudge.base.probes import fingerprint, texture_image
 
 from ..runtime.onnx import open_network
@@ -38,6 +39,7 @@ from ..zoo.artefact import Parity, Precision
 from ..zoo.recipe import Recipe
 from ..zoo.torch_tools import (
     export_to_onnx,
+    halve_products,
     load_tiny_config,
     make_parity_images,
     measure_parity,
@@ -46,9 +48,10 @@ from ..zoo.torch_tools import (
 from .vision_service import HEAD, TRUNK
 
 PROCESSOR = "preprocessor_config.json"
-TOLERANCE: Mapping[Precision, float] = {"fp32": 1e-5, "bf16": 1e-3}
+_AT_ONCE = 8
+TOLERANCE: Mapping[Precision, float] = {"fp32": 1e-5, "tf32": 1e-3, "fp16": 1e-3, "bf16": 1e-3}
 """For fp32, the largest difference of any component of an L2-normalised embedding or patch token;
-for bf16, the largest distance 1 - cosine between those of export and source."""
+for the others, the largest distance 1 - cosine between those of export and source."""
 
 
 class Trunk(nn.Module):
@@ -98,7 +101,7 @@ class VisionRecipe:
     processor: str
     head: Callable[[Any], nn.Module] | None = None
     dynamo: bool = False
-    precisions: tuple[Precision, ...] = ("fp32", "bf16")
+    precisions: tuple[Precision, ...] = ("fp32", "tf32", "fp16", "bf16")
 
     def make_untrained(self, folder: Path) -> None:
         """Save a tiny checkpoint with random weights, in the hub's layout."""
@@ -126,7 +129,13 @@ class VisionRecipe:
             raise ConfigError(f"{checkpoint}: {len(missing)} weights are missing: {missing[0]}, …")
         return model.eval()
 
-    def export(self, checkpoint: Path, folder: Path, precision: Precision) -> Parity:
+    def export(
+        self,
+        checkpoint: Path,
+        folder: Path,
+        precision: Precision,
+        pictures: Sequence[RGB] | None = None,
+    ) -> Parity:
         """Write `model.onnx`, for CLIP `head.onnx`, and compare them with the checkpoint.
 
         Raises:
@@ -135,20 +144,22 @@ class VisionRecipe:
             MissingExtra: OpenVINO, which runs bf16, is not installed.
         """
         model = self.load(checkpoint)
-        images = make_parity_images()
+        images = pictures or make_parity_images()
         pixels = torch.from_numpy(np.stack([self.rule(image) for image in images]))
         trunk = Trunk(model).eval()
         export_to_onnx(
             trunk,
-            [pixels[:2]],
+            [torch.zeros(2, *pixels.shape[1:])],
             folder / TRUNK,
             ["pixels"],
             ["embedding", "patches"],
             dynamic_axes={0: "batch"},
             dynamo=self.dynamo,
         )
+        if precision == "fp16":
+            halve_products(folder / TRUNK)
         with torch.inference_mode():
-            embedding, patches = trunk(pixels)
+            embedding, patches = _in_parts(trunk, pixels)
         pairs = list(
             zip((embedding, patches), _run(folder / TRUNK, pixels, precision), strict=True)
         )
@@ -156,12 +167,14 @@ class VisionRecipe:
             mean_tokens, head = patches.mean(1), self.head(model).eval()
             export_to_onnx(
                 head,
-                [mean_tokens[:2]],
+                [torch.zeros(2, mean_tokens.shape[1])],
                 folder / HEAD,
                 ["pooled"],
                 ["embedding"],
                 dynamic_axes={0: "batch"},
             )
+            if precision == "fp16":
+                halve_products(folder / HEAD)
             with torch.inference_mode():
                 pairs.append((head(mean_tokens), _run(folder / HEAD, mean_tokens, precision)[0]))
         return _parity(pairs, precision, len(images))
@@ -176,7 +189,13 @@ class VisionRecipe:
 def _run(path: Path, inputs: Tensor, precision: Precision) -> list[Tensor]:
     """Run an exported graph on a batch."""
     network = open_network(path, precision)
-    return [torch.from_numpy(output) for output in network(inputs.numpy())]
+    return _in_parts(lambda part: [torch.from_numpy(one) for one in network(part.numpy())], inputs)
+
+
+def _in_parts(run: Callable[[Tensor], Sequence[Tensor]], inputs: Tensor) -> list[Tensor]:
+    """Run a batch of any size, a few at once."""
+    parts = [run(part) for part in torch.split(inputs, _AT_ONCE)]
+    return [torch.cat(each) for each in zip(*parts, strict=True)]
 
 
 def _parity(pairs: Sequence[tuple[Tensor, Tensor]], precision: Precision, images: int) -> Parity:
@@ -189,6 +208,7 @@ def _parity(pairs: Sequence[tuple[Tensor, Tensor]], precision: Precision, images
         largest_difference=max(float(1 - one.min()) for one in cosines),
         tolerance=TOLERANCE[precision],
         images=images,
+        measure="1 - cosine",
     )
 
 

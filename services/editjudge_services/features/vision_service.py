@@ -28,7 +28,7 @@ from editjudge.base.errors import Abstention
 from editjudge.base.images import RGB
 
 from ..runtime.cache import BoundedCache, count_bytes, make_content_key
-from ..runtime.onnx import ENGINES, ON_GPU, open_network
+from ..runtime.onnx import ENGINES, ON_GPU, check_device, open_network
 from ..runtime.preprocess import (
     CLIP_CROP,
     CLIP_SQUASH,
@@ -79,6 +79,7 @@ class FeatureSpecialist(Specialist):
             RuntimeError: the export is absent, or not the declared one.
         """
         artefact = load_declared_artefact(self.entry, parameters)
+        check_device(artefact)
         self._trunk = open_network(artefact.folder / TRUNK, artefact.precision)
         # CLIP's projection of the CLS token, which is also applied to pooled tokens.
         self._head = None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
+from editjudge.base.images import RGB
 from editjudge.base.probes import fingerprint, text_image
 
 from ..segmentation.checkpoints import make_byte_tokenizer, parity_images, require_files
@@ -36,11 +38,17 @@ class GotRecipe:
         network.save_pretrained(folder)
         make_byte_tokenizer(table["special"]).save_pretrained(folder)
 
-    def export(self, checkpoint: Path, folder: Path, precision: Precision) -> Parity:
+    def export(
+        self,
+        checkpoint: Path,
+        folder: Path,
+        precision: Precision,
+        pictures: Sequence[RGB] | None = None,
+    ) -> Parity:
         """Copy the checkpoint in one precision, read it back and compare with fp32."""
         dtype = DTYPES[precision]
         require_files(checkpoint, "config.json", "tokenizer.json")
-        images = parity_images()
+        images = pictures or parity_images()
         source = GotReader.from_folder(checkpoint, dtype=torch.float32)
         before = source.first_words(images).numpy()
         source.network.to(dtype)

@@ -30,7 +30,7 @@ from editjudge.base.contracts import LPIPS
 from editjudge.base.errors import Abstention
 
 from ..runtime.cache import BoundedCache, count_bytes, make_content_key
-from ..runtime.onnx import ENGINES, ON_GPU
+from ..runtime.onnx import ENGINES, ON_GPU, check_device
 from ..runtime.preprocess import black_out
 from ..runtime.serving import load_declared_artefact
 from ..runtime.specialist import BadRequest, Outputs, Request, Specialist
@@ -103,6 +103,7 @@ class LpipsSpecialist(Specialist):
         if not {TRUNK, HEADS} <= artefact.files.keys():
             fix = f"editjudge models export {self.entry}"
             raise RuntimeError(f"{self.entry} was exported by another version: {fix}")
+        check_device(artefact)
         self._network = LpipsNetwork(artefact.folder, artefact.precision)
         self.cache: BoundedCache[Taps] = BoundedCache(int(os.environ.get(CACHE_MIB, "1024")) << 20)
         blank = to_signed(np.zeros((self.smallest, self.smallest, 3), dtype=np.uint8))[None]

@@ -8,7 +8,7 @@ may vary.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,13 +25,20 @@ from editjudge.base.probes import fingerprint, texture_image
 
 from ..zoo.artefact import Parity, Precision
 from ..zoo.recipe import Recipe
-from ..zoo.torch_tools import export_to_onnx, make_parity_images, measure_parity, randomise_weights
+from ..zoo.torch_tools import (
+    export_to_onnx,
+    halve_products,
+    make_parity_images,
+    measure_parity,
+    randomise_weights,
+)
 from .network import HEADS, TRUNK, LpipsNetwork, to_signed
 from .torch_lpips import Heads, Lpips, Net, Trunk, load_published_heads, make_trunk
 
-TOLERANCE: Mapping[Precision, float] = {"fp32": 1e-5, "bf16": 1e-2}
-"""For fp32, the largest difference of a distance or of any pixel of a map; for bf16, which keeps 8
-bits of the mantissa in every product, of a distance."""
+_SIDE = 512
+TOLERANCE: Mapping[Precision, float] = {"fp32": 1e-5, "tf32": 1e-2, "fp16": 1e-2, "bf16": 1e-2}
+"""For fp32, the largest difference of a distance or of any pixel of a map; for the others, of a
+distance: bf16 keeps 8 bits of the mantissa in every product."""
 
 
 @dataclass(slots=True)
@@ -39,7 +46,7 @@ class LpipsRecipe:
     """Makes and exports LPIPS with one trunk."""
 
     net: Net
-    precisions: tuple[Precision, ...] = ("fp32", "bf16")
+    precisions: tuple[Precision, ...] = ("fp32", "tf32", "fp16", "bf16")
 
     def make_untrained(self, folder: Path) -> None:
         """Save a random trunk of full size, since the shapes of the heads are fixed."""
@@ -69,7 +76,13 @@ class LpipsRecipe:
             raise ConfigError(f"{checkpoint}: not the layers of {self.net}: {error}") from error
         return model.float().eval()
 
-    def export(self, checkpoint: Path, folder: Path, precision: Precision) -> Parity:
+    def export(
+        self,
+        checkpoint: Path,
+        folder: Path,
+        precision: Precision,
+        pictures: Sequence[RGB] | None = None,
+    ) -> Parity:
         """Write `trunk.onnx` and `heads.onnx`, and compare them with the checkpoint.
 
         Raises:
@@ -77,12 +90,12 @@ class LpipsRecipe:
             MissingExtra: the package `lpips`, or for bf16 OpenVINO, is not installed.
         """
         model = self.load(checkpoint)
-        images = torch.rand(2, 3, 96, 112) * 2 - 1
-        taps = model.taps_of(images)
+        examples = torch.rand(2, 3, 96, 112) * 2 - 1
+        taps = model.taps_of(examples)
         names = [f"tap_{index}" for index in range(len(taps))]
         sizes = {0: "batch", 2: "height", 3: "width"}
         export_to_onnx(
-            Trunk(model), [images], folder / TRUNK, ["images"], names, dynamic_axes=sizes
+            Trunk(model), [examples], folder / TRUNK, ["images"], names, dynamic_axes=sizes
         )
         tap_names = [f"{side}_{name}" for side in "ab" for name in names]
         outputs = [f"layer_{index}" for index in range(len(taps))]
@@ -91,16 +104,21 @@ class LpipsRecipe:
         )
         for graph in (TRUNK, HEADS):
             _separate_sizes(folder / graph)
+        if precision == "fp16":
+            # Sums of squares of VGG16's features are beyond fp16.
+            halve_products(folder / TRUNK, ("Conv", "Relu", "MaxPool"))
         export = LpipsNetwork(folder, precision)
         output_count = 2 if precision == "fp32" else 1
         pairs: list[tuple[NDArray[np.float32], NDArray[np.float32]]] = []
-        for image in make_parity_images():
-            a, b = _pair(image)
+        images = pictures or make_parity_images()
+        for image in images:
+            a, b = _pair(image[:_SIDE, :_SIDE])
             with torch.inference_mode():
                 source = model(torch.from_numpy(a), torch.from_numpy(b))
             both = zip(source[:output_count], export(a, b)[:output_count], strict=True)
             pairs += [(s.numpy(), e) for s, e in both]
-        return measure_parity(pairs, TOLERANCE[precision], len(make_parity_images()))
+        measure = "difference" if precision == "fp32" else "distance"
+        return measure_parity(pairs, TOLERANCE[precision], len(images), measure)
 
     def fingerprint(self, folder: Path, precision: Precision) -> list[float]:
         """Compute an export's outputs for the probe of its role."""

@@ -1,7 +1,8 @@
 """Runs exported networks on numpy arrays.
 
-fp32 runs on ONNX Runtime. bf16 runs the same graph on OpenVINO, on processors that multiply
-bf16 themselves: others would quietly compute in fp32, and the signature would be wrong.
+fp32, tf32 and fp16 run on ONNX Runtime; tf32 on GPUs alone. On a CPU the products of fp16 are
+computed in fp32, from inputs in fp16. bf16 runs the graph of fp32 on OpenVINO, on processors that
+multiply bf16 themselves: others would quietly compute in fp32, and the signature would be wrong.
 
 Settings, read once for each network: `EDITJUDGE_ONNX_THREADS` (0, the default: as many as
 there are cores), `EDITJUDGE_ONNX_DEVICE` (`auto`, `cpu` or `cuda`) and `EDITJUDGE_ONNX_GPU_MIB`.
@@ -20,16 +21,21 @@ from pydantic import Field
 from editjudge.base.errors import ConfigError, MissingExtra
 from editjudge.base.signature import ABSENT, package_version
 
-from ..zoo.artefact import Precision
+from ..zoo.artefact import Artefact, Precision
 from .serving import Variables
 
 _CUDA = "CUDAExecutionProvider"
 _CPU = "CPUExecutionProvider"
 _VARIABLES = "EDITJUDGE_ONNX_"
 _NO_CUDA = "device gpu (EDITJUDGE_ONNX_DEVICE=cuda): this ONNX Runtime has no CUDA"
-ENGINES: Mapping[Precision, str] = {"fp32": "onnxruntime", "bf16": "openvino"}
+ENGINES: Mapping[Precision, str] = {
+    "fp32": "onnxruntime",
+    "tf32": "onnxruntime",
+    "fp16": "onnxruntime",
+    "bf16": "openvino",
+}
 """The distribution that computes in each precision."""
-ON_GPU: frozenset[Precision] = frozenset({"fp32"})
+ON_GPU: frozenset[Precision] = frozenset({"fp32", "tf32", "fp16"})
 """Precisions in which exported networks run on a GPU."""
 BUILDS: Mapping[str, tuple[str, ...]] = {"onnxruntime": ("onnxruntime", "onnxruntime-gpu")}
 """The distributions of a package, where it has several."""
@@ -80,10 +86,40 @@ def open_network(path: Path, precision: Precision, settings: OnnxSettings | None
         MissingExtra: OpenVINO is needed and not installed.
     """
     settings = settings or OnnxSettings.read(_VARIABLES)
-    return _in_fp32(path, settings) if precision == "fp32" else _in_bf16(path, settings)
+    if precision == "bf16":
+        return _in_bf16(path, settings)
+    return _in_onnxruntime(path, settings, precision)
 
 
-def _in_fp32(path: Path, settings: OnnxSettings) -> Network:
+def find_device(
+    precision: Precision, settings: OnnxSettings | None = None
+) -> Literal["cpu", "cuda"]:
+    """Find where a network runs in a precision.
+
+    Raises:
+        ConfigError: a setting is malformed, or needs a GPU that ONNX Runtime does not have.
+    """
+    settings = settings or OnnxSettings.read(_VARIABLES)
+    has_cuda = precision != "bf16" and len(_providers(settings, precision)) > 1
+    return "cuda" if has_cuda else "cpu"
+
+
+def check_device(artefact: Artefact) -> None:
+    """Check that an export runs where it was compared with its source.
+
+    Raises:
+        ConfigError: it computes more coarsely than its source, and was compared on another device.
+    """
+    parity, precision = artefact.parity, artefact.precision
+    if artefact.is_rounded and parity and parity.device != (device := find_device(precision)):
+        raise ConfigError(
+            f"{artefact.entry} in {precision} was compared with its source on {parity.device}, and"
+            f" runs on {device} here",
+            f"run here: editjudge models export {artefact.entry} --precision {precision}",
+        )
+
+
+def _in_onnxruntime(path: Path, settings: OnnxSettings, precision: Precision) -> Network:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -95,7 +131,7 @@ def _in_fp32(path: Path, settings: OnnxSettings) -> Network:
     options.enable_cpu_mem_arena = options.enable_mem_pattern = False
     # Errors only: what ONNX Runtime warns of is how it optimised the graph.
     options.log_severity_level = 3
-    providers = _providers(settings)
+    providers = _providers(settings, precision)
     session: Any = onnxruntime.InferenceSession(str(path), options, providers=providers)
     # One whose libraries of CUDA do not load is a CPU's, and says so in its log alone.
     if settings.device == "cuda" and _CUDA not in session.get_providers():
@@ -129,24 +165,25 @@ def _in_bf16(path: Path, settings: OnnxSettings) -> Network:
     return run
 
 
-def _providers(settings: OnnxSettings) -> list[Any]:
+def _providers(settings: OnnxSettings, precision: Precision) -> list[Any]:
     import onnxruntime
 
-    if settings.device == "cpu":
-        return [_CPU]
-    if _CUDA in onnxruntime.get_available_providers():
-        return [(_CUDA, _cuda_options(settings)), _CPU]
+    has_cuda = settings.device != "cpu" and _CUDA in onnxruntime.get_available_providers()
+    if has_cuda:
+        return [(_CUDA, _cuda_options(settings, precision)), _CPU]
+    if precision == "tf32":
+        raise ConfigError("tf32 is an arithmetic of GPUs, and this is a CPU", "serve fp32")
     if settings.device == "cuda":
         fix = "install onnxruntime-gpu in place of onnxruntime, or say device cpu"
         raise ConfigError(_NO_CUDA, fix)
     return [_CPU]
 
 
-def _cuda_options(settings: OnnxSettings) -> dict[str, str]:
+def _cuda_options(settings: OnnxSettings, precision: Precision) -> dict[str, str]:
     limit = {"gpu_mem_limit": str(settings.gpu_mib << 20)} if settings.gpu_mib else {}
     return {
         # TF32 keeps 10 bits of the mantissa: results would not be those of fp32.
-        "use_tf32": "0",
+        "use_tf32": "1" if precision == "tf32" else "0",
         "cudnn_conv_algo_search": "HEURISTIC",
         # By default the arena doubles, and several models share a GPU.
         "arena_extend_strategy": "kSameAsRequested",

@@ -233,9 +233,9 @@ class LmmSpecialist(Specialist):
 
     @classmethod
     def installed_identity(cls, precision: Precision) -> Mapping[str, str] | None:
-        """The model that vLLM serves; None where the variables name no server."""
+        """The name at vLLM, which tells no digest; None where the variables name no server."""
         backend = Backend.read_named(cls.variable)
-        return {"weights": backend.model} if backend.url else None
+        return {"served_as": backend.model, "weights": "not told"} if backend.url else None
 
     def load(self, parameters: Mapping[str, str]) -> None:
         """Read the prompts and find the model at the vLLM."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,13 @@ class GroundedSamRecipe:
         config = SamConfig(**load_tiny_config("sam"))
         randomise_weights(lambda: SamModel(config)).save_pretrained(folder / "sam")
 
-    def export(self, checkpoint: Path, folder: Path, precision: Precision) -> Parity:
+    def export(
+        self,
+        checkpoint: Path,
+        folder: Path,
+        precision: Precision,
+        pictures: Sequence[RGB] | None = None,
+    ) -> Parity:
         """Write both networks as fp32 safetensors, read them back and compare."""
         processor = "detector/preprocessor_config.json"
         require_files(checkpoint, "detector/config.json", processor, "sam/config.json")
@@ -44,7 +51,7 @@ class GroundedSamRecipe:
         source = GroundedSam.from_folder(checkpoint, sizes)
         source.save(folder)
         export = GroundedSam.from_folder(folder)
-        images = parity_images()
+        images = pictures or parity_images()
         pairs = [
             pair
             for image in images

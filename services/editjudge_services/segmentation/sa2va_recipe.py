@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,11 +60,17 @@ class Sa2VaRecipe:
         save_file(weights, folder / "model.safetensors")
         (folder / "config.json").write_text(json.dumps(raw, indent=2))
 
-    def export(self, checkpoint: Path, folder: Path, precision: Precision) -> Parity:
+    def export(
+        self,
+        checkpoint: Path,
+        folder: Path,
+        precision: Precision,
+        pictures: Sequence[RGB] | None = None,
+    ) -> Parity:
         """Rename the published weights and save them for transformers in one precision."""
         dtype = DTYPES[precision]
         source = load_published(checkpoint)
-        images = parity_images()
+        images = pictures or parity_images()
         before = [_inside_probability(source, image) for image in images]
         source.save(folder, dtype)
         export = Sa2Va.from_folder(folder)

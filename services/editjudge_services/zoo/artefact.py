@@ -21,7 +21,9 @@ from editjudge.base.errors import ConfigError
 from editjudge.base.parse import first_problem
 from editjudge.base.strict import Strict
 
-Precision: TypeAlias = Literal["fp32", "bf16"]
+Precision: TypeAlias = Literal["fp32", "tf32", "fp16", "bf16"]
+"""`tf32` is the graph of `fp32`, with TF32 allowed in products; in `fp16` products and convolutions
+are in half precision, and all else in fp32."""
 RECORD = "artefact.json"
 
 
@@ -29,14 +31,26 @@ class Parity(Strict):
     """The difference between an exported model and its source, on a fixed set of images.
 
     Attributes:
-        largest_difference: Largest absolute difference of any output.
+        largest_difference: Largest difference of any output, in `measure`.
         tolerance: The model's stated tolerance; an export beyond it is refused.
         images: Number of images compared.
+        measure: What is compared.
+        pictures: `made` for the fixed images, or the digest of the user's own.
+        device: Where the export ran: `cpu` or `cuda`.
     """
 
     largest_difference: float
     tolerance: float
     images: int
+    measure: str = "difference"
+    pictures: str = "made"
+    device: str = "cpu"
+
+    @property
+    def statement(self) -> str:
+        """What the export has passed, the same for all that passed it."""
+        limit = f"{self.measure} within {self.tolerance:g}"
+        return f"{limit} on {self.images} pictures ({self.pictures}) on {self.device}"
 
 
 class Artefact(Strict):
@@ -64,6 +78,11 @@ class Artefact(Strict):
         return models_dir() / self.entry / self.precision
 
     @property
+    def is_rounded(self) -> bool:
+        """Whether it computes more coarsely than its source, so that the comparison counts."""
+        return self.precision != "fp32"
+
+    @property
     def identity(self) -> dict[str, str]:
         """What a served model states about its weights; signatures leave the fingerprint out."""
         fingerprint = ",".join(f"{value:.4f}" for value in self.fingerprint)
@@ -72,6 +91,7 @@ class Artefact(Strict):
             "precision": self.precision,
             "weights": digest_weights(self.files),
             **({"fingerprint": fingerprint} if fingerprint else {}),
+            **({"parity": self.parity.statement} if self.parity and self.is_rounded else {}),
             **({"untrained": "yes"} if self.untrained else {}),
         }
 

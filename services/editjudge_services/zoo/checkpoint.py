@@ -44,6 +44,7 @@ class Checkpoint(Strict):
         licence: Licence at that time.
         accepted: The licence is restricted and was accepted with `--accept-license`.
         untrained: The weights are random.
+        unchecked_files: Imported files whose digests nobody states.
         files: sha256 by path relative to the checkpoint's folder.
     """
 
@@ -54,7 +55,13 @@ class Checkpoint(Strict):
     licence: str = ""
     accepted: bool = False
     untrained: bool = False
+    unchecked_files: list[str] = Field(default_factory=list)
     files: dict[str, str]
+
+    @property
+    def is_imported(self) -> bool:
+        """Whether the user brought it, without a commit of the hub."""
+        return not (self.hub or self.commit or self.parts or self.untrained)
 
     @property
     def source(self) -> str:

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
 from pydantic import ValidationError
 
-from editjudge.base.errors import ConfigError, MissingExtra
+from editjudge.base.errors import ConfigError, InputError, MissingExtra
+from editjudge.base.images import RGB, load_image
 
-from .artefact import RECORD, Artefact, Parity, Precision, checkpoint_dir, load_artefact, models_dir
+from ..runtime.onnx import find_device
+from .artefact import (
+    RECORD,
+    Artefact,
+    Parity,
+    Precision,
+    checkpoint_dir,
+    digest_weights,
+    hash_file,
+    load_artefact,
+    models_dir,
+)
 from .checkpoint import Checkpoint, hash_files, load_checkpoint, lock_entry, replace_folder
 from .manifest import Entry, find_entry, load_recipe
 from .recipe import Recipe
@@ -41,8 +54,11 @@ def make_untrained(entry: Entry) -> Checkpoint:
     return record
 
 
-def export(entry: Entry, precision: Precision) -> Artefact:
+def export(entry: Entry, precision: Precision, folder: Path | None = None) -> Artefact:
     """Export a model's checkpoint; an earlier export is replaced only by one within tolerance.
+
+    Args:
+        folder: The user's own pictures, to compare export and source on; by default fixed ones.
 
     Raises:
         ConfigError: the checkpoint is missing or changed, the recipe does not have the precision,
@@ -53,13 +69,17 @@ def export(entry: Entry, precision: Precision) -> Artefact:
     if precision not in recipe.precisions:
         choices = ", ".join(recipe.precisions)
         raise ConfigError(f"{entry.name} cannot be exported as {precision}", f"it can as {choices}")
+    pictures, digest = _read_pictures(folder) if folder else (None, "made")
     with lock_entry(entry.name):
         checkpoint = load_checkpoint(entry.name)
         if checkpoint is None:
             raise ConfigError(f"{entry.name} has no checkpoint here", _pull_command(entry))
         checkpoint.verify()
         with replace_folder(models_dir() / entry.name / precision) as staging:
-            parity = _run_recipe(entry, recipe, staging, precision)
+            parity = _run_recipe(entry, recipe, staging, precision, pictures)
+            on_onnx = any(staging.glob("*.onnx"))
+            device = find_device(precision) if on_onnx else "cpu"
+            parity = parity.model_copy(update={"pictures": digest, "device": device})
             artefact = Artefact(
                 entry=entry.name,
                 precision=precision,
@@ -108,17 +128,18 @@ def _check_source(entry: Entry, checkpoint: Checkpoint) -> None:
     pinned_parts = {folder: part for folder, part in parts.items() if part.revision_pinned}
     others = [
         *(n for n, one in (entry.sha256 | digests).items() if checkpoint.files.get(n) != one),
-        *(
-            f
-            for f, one in pinned_parts.items()
-            if checkpoint.parts.get(f) != f"{one.hub}@{one.revision}"
-        ),
+        *(f for f, one in pinned_parts.items() if _is_other(one, checkpoint.parts.get(f, "@"))),
     ]
-    if entry.revision_pinned and checkpoint.commit != entry.revision:
+    if entry.revision_pinned and not checkpoint.is_imported and checkpoint.commit != entry.revision:
         others.append(f"commit {checkpoint.commit}")
     if others and not checkpoint.untrained:
         what = f"{entry.name}: {', '.join(others)}: the manifest pins another"
         raise ConfigError(what, _pull_command(entry))
+
+
+def _is_other(part: Entry, source: str) -> bool:
+    """Whether a part comes from another commit; of one that the user brought no commit is known."""
+    return "@" in source and source != f"{part.hub}@{part.revision}"
 
 
 def find_exports(entry: Entry) -> list[Artefact]:
@@ -131,9 +152,29 @@ def find_exports(entry: Entry) -> list[Artefact]:
     return [artefact for artefact in artefacts if artefact is not None]
 
 
-def _run_recipe(entry: Entry, recipe: Recipe, folder: Path, precision: Precision) -> Parity:
+def _read_pictures(folder: Path) -> tuple[list[RGB], str]:
+    """Read a folder's pictures, with one digest of their names and files.
+
+    Raises:
+        InputError: the folder has no picture.
+        ImageError: a file cannot be read as a picture.
+    """
+    files = sorted(one for one in folder.iterdir() if one.is_file())
+    if not files:
+        raise InputError(str(folder), "there is no picture")
+    digest = digest_weights({one.name: hash_file(one) for one in files})
+    return [load_image(one).rgb for one in files], digest
+
+
+def _run_recipe(
+    entry: Entry,
+    recipe: Recipe,
+    folder: Path,
+    precision: Precision,
+    pictures: Sequence[RGB] | None,
+) -> Parity:
     try:
-        parity = recipe.export(checkpoint_dir(entry.name), folder, precision)
+        parity = recipe.export(checkpoint_dir(entry.name), folder, precision, pictures)
     except ValidationError as error:
         # NaN and infinity are refused; they mostly come from an overflow in half precision.
         raise ConfigError(
@@ -142,8 +183,9 @@ def _run_recipe(entry: Entry, recipe: Recipe, folder: Path, precision: Precision
         ) from error
     if not parity.largest_difference <= parity.tolerance:
         raise ConfigError(
-            f"{entry.name} as {precision} is {parity.largest_difference:.3g} from its source on "
-            f"{parity.images} images, more than its tolerance of {parity.tolerance:.3g}",
+            f"{entry.name} as {precision} is {parity.largest_difference:.3g} from its source "
+            f"({parity.measure}) on {parity.images} pictures, "
+            f"more than its tolerance of {parity.tolerance:.3g}",
             "export another precision",
         )
     return parity

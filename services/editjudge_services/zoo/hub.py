@@ -6,7 +6,6 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TypeAlias
 
@@ -45,11 +44,11 @@ def list_files(entry: Entry) -> tuple[str, Files]:
         if constants.is_offline_mode():
             folder = _find_snapshot(entry)
             names = [p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()]
-            return folder.name, {n: None for n in names if _is_wanted(entry, n)}
+            return folder.name, {n: None for n in names if entry.has_file(n)}
         info = HfApi(endpoint=_endpoint()).model_info(
             entry.hub, revision=entry.revision, files_metadata=True, timeout=_TIMEOUT
         )
-    files = {one.rfilename: one for one in info.siblings or () if _is_wanted(entry, one.rfilename)}
+    files = {one.rfilename: one for one in info.siblings or () if entry.has_file(one.rfilename)}
     if not files or info.sha is None:
         raise ZooError(f"{entry.hub} has none of {', '.join(entry.files)} at {entry.revision}")
     return info.sha, files
@@ -80,10 +79,6 @@ def download(entry: Entry, commit: str, files: Iterable[str], folder: Path) -> N
 def _find_snapshot(entry: Entry) -> Path:
     """Return the snapshot in the hub's own cache."""
     return Path(snapshot_download(entry.hub, revision=entry.revision, allow_patterns=entry.files))
-
-
-def _is_wanted(entry: Entry, name: str) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in entry.files)
 
 
 def _endpoint() -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -26,7 +27,7 @@ Profile: TypeAlias = Literal["lite", "paper"]
 Paper: TypeAlias = Literal["i2i", "omni_iie", "co_edit", "gie", "kris"]
 Sha256: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Line: TypeAlias = Annotated[str, Field(min_length=1, pattern=r"^\S[^\n]*$")]
-_BYTES: Mapping[Precision, int] = {"fp32": 4, "bf16": 2}
+_BYTES: Mapping[Precision, int] = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2}
 
 
 class Entry(Strict):
@@ -82,6 +83,10 @@ class Entry(Strict):
     profiles: list[Profile]
     recipe: Annotated[str, Field(pattern=r"^$|^[a-z_][\w.]*:[A-Z_]+$")] = ""
     recipe_name: str = ""
+
+    def has_file(self, name: str) -> bool:
+        """Whether a path in the repository belongs to the checkpoint."""
+        return any(fnmatchcase(name, pattern) for pattern in self.files)
 
     def gib(self, precision: Precision) -> float:
         """Return the memory of the weights in GiB, without activations and caches."""

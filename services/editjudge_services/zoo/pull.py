@@ -1,4 +1,4 @@
-"""Installs weights: pulled from the hub, or imported from a file of the user.
+"""Installs weights: pulled from the hub, or imported from what the user has.
 
 huggingface_hub downloads, so `HF_ENDPOINT`, `HF_TOKEN`, `HF_HUB_OFFLINE` and its other variables
 have their usual meaning. A broken connection is resumed; a failed pull keeps its complete files
@@ -8,8 +8,9 @@ with the hub.
 
 from __future__ import annotations
 
+import json
 import shutil
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from editjudge.base.errors import ConfigError, InputError, MissingExtra
@@ -51,14 +52,15 @@ def pull(entry: Entry, *, accept_license: bool = False) -> Checkpoint:
         return _assemble_parts(entry, accept_license)
     with lock_entry(entry.name):
         here = load_checkpoint(entry.name)
-        if here and here.commit == entry.revision and here.is_intact():
+        is_here = here and here.is_intact()
+        if here and is_here and (here.commit == entry.revision or here.is_imported):
             return here
         try:
             from . import hub
         except ModuleNotFoundError as error:
             raise MissingExtra("pulling models", "serve") from error
         commit, remote_files = hub.list_files(entry)
-        if here and here.commit == commit and here.is_intact():
+        if here and is_here and here.commit == commit:
             return here
         staging = partial_folder(checkpoint_dir(entry.name))
         _check_space(remote_files, staging)
@@ -104,33 +106,90 @@ def _link(file: Path, name: Path) -> None:
         shutil.copyfile(file, name)
 
 
-def import_file(entry: Entry, file: Path, *, accept_license: bool = False) -> Checkpoint:
-    """Import the file of a model that is not on the hub.
+def import_weights(entry: Entry, path: Path, *, accept_license: bool = False) -> Checkpoint:
+    """Import a checkpoint that the user has: a folder in the hub's layout, or a single file.
+
+    Files are compared with the manifest's digests, and with the digests that `hf download
+    --local-dir` leaves in the folder, which also tell the commit.
 
     Raises:
-        InputError: the file does not exist, or is not the right one.
-        ConfigError: the model comes from the hub, or its licence is not accepted.
+        InputError: a file is missing, or is not the right one.
+        ConfigError: the model consists of others, or its licence is not accepted.
         ZooError: the disk is full.
     """
-    if entry.supply != "file":
-        fix = f"run: editjudge models pull {entry.name}"
-        raise ConfigError(f"{entry.name} comes from the hub", fix)
+    if entry.supply == "parts":
+        parts = ", ".join(entry.parts.values())
+        fix = f"pull {parts} --from their folders, then run: editjudge models pull {entry.name}"
+        raise ConfigError(f"{entry.name} consists of other models", fix)
     _check_licence(entry, accept_license)
-    (name,) = entry.files
-    if not file.is_file():
-        raise InputError(str(file), "there is no such file")
-    digest = hash_file(file)
-    if digest != entry.sha256[name]:
-        what = f"sha256 is {digest}, not {entry.sha256[name]}"
-        raise InputError(str(file), what, entry.instructions)
-    final = checkpoint_dir(entry.name)
+    files = _find_files(entry, path)
+    digests = {name: hash_file(file) for name, file in files.items()}
+    notes = {name: _read_note(path, name) for name in files}
+    for name, digest in digests.items():
+        wrong = entry.sha256.get(name, digest) != digest
+        if wrong or not _agrees(files[name], digest, notes[name][1]):
+            other = entry.sha256.get(name, notes[name][1])
+            what = f"its digest is not {other}; its sha256 is {digest}"
+            raise InputError(str(files[name]), what, entry.instructions or "download it again")
+    commits = {commit for commit, _ in notes.values()}
+    commit = commits.pop() if len(commits) == 1 else ""
+    if commit and entry.revision_pinned and commit != entry.revision:
+        raise InputError(str(path), f"commit {commit}, not {entry.revision}", "download that one")
     record = Checkpoint(
-        entry=entry.name, licence=entry.licence, accepted=entry.restricted, files={name: digest}
+        entry=entry.name,
+        hub=entry.hub if commit else "",
+        commit=commit,
+        licence=entry.licence,
+        accepted=entry.restricted,
+        unchecked_files=sorted(n for n in files if n not in entry.sha256 and not notes[n][1]),
+        files=digests,
     )
-    with lock_entry(entry.name), replace_folder(final) as staging:
-        shutil.copyfile(file, staging / name)
+    with lock_entry(entry.name), replace_folder(checkpoint_dir(entry.name)) as staging:
+        for name, file in files.items():
+            (staging / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, staging / name)
         record.save(staging)
     return record
+
+
+def _find_files(entry: Entry, path: Path) -> dict[str, Path]:
+    """Find the files of a checkpoint by name.
+
+    Raises:
+        InputError: a file that the manifest or an index of shards names is not there.
+    """
+    if path.is_file() and entry.supply == "file":
+        return {entry.files[0]: path}
+    names = {one.relative_to(path).as_posix(): one for one in path.rglob("*") if one.is_file()}
+    files = {name: one for name, one in names.items() if entry.has_file(name)}
+    required_names = {*entry.sha256, *(one for one in entry.files if not set("*?[") & set(one))}
+    for name, file in files.items():
+        if name.endswith(".index.json"):
+            shards = json.loads(file.read_bytes()).get("weight_map", {}).values()
+            required_names |= {(PurePosixPath(name).parent / shard).as_posix() for shard in shards}
+    missing = sorted(required_names - files.keys())
+    if missing or not files:
+        what = f"{', '.join(missing) or 'every file'} of {entry.name} is missing"
+        raise InputError(str(path), what, f"it needs {', '.join(entry.files)}")
+    return files
+
+
+def _read_note(folder: Path, name: str) -> tuple[str, str]:
+    """Read the commit and the digest of a file that `hf download --local-dir` noted, or ""."""
+    note = folder / ".cache" / "huggingface" / "download" / f"{name}.metadata"
+    if not note.is_file():
+        return "", ""
+    commit, digest, *_ = [*note.read_text(encoding="utf-8").splitlines(), "", ""]
+    return commit, digest
+
+
+def _agrees(file: Path, sha256: str, digest: str) -> bool:
+    """Whether a file has a digest of the hub: a sha256, or of small files that of a git blob."""
+    if len(digest) != 40:
+        return digest in {"", sha256}
+    from huggingface_hub.utils.sha import git_hash
+
+    return digest == git_hash(file.read_bytes())
 
 
 def _check_licence(entry: Entry, is_accepted: bool) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
+
+from editjudge.base.images import RGB
 
 from .artefact import Parity, Precision
 
@@ -23,14 +26,21 @@ class Recipe(Protocol):
         Weights are random with a fixed seed, spread so that outputs are not degenerate.
         """
 
-    def export(self, checkpoint: Path, folder: Path, precision: Precision) -> Parity:
+    def export(
+        self,
+        checkpoint: Path,
+        folder: Path,
+        precision: Precision,
+        pictures: Sequence[RGB] | None = None,
+    ) -> Parity:
         """Write the exported form of a checkpoint into a folder and compare it with its source.
 
         Args:
             precision: One of `precisions`.
+            pictures: Pictures to compare on, uint8 (H, W, 3); by default a fixed set.
 
         Returns:
-            The difference from the source on a fixed set of images.
+            The difference from the source on the pictures.
 
         Raises:
             ConfigError: the checkpoint is not of this architecture, or this machine cannot compute

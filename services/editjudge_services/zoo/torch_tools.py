@@ -10,7 +10,7 @@ import io
 import logging
 import tomllib
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,13 @@ from editjudge.base.images import RGB
 from .artefact import Parity, Precision
 from .checkpoint import SEED
 
-DTYPES: Mapping[Precision, torch.dtype] = {"fp32": torch.float32, "bf16": torch.bfloat16}
+DTYPES: Mapping[Precision, torch.dtype] = {
+    "fp32": torch.float32,
+    "tf32": torch.float32,
+    "fp16": torch.float16,
+    "bf16": torch.bfloat16,
+}
+PRODUCTS = ("Conv", "Gemm", "MatMul")
 _SIZES = ((96, 128), (256, 192), (224, 224), (150, 420))
 
 
@@ -129,6 +135,51 @@ def export_to_onnx(
     _strip_metadata(path)
 
 
+def halve_products(path: Path, operators: Collection[str] = PRODUCTS) -> None:
+    """Rewrite a graph so that some operators compute in fp16, and all else in fp32.
+
+    Norms, softmax and sums of squares overflow or lose digits in fp16; casts between two of the
+    operators are removed when the graph is loaded.
+
+    Args:
+        operators: Types of the nodes, each with inputs and outputs of one type.
+    """
+    model = onnx.load(path)
+    weights = {one.name: one for one in model.graph.initializer}
+    nodes: list[onnx.NodeProto] = []
+    halves: dict[str, str] = {}
+
+    def cast(name: str, to: str, kind: int) -> None:
+        node = onnx.helper.make_node("Cast", [name], [to], name=f"cast_{to}", to=kind)
+        nodes.append(node)
+
+    for node in list(model.graph.node):
+        if node.op_type not in operators:
+            nodes.append(node)
+            continue
+        for index, name in enumerate(node.input):
+            if name and name not in halves:
+                halves[name] = f"{name}_fp16"
+                if name in weights:
+                    array = onnx.numpy_helper.to_array(weights[name]).astype(np.float16)
+                    half = onnx.numpy_helper.from_array(array, halves[name])
+                    model.graph.initializer.append(half)
+                else:
+                    cast(name, halves[name], onnx.TensorProto.FLOAT16)
+            node.input[index] = halves.get(name, "")
+        nodes.append(node)
+        for index, name in enumerate(node.output):
+            node.output[index] = f"{name}_product"
+            cast(node.output[index], name, onnx.TensorProto.FLOAT)
+    del model.graph.node[:], model.graph.value_info[:]
+    model.graph.node.extend(nodes)
+    inputs = {name for node in nodes for name in node.input}
+    kept_weights = [one for one in model.graph.initializer if one.name in inputs]
+    del model.graph.initializer[:]
+    model.graph.initializer.extend(kept_weights)
+    onnx.save(model, path)
+
+
 def make_parity_images() -> list[RGB]:
     """Make the fixed images of parity checks, uint8 (H, W, 3), of several shapes.
 
@@ -150,7 +201,10 @@ def make_parity_images() -> list[RGB]:
 
 
 def measure_parity(
-    pairs: Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]], tolerance: float, images: int
+    pairs: Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]],
+    tolerance: float,
+    images: int,
+    measure: str = "difference",
 ) -> Parity:
     """Measure the largest difference between the outputs of the source and of the export.
 
@@ -158,7 +212,7 @@ def measure_parity(
         pairs: Outputs of the same shape, scaled as they are served.
     """
     largest = max(float(np.abs(source - export).max()) for source, export in pairs)
-    return Parity(largest_difference=largest, tolerance=tolerance, images=images)
+    return Parity(largest_difference=largest, tolerance=tolerance, images=images, measure=measure)
 
 
 def _strip_metadata(path: Path) -> None:

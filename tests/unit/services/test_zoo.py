@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from editjudge.base.errors import ConfigError
+from editjudge.base.errors import ConfigError, InputError
+from editjudge.base.images import RGB, load_image
 from editjudge.cli import plugin_commands
+from editjudge_services.runtime.onnx import check_device
 from editjudge_services.zoo import manifest as manifests
 from editjudge_services.zoo.artefact import (
     Artefact,
@@ -25,7 +30,7 @@ from editjudge_services.zoo.artefact import load_artefact as load
 from editjudge_services.zoo.checkpoint import Checkpoint, hash_files, load_checkpoint
 from editjudge_services.zoo.export import export, make_untrained, verify
 from editjudge_services.zoo.manifest import find_entry
-from editjudge_services.zoo.pull import import_file
+from editjudge_services.zoo.pull import import_weights
 
 command = plugin_commands()["models"]
 
@@ -45,13 +50,21 @@ class FakeRecipe:
     def make_untrained(self, folder: Path) -> None:
         (folder / "weights.bin").write_bytes(b"random")
 
-    def export(self, checkpoint: Path, folder: Path, precision: Precision) -> Parity:
+    def export(
+        self,
+        checkpoint: Path,
+        folder: Path,
+        precision: Precision,
+        pictures: Sequence[RGB] | None = None,
+    ) -> Parity:
         (folder / "graph").mkdir()
         weights = b"".join(sorted(one.read_bytes() for one in checkpoint.glob("*.[bp]*")))
         (folder / "graph" / "model.onnx").write_bytes(2 * weights)
         if self.fails:
             raise ConfigError("not of this architecture")
-        return Parity(largest_difference=self.difference, tolerance=1e-4, images=2)
+        return Parity(
+            largest_difference=self.difference, tolerance=1e-4, images=len(pictures or "ab")
+        )
 
     def fingerprint(self, folder: Path, precision: Precision) -> list[float]:
         assert (folder / "graph" / "model.onnx").is_file()
@@ -101,7 +114,7 @@ def test_real_weights_are_named_and_not_replaced_by_random_ones(
 ) -> None:
     (given := tmp_path / "download").write_bytes(b"real")
     right = ENTRY.model_copy(update={"sha256": {ENTRY.files[0]: hash_file(given)}})
-    import_file(right, given)
+    import_weights(right, given)
     artefact = export(ENTRY, "bf16")
     assert artefact.source == ENTRY.files[0]
     assert not artefact.untrained
@@ -119,7 +132,7 @@ def test_pulled_weights_are_named_by_hub_and_commit() -> None:
 @pytest.mark.parametrize(
     ("difference", "told"),
     [
-        (0.00123, r"is 0\.00123 from its source on 2 images.* 0\.0001"),
+        (0.00123, r"is 0\.00123 from its source \(difference\) on 2 pictures.* 0\.0001"),
         (float("nan"), "the comparison with the source gave no number"),
     ],
 )
@@ -264,7 +277,9 @@ def test_the_verbs(recipe: FakeRecipe) -> None:
     assert invoke("verify") == (0, "no model is installed\n", "")
     here = "lpips-vgg is here: untrained, seed 0\n"
     assert invoke("pull", "--untrained", "lpips-vgg") == (0, here, "")
-    ready = "lpips-vgg bf16 is ready, within 0 of its source (untrained, seed 0)\n"
+    ready = (
+        "lpips-vgg bf16 is ready, within 0 of its source on 2 pictures on cpu (untrained, seed 0)\n"
+    )
     assert invoke("export", "lpips-vgg", "--precision", "bf16") == (0, ready, "")
     code, out, _ = invoke("verify", "lpips-vgg")
     assert code == 0
@@ -275,6 +290,25 @@ def test_the_verbs(recipe: FakeRecipe) -> None:
     assert set(listed["lpips-vgg"]["installed"]) == {"bf16"}
     assert listed["lpips-alex"]["checkpoint"] is None
     assert "bf16 (untrained)" in invoke("list")[1]
+
+
+def test_the_users_own_pictures_are_compared_and_named(
+    untrained: Checkpoint, recipe: FakeRecipe, tmp_path: Path
+) -> None:
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    with pytest.raises(InputError, match="there is no picture"):
+        export(ENTRY, "bf16", folder)
+    for index in range(3):
+        picture = load_image(np.full((8, 8, 3), index, np.uint8))
+        (folder / f"{index}.png").write_bytes(picture.encoded_bytes)
+    artefact = export(ENTRY, "bf16", folder)
+    said = r"difference within 0\.0001 on 3 pictures \(sha256:\w{16}\) on cpu"
+    assert re.fullmatch(said, artefact.identity["parity"])
+    assert "parity" not in export(ENTRY, "fp32", folder).identity
+    elsewhere = artefact.parity.model_copy(update={"device": "cuda"})  # type: ignore[union-attr]
+    with pytest.raises(ConfigError, match="compared with its source on cuda, and runs on cpu here"):
+        check_device(artefact.model_copy(update={"parity": elsewhere}))
 
 
 def test_one_that_fails_does_not_stop_the_others(recipe: FakeRecipe) -> None:
