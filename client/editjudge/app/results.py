@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 OTHER_COLUMNS_GROUP = "also judged"
 """The group of columns that are not in the paper's table."""
 RowCallback: TypeAlias = Callable[[Row, Sequence[StoredVerdict]], None]
+EvidenceOf: TypeAlias = bool | Callable[[str], bool]
+"""Whether evidence and replies are read too: of all items or none, or of those with these ids."""
 """A function that gets every requested edit with its stored verdicts."""
 _ITEMS_AT_ONCE = 100
 """Items whose verdicts are in memory at once."""
@@ -203,7 +205,7 @@ def make_results(
     count_missing: bool = False,
     common: bool = False,
     each: RowCallback | None = None,
-    evidence: bool = False,
+    evidence: EvidenceOf = False,
 ) -> Results:
     """Aggregate a run; no service is called.
 
@@ -246,7 +248,7 @@ def make_results(
         count_missing=count_missing,
         contents=contents,
         each=each,
-        evidence=evidence or has_probabilities,
+        evidence=has_probabilities or evidence,
     )
     for row in _restrict_to_common_items(edit_rows, len(header.outputs)) if common else edit_rows:
         tabulation.add(row)
@@ -345,7 +347,7 @@ def read_rows(
     count_missing: bool = False,
     contents: ItemContents | None = None,
     each: RowCallback | None = None,
-    evidence: bool = False,
+    evidence: EvidenceOf = False,
 ) -> Iterator[Row]:
     """Read every requested edit, item by item, with an outcome for each dimension.
 
@@ -383,9 +385,12 @@ def read_rows(
     number = 0
     checked_items = spec.dataset.check_items(contents.was_read)
     remaining = (ref for ref in checked_items if items is None or ref.id in items)
-    evidence = evidence or bool(part_ids)
+    is_whole = bool(part_ids) or evidence is True
     while refs := list(islice(remaining, _ITEMS_AT_ONCE)):
-        rows_of = store.rows_of([ref.id for ref in refs], evidence=evidence)
+        detailed_ids = {r.id for r in refs if is_whole or (callable(evidence) and evidence(r.id))}
+        other_ids = {ref.id for ref in refs} - detailed_ids
+        rows_of = store.rows_of(other_ids, evidence=False) if other_ids else {}
+        rows_of |= store.rows_of(detailed_ids, evidence=True) if detailed_ids else {}
         entries = enumerate(((ref, spec.dataset.outline(ref)) for ref in refs), number)
         number += len(refs)
         for (place, (ref, item)), model in product(entries, header.outputs):
@@ -396,7 +401,8 @@ def read_rows(
             is_gone = False
             if edit is not None and of_model is not None and path is None:
                 is_gone, why = True, why or of_model.why_not(ref.id)
-            records = () if edit is None else tuple(store.verdicts_in(edit, evidence=evidence))
+            has_details = ref.id in detailed_ids
+            records = () if edit is None else tuple(store.verdicts_in(edit, evidence=has_details))
             verdicts: dict[str, Outcome] = {}
             for record in records:
                 # What failed cannot be judged again without an output, so it is missing by now.

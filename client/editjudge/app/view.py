@@ -322,7 +322,7 @@ class RunView:
         items: Collection[str] | None = None,
         *,
         each: tables.RowCallback | None = None,
-        evidence: bool = False,
+        evidence: tables.EvidenceOf = False,
     ) -> Iterator[Row]:
         """Read every requested edit, item by item, with an outcome for each of its dimensions.
 
@@ -332,7 +332,8 @@ class RunView:
         Args:
             items: Only the items with these ids.
             each: A function that gets every edit with its stored verdicts.
-            evidence: Whether these have evidence and replies too, which is half as fast.
+            evidence: Whether these have evidence and replies too, which is half as fast; or of
+                which items, by id.
 
         Raises:
             ConfigError: it has dimensions that this editjudge does not know, or its data has none
@@ -351,7 +352,7 @@ class RunView:
         count_missing: bool = False,
         common: bool = False,
         each: tables.RowCallback | None = None,
-        evidence: bool = False,
+        evidence: tables.EvidenceOf = False,
     ) -> tables.Results:
         """Make the table of the benchmark's paper, with spread and agreement of several judges.
 
@@ -364,8 +365,9 @@ class RunView:
                 as imputed; otherwise they are left out of means.
             common: Count in each dimension the items alone on which all models have a number.
             each: A function that gets every edit with its stored verdicts.
-            evidence: Whether these have evidence and replies too, which is half as fast. Where a
-                judge told probabilities they are read in any case, for `Cell.outside`.
+            evidence: Whether these have evidence and replies too, which is half as fast; or of
+                which items, by id. Where a judge told probabilities all are read in any case, for
+                `Cell.outside`.
 
         Raises:
             ConfigError: a model is not in the run, the benchmark has no rule for such models, or

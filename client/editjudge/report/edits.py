@@ -99,7 +99,7 @@ class PageRun:
             ConfigError: the run has dimensions that this version does not know, or its data set
                 has none of its items.
         """
-        self.results = self.view.results(each=partial(edits.add, self), evidence=True)
+        self.results = self.view.results(each=partial(edits.add, self), evidence=edits.is_listed)
         self.published_beside = read_published(self.results) if with_published else None
 
 
@@ -182,10 +182,17 @@ class Edits:
         """Return the index of the item of an edit."""
         return int(self._edits[edit]["item"])
 
+    def is_listed(self, item: str) -> bool:
+        """Whether the page lists the edits of an item, by its id."""
+        return crc32(item.encode("utf-8", "surrogatepass")) % self.step == 0
+
     def add(self, run: PageRun, row: Row, verdicts: Sequence[StoredVerdict]) -> None:
-        """Add an edit of a run with its stored verdicts, including those that no column counts."""
+        """Add an edit of a run with its stored verdicts, including those that no column counts.
+
+        Of an item that is not listed they need no evidence.
+        """
         self.pending_count += any(o.status == "pending" for o in row.outcomes.values())
-        if crc32(row.item.id.encode("utf-8", "surrogatepass")) % self.step:
+        if not self.is_listed(row.item.id):
             return
         pictures = run.finder.find(row.item.id)
         item = self._numbers.setdefault((run.data, row.item.id), len(self._items))

@@ -15,6 +15,8 @@ from editjudge.base.verdict import Score
 from editjudge.engine.content_keys import JudgedEdit
 from editjudge.report import site
 from editjudge.report.site import write_report
+from editjudge.storage.edit_rows import EditRow
+from editjudge.storage.schema import decode_text
 from editjudge.storage.store import RunStore
 
 from ...report_runs import DIMENSIONS
@@ -188,9 +190,16 @@ def test_many_edits_need_a_folder(
 def test_a_folder_lists_one_item_of_so_many(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With all of its edits; the tables stay those of all."""
+    """With all of its edits; the tables stay those of all. Of others no evidence is read."""
     whole = write_report([run], tmp_path / "whole", pictures=False)
     monkeypatch.setattr(site, "MAX_EDITS", 6)
+    detailed_items, decode = set[str](), RunStore.verdicts_in
+
+    def verdicts_in(store: RunStore, row: EditRow, *, evidence: bool) -> Any:
+        detailed_items.update([decode_text(row.item)] if evidence else [])
+        return decode(store, row, evidence=evidence)
+
+    monkeypatch.setattr(RunStore, "verdicts_in", verdicts_in)
     part = write_report([run], tmp_path / "part", pictures=False)
     assert 0 < part.edits < whole.edits == 12
     before, after = report_of(whole.page), report_of(part.page)
@@ -203,6 +212,7 @@ def test_a_folder_lists_one_item_of_so_many(
         for index in edits
     ]
     assert of_item[1].items() <= of_item[0].items()
+    assert detailed_items == of_item[1].keys()
 
 
 def test_pictures_that_cannot_be_read_are_told(small: Any, tmp_path: Path) -> None:
