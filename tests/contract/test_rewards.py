@@ -16,9 +16,9 @@ import jsonschema
 import pytest
 
 from editjudge.base.digest import content_digest
-from editjudge_services.gateway.reward_bodies import JsonReader
-from editjudge_services.gateway.reward_routes import make_reward_schema
-from editjudge_services.gateway.schemas import InvalidRequest
+from editjudge.base.errors import InputError
+from editjudge.rewards.json_reader import JsonReader
+from editjudge.rewards.schema import make_reward_schema
 
 from ..fakes.openai import Fault, reply
 from ..judge_service import JSON, RunningService, png, priced_settings, scripted_judge, serve
@@ -377,14 +377,12 @@ def test_pictures_are_taken_out_of_any_cut() -> None:
     data = {"edits": [{"t": each, "p": coded(b"\x89PNG" + b"0" * 3000)} for each in texts]}
     body = json.dumps(data).encode()
     for size in (1, 7, 1000, len(body)):
-        reader = JsonReader()
+        reader = JsonReader(100)
         for at in range(0, len(body), size):
             reader.feed(body[at : at + size])
-        found = reader.finish()
-        assert len(found.pictures) == 2
-        kept = [each["t"] for each in found.data["edits"]]
-        assert kept[:3] == texts[:3]
-        keys = {each["p"] for each in found.data["edits"]}
-        assert keys <= found.pictures.keys()
-    with pytest.raises(InvalidRequest, match="too long"):
-        JsonReader().feed(b'"' + b"x" * 50_000_000)
+        found = json.loads(reader.finish())["edits"]
+        assert len(reader.pictures) == 2
+        assert [each["t"] for each in found][:3] == texts[:3]
+        assert {each["p"] for each in found} <= reader.pictures.keys()
+    with pytest.raises(InputError, match="too long"):
+        JsonReader(100).feed(b'"' + b"x" * 50_000_000)

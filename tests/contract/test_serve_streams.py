@@ -153,7 +153,7 @@ async def test_lists_and_descriptions_take_places_and_turns_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(accounting, "WAIT_SECONDS", 0.0)
-    paths = "/v1/dimensions", "/v1/panel", "/v1/openapi.json", "/v1/docs"
+    paths = "/v1/dimensions", "/v1/panel", "/v1/openapi.json"
     async with serve(drain=0.1) as served:
 
         async def statuses() -> set[int]:

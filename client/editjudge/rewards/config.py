@@ -154,6 +154,10 @@ class RewardConfig(_Table):
         )
         return DimensionSet(spec)
 
+    def list_rewards(self) -> dict[str, list[str]]:
+        """List the numbers of each reward, the reward itself first."""
+        return {name: ["reward", *table.parts] for name, table in self.rewards.items()}
+
     def list_ids(self, *names: str) -> tuple[str, ...]:
         """List the dimensions of rewards, each once: those of parts, then those of gates.
 

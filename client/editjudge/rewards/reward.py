@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import aclosing, suppress
 from pathlib import Path
@@ -179,10 +179,22 @@ class Reward:
         with suppress(TimeoutError):
             async with asyncio.timeout(config.deadline):
                 client = await self._open()
-                async with aclosing(iterate_completed(order, one, config.concurrency)) as results:
-                    async for _ in results:
-                        pass
+                await run_until(config.deadline, order, one, config.concurrency)
         return make_reply(config, names, ids, rewards, groups, time.monotonic() - began)
+
+
+async def run_until(
+    seconds: float,
+    places: Iterable[int],
+    score: Callable[[int, int], Coroutine[Any, Any, None]],
+    at_once: int,
+) -> None:
+    """Score edits side by side; what has not ended in time is cancelled."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            async with aclosing(iterate_completed(places, score, at_once)) as results:
+                async for _ in results:
+                    pass
 
 
 def make_reply(

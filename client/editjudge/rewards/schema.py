@@ -1,15 +1,23 @@
-"""The reply of the reward schema (docs/reward_schema.md), in process and over HTTP."""
+"""Requests and replies of the reward schema (docs/reward_schema.md)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import ConfigDict, Field
+import pybase64
+from pydantic import ConfigDict, Field, model_validator
+from pydantic.json_schema import models_json_schema
 
-from ..base.errors import EditjudgeError
+from ..base.digest import content_digest
+from ..base.errors import EditjudgeError, InputError
+from ..base.item import MAX_TEXT_CHARACTERS
 from ..base.strict import Strict
 
+MAX_EDITS = 1024
+_MAX_REFERENCES = 15
+_Text = Annotated[str, Field(max_length=MAX_TEXT_CHARACTERS)]
+_Name = Annotated[str, Field(max_length=200)]
 NoRewardKind: TypeAlias = Literal[
     "abstained",
     "unparsable",
@@ -30,6 +38,73 @@ class RewardError(EditjudgeError):
 
 class _SchemaModel(Strict):
     model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class PictureSource(_SchemaModel):
+    """A picture, by exactly one of its fields."""
+
+    data: str | None = None
+    """The bytes of a PNG, JPEG, WebP, GIF, BMP or TIFF file, in base64."""
+    part: _Name | None = None
+    """The name of a part of the multipart body, which is the file."""
+    digest: _Name | None = None
+    """`sha256:` and 64 hex digits of a file that was sent before."""
+    path: Annotated[str, Field(max_length=4096)] | None = None
+    """A path below the folder of the team."""
+
+    @model_validator(mode="after")
+    def _is_one(self) -> PictureSource:
+        if len(self.model_dump(exclude_none=True)) != 1:
+            raise ValueError("give one of data, part, digest, path")
+        return self
+
+    def read(self, field: str, pictures: Mapping[str, tuple[str, bytes]]) -> tuple[str, bytes]:
+        """Return the digest and the bytes of a picture that was sent.
+
+        Args:
+            field: Its path in the request.
+            pictures: Digests and bytes, by the names of parts, and by keys that stand in `data`.
+
+        Raises:
+            InputError: it was not sent, or is no base64.
+        """
+        if picture := pictures.get(self.part or self.data or ""):
+            return picture
+        if self.part is not None:
+            raise InputError(f"{field}.part", "no part has this name", "send it as a part")
+        try:
+            data = pybase64.b64decode(self.data or "", validate=True)
+        except ValueError as error:
+            raise InputError(f"{field}.data", "it is no base64", "encode the file") from error
+        return content_digest(data), data
+
+
+class RewardEdit(_SchemaModel):
+    """An edit to score."""
+
+    id: _Text = ""
+    """An id, which the reply repeats; by default the place in the batch."""
+    source: PictureSource
+    """The picture before the edit."""
+    instruction: _Text
+    """What the editor was told."""
+    edited: PictureSource
+    """The picture after the edit."""
+    references: Annotated[tuple[PictureSource, ...], Field(max_length=_MAX_REFERENCES)] = ()
+    """Further pictures that the editor was given."""
+    mask: PictureSource | None = None
+    """The region that the edit may change: the pixels that are not black."""
+
+
+class RewardRequest(_SchemaModel):
+    """The body of `POST /v1/rewards`."""
+
+    edits: Annotated[tuple[RewardEdit, ...], Field(min_length=1, max_length=MAX_EDITS)]
+    """The edits, in any order; those of one source are judged together."""
+    want: tuple[_Name, ...] = ()
+    """The names of the rewards; none means all."""
+    deadline_ms: Annotated[int, Field(gt=0)] | None = None
+    """Milliseconds; what is not judged by then has no number. The server's limit holds too."""
 
 
 class PartValue(_SchemaModel):
@@ -106,6 +181,17 @@ class Summary(_SchemaModel):
     agreement: dict[str, float]
     """Rank correlation of two parts, -1 to 1, by `part~part`; absent where one is constant."""
 
+    def counts(self) -> dict[str, Mapping[str, int]]:
+        """What became of edits and groups, as metrics count it."""
+        numbers, flat = self.edits - sum(self.unscored.values()), self.flat_groups
+        outcomes = {str(kind): count for kind, count in self.unscored.items()}
+        return {
+            "edits": {**outcomes, "scored": numbers, "imputed": self.imputed},
+            "ends": {"lowest": self.lowest, "highest": self.highest},
+            "gates": self.gates,
+            "groups": {"flat": flat, "some": self.groups - flat},
+        }
+
 
 class RewardReply(_SchemaModel):
     """The reply to a batch."""
@@ -132,3 +218,12 @@ class RewardReply(_SchemaModel):
             if (why := values[name].unscored) and values[name].reward is None:
                 raise RewardError(f"{result.id} has no reward {name}: {why.reason}")
         return [result.rewards[name].reward for result in self.results]
+
+
+def make_reward_schema() -> dict[str, Any]:
+    """Make the JSON schema of requests and replies."""
+    models = [(RewardRequest, "validation"), (RewardReply, "serialization")]
+    schema = models_json_schema(models, title="Rewards of image edits")[1]  # type: ignore[arg-type]
+    draft = "https://json-schema.org/draft/2020-12/schema"
+    one_of = [{"$ref": f"#/$defs/{model.__name__}"} for model, _ in models]
+    return {"$schema": draft, **schema, "oneOf": one_of}

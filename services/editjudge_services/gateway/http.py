@@ -26,9 +26,9 @@ from .admission import MAX_REQUEST_BYTES
 from .bounds import check_json
 from .errors import describe_error, wrap_defect
 from .metrics import CONTENT_TYPE
-from .openapi import render_openapi, render_own_page
+from .openapi import render_openapi
 from .reward_bodies import ROOM_OF_BATCH, send_continue
-from .reward_routes import RewardRoutes, list_rewards
+from .reward_routes import RewardRoutes
 from .schemas import (
     BatchReply,
     BatchRequest,
@@ -76,7 +76,6 @@ class JsonService:
             ("GET", "/v1/dimensions", self._in_place(self._dimensions)),
             ("GET", "/v1/panel", self._in_place(self._panel)),
             ("GET", "/v1/openapi.json", self._in_place(self._openapi)),
-            ("GET", "/v1/docs", self._in_place(self._docs)),
             ("GET", "/health", self.health),
             ("GET", "/metrics", self._metrics),
             *(RewardRoutes(self, self._config).routes() if self._config else ()),
@@ -190,21 +189,12 @@ class JsonService:
     async def _openapi(self, _: web.Request) -> web.Response:
         return web.json_response(text=await in_thread(render_openapi))
 
-    async def _docs(self, _: web.Request) -> web.Response:
-        html, policy = await asyncio.to_thread(render_own_page)
-        headers = {
-            "content-security-policy": policy,
-            "referrer-policy": "no-referrer",
-            "x-content-type-options": "nosniff",
-        }
-        return web.Response(text=html, content_type="text/html", headers=headers)
-
     async def health(self, _: web.Request) -> web.Response:
         """Say that requests are accepted, and which rewards there are."""
         if self.service.is_terminating:
             return web.Response(status=503, text="ending")
         if self._config:
-            return web.json_response({"status": "ok", "rewards": list_rewards(self._config)})
+            return web.json_response({"status": "ok", "rewards": self._config.list_rewards()})
         return web.Response(text="serving")
 
     async def _metrics(self, _: web.Request) -> web.Response:
@@ -268,12 +258,12 @@ def _no_such(request: web.Request, error: web.HTTPException) -> Refusal:
     """Describe why no route accepts a request: its path, method or headers."""
     if isinstance(error, web.HTTPNotFound):
         message = f"{request.path[:_MAX_SHOWN_CHARS]}: nothing is served here"
-        return Refusal(code="NOT_FOUND", message=message, fix="see /v1/docs")
+        return Refusal(code="NOT_FOUND", message=message, fix="see /v1/openapi.json")
     if isinstance(error, web.HTTPMethodNotAllowed):
         message = f"{request.path[:_MAX_SHOWN_CHARS]} takes no {request.method[:_MAX_SHOWN_CHARS]}"
         fix = f"use {' or '.join(sorted(error.allowed_methods))}"
         return Refusal(code="UNIMPLEMENTED", message=message, fix=fix)
-    return Refusal(code="INVALID_ARGUMENT", message=error.reason, fix="see /v1/docs")
+    return Refusal(code="INVALID_ARGUMENT", message=error.reason, fix="see /v1/openapi.json")
 
 
 async def _body(request: web.Request, model: type[W]) -> W:

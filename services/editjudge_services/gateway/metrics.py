@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
@@ -94,19 +94,9 @@ class Metrics:
 
     def add_rewards(self, team: str, name: str, summary: Summary, seconds: float) -> None:
         """Count what became of one reward in a batch."""
-        no_number = sum(summary.unscored.values())
-        outcomes = {str(kind): count for kind, count in summary.unscored.items()}
-        outcomes["scored"] = summary.edits - no_number
-        flat = summary.flat_groups
-        rows: tuple[tuple[str, Mapping[str, int]], ...] = (
-            ("reward_edits", {**outcomes, "imputed": summary.imputed}),
-            ("reward_ends", {"lowest": summary.lowest, "highest": summary.highest}),
-            ("reward_gates", summary.gates),
-            ("reward_groups", {"flat": flat, "some": summary.groups - flat}),
-        )
-        for counter, counts in rows:
+        for counter, counts in summary.counts().items():
             for label, count in counts.items():
-                self._counters[counter].labels(team, name, label).inc(count)
+                self._counters[f"reward_{counter}"].labels(team, name, label).inc(count)
         if summary.spread is not None:
             self._spread.labels(team, name).observe(summary.spread)
         self._batch_seconds.labels(team, name).observe(seconds)

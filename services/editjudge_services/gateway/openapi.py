@@ -1,18 +1,13 @@
-"""The HTTP routes as an OpenAPI document, and as an HTML page without scripts or other files."""
+"""The HTTP routes as an OpenAPI document."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
-import shlex
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
@@ -92,46 +87,7 @@ def _content(schema: Mapping[str, Any], example: Any = None) -> dict[str, Any]:
     return {"content": {"application/json": {"schema": schema, **examples}}}
 
 
-def render_page(document: Mapping[str, Any]) -> tuple[str, str]:
-    """Render an OpenAPI document of this service as HTML; every text is escaped.
-
-    Returns:
-        The page, and its Content-Security-Policy, which allows the page's own style alone.
-    """
-    environment = Environment(
-        loader=PackageLoader("editjudge_services.gateway"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(
-        body=json.dumps,
-        json=lambda value: json.dumps(
-            value, ensure_ascii=False, indent=1 if isinstance(value, dict) else None
-        ),
-        quoted=shlex.quote,
-    )
-    style = environment.get_template("api.css").render()
-    html = environment.get_template("api.html.j2").render(
-        document=document,
-        style=Markup(style),  # noqa: S704 - ours, without anything put in
-    )
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    policy = (
-        f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none';"
-        " form-action 'none'; frame-ancestors 'none'"
-    )
-    return html, policy
-
-
 @cache
 def render_openapi() -> str:
     """The document as JSON."""
     return json.dumps(make_openapi())
-
-
-@cache
-def render_own_page() -> tuple[str, str]:
-    """Render the page of this service once; returns it with its Content-Security-Policy."""
-    return render_page(make_openapi())

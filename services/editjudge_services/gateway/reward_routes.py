@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
-from pydantic.json_schema import models_json_schema
 
 from editjudge.base.contracts import TEAM_HEADER
+from editjudge.base.errors import InputError
 from editjudge.base.strict import to_json
 from editjudge.base.text import join_surrogates
 from editjudge.base.threads import in_thread
 from editjudge.rewards.config import RewardConfig
-from editjudge.rewards.schema import RewardReply
+from editjudge.rewards.dialects import DIALECTS, Dialect
+from editjudge.rewards.schema import RewardRequest, make_reward_schema
 
-from .dialects import DIALECTS, Dialect
 from .errors import NoCapacity, describe_error
 from .reward_bodies import read_body
-from .rewards import RewardRequest, RewardService
+from .rewards import RewardService
 from .schemas import ErrorReply, InvalidRequest, parse_request
 
 if TYPE_CHECKING:
@@ -28,18 +28,11 @@ if TYPE_CHECKING:
 _RETRY_SECONDS = "2"
 
 
-def make_reward_schema() -> dict[str, Any]:
-    """Make the JSON schema of requests and replies."""
-    models = [(RewardRequest, "validation"), (RewardReply, "serialization")]
-    schema = models_json_schema(models, title="Rewards of image edits")[1]  # type: ignore[arg-type]
-    draft = "https://json-schema.org/draft/2020-12/schema"
-    one_of = [{"$ref": f"#/$defs/{model.__name__}"} for model, _ in models]
-    return {"$schema": draft, **schema, "oneOf": one_of}
-
-
-def list_rewards(config: RewardConfig) -> dict[str, list[str]]:
-    """List the numbers of each reward, the reward itself first."""
-    return {name: ["reward", *table.parts] for name, table in config.rewards.items()}
+def _read(dialect: Dialect, data: Any, reward: str) -> Mapping[str, Any]:
+    try:
+        return dialect.read(data, reward)
+    except InputError as error:
+        raise InvalidRequest.of(error) from error
 
 
 class RewardRoutes:
@@ -85,7 +78,7 @@ class RewardRoutes:
         with json.open_account(request) as account:
             async with json.acquire_room(request, account.caller, math.inf) as size:
                 body = await read_body(request, size)
-                fields = await in_thread(dialect.read, body.data, reward)
+                fields = await in_thread(_read, dialect, body.data, reward)
                 batch = await in_thread(parse_request, RewardRequest.model_validate, fields)
                 if dialect.is_single and len(batch.want or config.rewards) > 1:
                     fix = f"send to /rewards/NAME{dialect.path}: {', '.join(config.rewards)}"
@@ -98,7 +91,7 @@ class RewardRoutes:
         return web.json_response(text=join_surrogates(answer))
 
     async def _list(self, _: web.Request) -> web.Response:
-        return web.json_response({"rewards": list_rewards(self._rewards.config)})
+        return web.json_response({"rewards": self._rewards.config.list_rewards()})
 
     async def _schema(self, _: web.Request) -> web.Response:
         return web.json_response(make_reward_schema())

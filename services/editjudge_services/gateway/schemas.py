@@ -86,6 +86,11 @@ class InvalidRequest(InputError):
         super().__init__(field, reason, _SEE if _LOCAL.search(fix) else fix)
         self.field = field
 
+    @classmethod
+    def of(cls, error: InputError) -> InvalidRequest:
+        """Make one of an error about a field."""
+        return cls(error.name, error.reason, error.fix)
+
 
 def drop_hints(reason: str) -> str:
     """A reason without its hints in brackets for who has the command line or this repository."""

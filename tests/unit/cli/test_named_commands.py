@@ -21,11 +21,12 @@ PROSE = {"can", "comes", "does", "on", "raises", "reads", "that", "there", "wrot
 OTHERS = {
     "--data-urlencode",
     "--enable-shared",
+    "--local-dir",
     "--logprobs-mode",
     "--max-logprobs",
     "--mm-processor",
 }
-"""Options of other programs, vLLM, curl and Python's build, that messages name."""
+"""Options of other programs, vLLM, curl, hf and Python's build, that messages name."""
 COMMANDERS = ("services/editjudge_services/runtime/", "services/editjudge_services/front/")
 """Where other programs are started, with their options."""
 COMMAND = re.compile(r"\beditjudge ([a-z][a-z_-]*)((?: [^;`\n(),:]*)?)")

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from editjudge.rewards.config import RewardConfig
-from editjudge.rewards.schema import RewardError, RewardReply, RewardValue
-
-from .schemas import InvalidRequest
+from ..base.errors import InputError
+from .config import RewardConfig
+from .schema import RewardError, RewardReply, RewardValue
 
 Fields = Mapping[str, Any]
 
@@ -41,16 +40,16 @@ def check_lengths(**lists: Any) -> int:
     words of others.
 
     Raises:
-        InvalidRequest: naming the list.
+        InputError: naming the list.
     """
     first, *_ = lists
     for name, values in lists.items():
         if not isinstance(values, Sequence) or isinstance(values, str | bytes) or not values:
             fix = f"send a list with one entry for each of {first}"
-            raise InvalidRequest(name, "there is none", fix)
+            raise InputError(name, "there is none", fix)
         if len(values) != len(lists[first]):
             reason = f"{len(values)} entries for {len(lists[first])} of {first}"
-            raise InvalidRequest(name, reason, "send one for each edit, in one order")
+            raise InputError(name, reason, "send one for each edit, in one order")
     return len(lists[first])
 
 
@@ -70,7 +69,7 @@ def _read_unirl(data: Any, reward: str) -> Fields:
         turns = request.get("history") if isinstance(request, dict) else None
         if not isinstance(turns, list) or len(turns) < 2:
             fix = "send two turns: the picture before the edit, and the one after it"
-            raise InvalidRequest(f"{at}.history", "the source picture is missing", fix)
+            raise InputError(f"{at}.history", "the source picture is missing", fix)
         *before, after = ({"data": _get(turn, "image_b64", at)} for turn in turns)
         edits.append(
             {
@@ -84,7 +83,7 @@ def _read_unirl(data: Any, reward: str) -> Fields:
         wants += [names] if names and names not in wants else []
     if len(wants) > 1:
         fix = "send one list for all, in a batch of its own"
-        raise InvalidRequest("required_rewards", "several lists in one batch", fix)
+        raise InputError("required_rewards", "several lists in one batch", fix)
     return {"edits": edits, "want": wants[0] if wants else ()}
 
 
@@ -138,7 +137,7 @@ def get_numbers(reply: RewardReply, config: RewardConfig) -> list[float]:
 
 def _get(turn: Any, field: str, at: str) -> Any:
     if not isinstance(turn, dict) or not isinstance(turn.get(field), str):
-        raise InvalidRequest(f"{at}.history", f"a turn has no {field}", f"send {field}")
+        raise InputError(f"{at}.history", f"a turn has no {field}", f"send {field}")
     return turn[field]
 
 

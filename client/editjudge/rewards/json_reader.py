@@ -1,0 +1,99 @@
+"""Takes pictures out of JSON while it arrives.
+
+A batch may have a gigabyte. Its text is never in memory as a whole, and pictures that are sent
+several times are held once.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+import secrets
+
+import pybase64
+
+from ..base.digest import content_digest
+from ..base.errors import InputError
+from ..base.images import MAX_BYTES
+
+_SHORTEST = 1024
+"""Characters of the shortest text that is taken out as a picture."""
+_LONGEST = MAX_BYTES // 3 * 4 + 1024
+_HEAD = re.compile(rb"data:image/[a-z.+-]{1,20};base64,")
+_PICTURE = re.compile(rb"\x89PNG|\xff\xd8|RIFF|GIF8|BM|II\*\0|MM\0\*|P[1-6]\s")
+"""How pictures begin: an instruction in one word of a thousand letters must stay one."""
+
+
+class JsonReader:
+    """Reads JSON piece by piece, and takes out long texts that are base64.
+
+    Args:
+        most_texts: How many texts there may be.
+
+    Attributes:
+        pictures: Digests and bytes of the pictures, by keys that no caller can guess.
+    """
+
+    def __init__(self, most_texts: int) -> None:
+        self._most_texts = most_texts
+        self._key = secrets.token_hex()
+        self._text = bytearray()
+        self._string: bytearray | None = None
+        self._count = 0
+        self.pictures: dict[str, tuple[str, bytes]] = {}
+
+    def feed(self, piece: bytes) -> None:
+        """Read a piece.
+
+        Raises:
+            InputError: there are too many texts, or one is too long.
+        """
+        at = 0
+        while at < len(piece):
+            end = piece.find(b'"', at)
+            part = piece[at : end if end >= 0 else len(piece)]
+            at = len(piece) if end < 0 else end + 1
+            if self._string is None:
+                self._text += part
+                self._string = bytearray() if end >= 0 else None
+                continue
+            self._string += part
+            if len(self._string) > _LONGEST:
+                raise InputError("body", "a text is too long", f"{_LONGEST:,} are the most")
+            if end < 0:
+                continue
+            marks = len(self._string) - len(self._string.rstrip(b"\\"))
+            if marks % 2:
+                self._string += b'"'
+                continue
+            self._count += 1
+            if self._count > self._most_texts:
+                raise InputError("body", f"more than {self._most_texts:,} texts", "send less")
+            self._text += b'"%b"' % self._take_out(bytes(self._string))
+            self._string = None
+
+    def finish(self) -> bytes:
+        """Return the JSON, in which texts of pictures are keys of `pictures`.
+
+        Raises:
+            InputError: it ends within a text.
+        """
+        if self._string is not None:
+            raise InputError("body", "it is no JSON: it ends too early", "send all of it")
+        return bytes(self._text)
+
+    def _take_out(self, text: bytes) -> bytes:
+        if len(text) < _SHORTEST:
+            return text
+        head = _HEAD.match(text)
+        try:
+            base64_text = text[head.end() if head else 0 :].replace(b"\\/", b"/")
+            picture = pybase64.b64decode(base64_text, validate=True)
+        except binascii.Error:
+            return text
+        if not _PICTURE.match(picture):
+            return text
+        digest = content_digest(picture)
+        key = f"{self._key} {digest}"
+        self.pictures.setdefault(key, (digest, picture))
+        return key.encode()
