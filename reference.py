@@ -35,6 +35,7 @@ from editjudge.engine.score_report import ScoreReport
 from editjudge.prepare.gie import ConversionResult
 from editjudge.prepare.preparation import PreparationResult
 from editjudge.prepare.review import ReviewResult
+from editjudge.rewards.schema import RewardReply
 
 ROOT = Path(__file__).parent
 FOLDER = ROOT / "docs" / "reference"
@@ -71,6 +72,7 @@ FORMS: Mapping[str, tuple[type[BaseModel], ...]] = {
     "prepare questions": (PreparationResult,),
     "prepare gie": (ConversionResult,),
     "review": (ReviewResult,),
+    "reward preview": (RewardReply,),
 }
 """What commands print with `--json`; a line each where a command prints several."""
 

@@ -58,7 +58,7 @@ async def judged(case: Case, folder: Path, *flags: Any) -> dict[str, Section]:
     async with served(folder, case.models) as config:
         more = [*judges, "--config", config, "--json"]
         run = ["run", *arguments, "--out", folder / "run", *flags, *more]
-        await keep("validate", "validate", *arguments, *more)
+        await keep("validate", "validate", *arguments, "--json")
         await keep("dry run", *run, "--dry-run")
         await keep("run", *run)
         await keep("dry run again", *run, "--dry-run")

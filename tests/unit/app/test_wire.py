@@ -40,6 +40,7 @@ from editjudge.engine.score_report import ScoreReport
 from editjudge.prepare.gie import ConversionResult
 from editjudge.prepare.preparation import PreparationResult
 from editjudge.prepare.review import ReviewResult
+from editjudge.rewards.schema import RewardReply
 
 from ...fakes.scorers import FakePanel, Scripted, edit
 from ...golden.text import read_kept
@@ -58,6 +59,7 @@ PRINTED = (
         ReviewResult,
         ConversionResult,
     ),
+    RewardReply,
 )
 
 
@@ -89,9 +91,15 @@ def test_what_is_described_is_there() -> None:
 
 def test_no_model_is_forgotten() -> None:
     kept = json.loads(SCHEMA.read_text(encoding="utf-8"))["$defs"]
-    abstract = {"Strict", "_NoNumber", "Event", "CountsEvent", "Outcomes"}
+    abstract = {"Strict", "_NoNumber", "Event", "CountsEvent", "Outcomes", "_SchemaModel"}
     inner = {one.__name__ for one in get_args(Outcome)} | {"CountedMissing"}
-    files = {"RubricFile", "TemplateFile"}  # read, and never written
+    files = {
+        "RubricFile",
+        "TemplateFile",
+        "RewardRequest",
+        "RewardEdit",
+        "PictureSource",
+    }  # read only
     ours = [one for one in below(Strict) if one.__module__.startswith("editjudge.")]
     # What the service says besides is in its OpenAPI document, which is kept too.
     names = {one.__name__ for one in ours}
