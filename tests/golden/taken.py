@@ -106,7 +106,7 @@ def told(case: Case, out: Path) -> dict[str, Section]:
         "evidence": _evidence(rows, case.shown),
         "shown": {name: text for item, said in shown.items() for name, text in _shown(item, said)},
         "columns": columns,
-        "agreement": dict(_agreement(one) for one in usual["agreement"] if one["edits"]),
+        "agreement": dict(_agreement(out)) if any("@" in r["dimension"] for r in rows) else {},
     }
     for name, flags in dict(case.summaries).items():
         code, said = spoken("summary", out, *flags, "--json")
@@ -233,10 +233,18 @@ def _cell(cell: Plain) -> str:
     return ", ".join([*parts, *filter(None, [cell["reason"]])])
 
 
-def _agreement(entry: Plain) -> tuple[str, str]:
-    figures = {n: one["reason"] or one["value"] for n, one in entry["figures"].items()}
-    name = f"{entry['dimension']} by {' and '.join(entry['judges'])}"
-    return name, f"of {entry['edits']} edits {brief(figures)}"
+def _agreement(out: Path) -> Iterator[tuple[str, str]]:
+    """What two judges, and the rounds of one, say of the same edits."""
+    _, said = spoken("agreement", out, "--json")
+    for table in said["tables"]:
+        for row in table["rows"]:
+            if row["records"]:
+                figures = {
+                    n: one["reason"] if one["value"] is None else one["value"]
+                    for n, one in row["figures"].items()
+                }
+                name = f"{table['dimension']} by {row['who']}"
+                yield name, f"of {row['records']} edits {brief(figures)}"
 
 
 def _rescored(said: list[Plain]) -> Iterator[tuple[str, str]]:

@@ -1,127 +1,133 @@
-"""Statistics of the agreement of judges, with each other and with themselves.
-
-All functions are pure. A statistic that is not defined has no value but a reason: a judge that
-gives every edit the same value has no rank correlation.
-"""
+"""How far judges agree: each two with each other, and each with its own rounds."""
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Sequence
-from statistics import StatisticsError, correlation
-from typing import TypeAlias
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from itertools import combinations
 
-from pydantic.dataclasses import dataclass as result
+import numpy as np
 
-from ..base.strict import STRICT
+from ..base.errors import ConfigError
+from ..base.strict import Strict
 from ..benchmarks.cell import standard_deviation
+from ..stats.agreement import (
+    VALUES,
+    Figure,
+    Statistic,
+    cohen_kappa,
+    equal_share,
+    estimate,
+)
+from .judge_values import (
+    Judge,
+    cluster_items,
+    mean,
+    read_judges,
+)
+from .view import RunView
 
-Pair: TypeAlias = "tuple[float, float]"
 
-_TOLERANCE = 1e-9
-"""Values that differ by less count as equal: a mean of probabilities has rounding errors."""
-
-
-@result(frozen=True, slots=True, config=STRICT)
-class Statistic:
-    """A statistic, or the reason why it is not defined.
+class AgreementRow(Strict):
+    """How far two judges agree, or one with itself over its rounds.
 
     Attributes:
-        value: Finite; None if the statistic is not defined.
-        reason: Why there is no value; otherwise empty.
+        records: Number of edits with a score from each side.
+        figures: Statistics by name.
     """
 
-    value: float | None
-    reason: str = ""
+    who: str
+    records: int
+    figures: dict[str, Figure]
 
 
-def inter_judge_agreement(pairs: Sequence[Pair], *, two_valued: bool) -> dict[str, Statistic]:
-    """Measure how far two judges agree on the same edits.
+class AgreementTable(Strict):
+    """The agreement on one dimension.
 
-    Args:
-        pairs: For each edit the values of the first and of the second judge.
-        two_valued: Whether only two values occur, as for a question with a right answer.
-
-    Returns:
-        `agreement` and `kappa` if only two values occur, otherwise `spearman` and
-        `mean_absolute_difference`.
+    Attributes:
+        records: Number of edits with a score of any judge.
+        sources: Number of different source pictures among them.
     """
-    if two_valued:
-        return {"agreement": agreement(pairs), "kappa": kappa(pairs)}
-    difference = mean_absolute_difference(pairs)
-    return {"spearman": spearman(pairs), "mean_absolute_difference": difference}
+
+    dimension: str
+    records: int
+    sources: int
+    rows: tuple[AgreementRow, ...]
 
 
-def intra_judge_agreement(edits: Sequence[Sequence[float]]) -> dict[str, Statistic]:
-    """Measure how far a judge agrees with itself over several rounds.
+class Agreement(Strict):
+    """`editjudge agreement --json`."""
 
-    Args:
-        edits: For each edit its values, one for each of at least two rounds.
+    tables: tuple[AgreementTable, ...]
 
-    Returns:
-        `equal`, the share of edits with the same value in every round, 0..1, and
-        `standard_deviation` over rounds, its mean over edits, on the dimension's scale.
+
+def compare_judges(views: Sequence[RunView]) -> Agreement:
+    """Compare each two judges of runs, and each judge with itself over its rounds.
+
+    Raises:
+        ConfigError: there is a single judge with a single round.
     """
+    judges = [judge for view in views for judge in read_judges(view, is_only=len(views) == 1)]
+    cluster_of = cluster_items(views)
+    tables = []
+    for dimension in dict.fromkeys(name for judge in judges for name in judge.values):
+        sides = [judge for judge in judges if judge.values.get(dimension)]
+        edits = {edit for judge in sides for edit in judge.values[dimension]}
+        rows = [_compare_two(a, b, dimension, cluster_of) for a, b in combinations(sides, 2)]
+        rows += filter(None, (_compare_rounds(judge, dimension, cluster_of) for judge in sides))
+        if rows:
+            table = AgreementTable(
+                dimension=dimension,
+                records=len(edits),
+                sources=len({cluster_of(item) for item, _ in edits}),
+                rows=tuple(rows),
+            )
+            tables.append(table)
+    if not tables:
+        raise ConfigError(
+            "there is nothing to compare: one judge, and one round",
+            "give another run, or one of several judges or rounds",
+        )
+    return Agreement(tables=tuple(tables))
+
+
+def _compare_two(
+    first: Judge, second: Judge, dimension: str, cluster_of: Callable[[str], Hashable]
+) -> AgreementRow:
+    """Compare two judges round by round, or their means where they have not as many rounds."""
+    one, other = first.values[dimension], second.values[dimension]
+    edits = [edit for edit in one if edit in other]
+    rounds = [
+        (*pair, cluster_of(edit[0]))
+        for edit in edits
+        for pair in (
+            zip(one[edit], other[edit], strict=True)
+            if len(one[edit]) == len(other[edit])
+            else [(mean(one[edit]), mean(other[edit]))]
+        )
+    ]
+    columns = [np.array([each[n] for each in rounds]) for n in (0, 1)]
+    ends = first.ranges[dimension]
+    statistics: Mapping[str, Statistic] = VALUES
+    if {*columns[0], *columns[1]} <= {*ends}:
+        kappa = Statistic(cohen_kappa, "correlation")
+        statistics = {"equal": Statistic(equal_share, "share"), "kappa": kappa}
+    clusters = [each[2] for each in rounds]
+    figures = {name: estimate(each, columns, clusters) for name, each in statistics.items()}
+    return AgreementRow(who=f"{first.name}, {second.name}", records=len(edits), figures=figures)
+
+
+def _compare_rounds(
+    judge: Judge, dimension: str, cluster_of: Callable[[str], Hashable]
+) -> AgreementRow | None:
+    """Compare a judge with itself: the share of equal edits, and their mean deviation."""
+    edits = {edit: of for edit, of in judge.values[dimension].items() if len(of) > 1}
     if not edits:
-        return {"equal": _NO_DATA, "standard_deviation": _NO_DATA}
-    equal = sum(max(values) - min(values) < _TOLERANCE for values in edits)
-    spread = math.fsum(standard_deviation(values) or 0.0 for values in edits)
-    deviation = Statistic(spread / len(edits))
-    return {"equal": Statistic(equal / len(edits)), "standard_deviation": deviation}
-
-
-def agreement(pairs: Sequence[Pair]) -> Statistic:
-    """The share of pairs whose values are equal, 0..1; higher is better."""
-    if not pairs:
-        return _NO_DATA
-    return Statistic(sum(abs(a - b) < _TOLERANCE for a, b in pairs) / len(pairs))
-
-
-def kappa(pairs: Sequence[Pair]) -> Statistic:
-    """Cohen's kappa: agreement corrected for agreement by chance.
-
-    It is (p_o - p_e) / (1 - p_e), where p_e is the sum over values of the product of both judges'
-    shares of that value (Cohen, 1960). It is at most 1, and 0 for agreement by chance. It is not
-    defined if both judges give every edit one and the same value.
-
-    Args:
-        pairs: Values from a small set; equal values must be bitwise equal.
-    """
-    if not pairs:
-        return _NO_DATA
-    count = len(pairs)
-    first, second = Counter(a for a, _ in pairs), Counter(b for _, b in pairs)
-    # Integers make the test for agreement by chance alone exact.
-    chance = sum(first[value] * second[value] for value in first)
-    if chance == count * count:
-        return Statistic(None, "both judges give every edit the same value")
-    equal = sum(a == b for a, b in pairs)
-    return Statistic((count * equal - chance) / (count * count - chance))
-
-
-def spearman(pairs: Sequence[Pair]) -> Statistic:
-    """Spearman's rank correlation, -1..1; tied values share the mean of their ranks.
-
-    It is not defined if a judge gives every edit the same value.
-    """
-    from scipy.stats import rankdata
-
-    if len(pairs) < 2:
-        return Statistic(None, "fewer than two values") if pairs else _NO_DATA
-    first, second = ([side[i] for side in pairs] for i in (0, 1))
-    try:
-        rho = correlation(rankdata(first).tolist(), rankdata(second).tolist())
-    except StatisticsError:
-        return Statistic(None, "a judge gives every edit the same value")
-    return Statistic(max(-1.0, min(1.0, rho)))
-
-
-def mean_absolute_difference(pairs: Sequence[Pair]) -> Statistic:
-    """The mean absolute difference of the pairs, on the dimension's scale; lower is better."""
-    if not pairs:
-        return _NO_DATA
-    return Statistic(math.fsum(abs(a - b) for a, b in pairs) / len(pairs))
-
-
-_NO_DATA = Statistic(None, "no edit has all the values")
+        return None
+    clusters = [cluster_of(item) for item, _ in edits]
+    deviations = np.array([standard_deviation(of) for of in edits.values()])
+    share = Statistic(lambda d: float((d < 1e-9).mean()), "share")
+    figures = {
+        "always_equal": estimate(share, [deviations], clusters),
+        "deviation": estimate(Statistic(lambda d: float(d.mean())), [deviations], clusters),
+    }
+    return AgreementRow(who=f"{judge.name}, its rounds", records=len(edits), figures=figures)

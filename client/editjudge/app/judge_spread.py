@@ -1,12 +1,9 @@
-"""Results of a run per judge and per round, and the agreement of the judges."""
+"""Results of a run per judge and per round."""
 
 from __future__ import annotations
 
-import math
-from array import array
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from itertools import combinations
 from types import MappingProxyType
 from typing import Annotated, TypeAlias
 
@@ -22,29 +19,12 @@ from ..benchmarks.fusion import mean
 from ..benchmarks.rounds import JudgeRound, JudgeRounds
 from ..benchmarks.tabulation import Tabulation
 from ..engine.outcomes import derive
-from .agreement import Statistic, inter_judge_agreement, intra_judge_agreement
 
 _MEAN = make_formula(mean)
 
 
 Cells: TypeAlias = Mapping[str, Mapping[str, Cell]]
 """Cells by model under test and column."""
-
-
-@result(frozen=True, slots=True, config=STRICT)
-class Agreement:
-    """The agreement of judges on one dimension, over the edits of all models under test.
-
-    Attributes:
-        judges: Two judges that are compared, or one that is compared with itself over its rounds.
-        edits: Number of edits with a score from each of them in every round.
-        figures: Statistics by name, see `agreement.between` and `agreement.within`.
-    """
-
-    dimension: str
-    judges: tuple[str, ...]
-    edits: int
-    figures: Mapping[str, Statistic]
 
 
 @result(frozen=True, kw_only=True, config=STRICT)
@@ -55,12 +35,10 @@ class JudgeSpread:
         judge_rounds: The judges and their rounds.
         judges: Cells of each judge alone, by model, judge and column, for the columns that depend
             on judges.
-        agreement: For each dimension the agreement of each two judges, then of each judge's rounds.
     """
 
     judge_rounds: Annotated[JudgeRounds, Field(exclude=True)] = JudgeRounds()
     judges: Mapping[str, Cells] = field(default_factory=dict)
-    agreement: tuple[Agreement, ...] = ()
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -76,7 +54,6 @@ class JudgeSpreadBuilder:
         columns: The columns of the table.
         rounds: The judges and their rounds; a single round of a single judge has no spread.
         by_id: All dimensions by id.
-        requests: Ids of the requested dimensions.
     """
 
     def __init__(
@@ -84,12 +61,10 @@ class JudgeSpreadBuilder:
         columns: Sequence[Column],
         rounds: JudgeRounds,
         by_id: Mapping[str, Dimension],
-        requests: Collection[str],
     ) -> None:
         self._rounds = rounds
         self._ensemble: _JudgeTable | None = None
         self._judges: dict[str, _JudgeTable] = {}
-        self._agreements: list[_Agreements] = []
         each = rounds.each_round
         if len(each) < 2:
             return
@@ -100,7 +75,6 @@ class JudgeSpreadBuilder:
             for judge in rounds.judges:
                 own = [judge_round for judge_round in each if judge_round.judge == judge]
                 self._judges[judge] = _JudgeTable(columns, ids, own, own_cells=True)
-        self._agreements = [_Agreements(n, rounds, by_id[n].range) for n in ids if n in requests]
 
     def add(self, row: Row) -> None:
         """Add an edit, whose row holds the outcomes of every round."""
@@ -109,8 +83,6 @@ class JudgeSpreadBuilder:
         self._ensemble.add(row)
         for judge in self._judges.values():
             judge.add(row)
-        for agreeing in self._agreements:
-            agreeing.add(row)
 
     def build(self, cells: Cells) -> tuple[Cells, JudgeSpread]:
         """Return the table's cells with the values of each round, and the results per judge."""
@@ -122,7 +94,6 @@ class JudgeSpreadBuilder:
         spread = JudgeSpread(
             judge_rounds=self._rounds,
             judges={model: {judge: of[model] for judge, of in by_judge.items()} for model in cells},
-            agreement=tuple(figures for each in self._agreements for figures in each.figures()),
         )
         return {model: {**row, **ensemble[model]} for model, row in cells.items()}, spread
 
@@ -227,63 +198,3 @@ def _column_ids_using(columns: Iterable[Column], dimensions: Iterable[str]) -> t
         if own or any(part in column_ids for part in column.operands):
             column_ids[column.id] = None
     return tuple(column_ids)
-
-
-class _Agreements:
-    """Collects the scores of each judge on one dimension, at eight bytes a value.
-
-    Args:
-        ends: The dimension's range; where nothing else was said, values are one of two.
-    """
-
-    def __init__(self, name: str, rounds: JudgeRounds, ends: tuple[float, float]) -> None:
-        self._dimension = name
-        self._rounds = rounds
-        self._ends = ends
-        self._ids = {
-            judge: [each.dimension_id(name) for each in rounds.each_round if each.judge == judge]
-            for judge in rounds.judges
-        }
-        self._models: dict[str, dict[str, array[float]]] = {}
-
-    def add(self, row: Row) -> None:
-        """Add a score for each round of an edit; NaN for a judge without scores in all rounds."""
-        if (judges := self._models.get(row.model)) is None:
-            judges = self._models[row.model] = {judge: array("d") for judge in self._ids}
-        for judge, names in self._ids.items():
-            judges[judge].extend(_round_values(row, names) or [math.nan] * len(names))
-
-    def figures(self) -> Iterator[Agreement]:
-        """Yield the agreement of each two judges, then of each judge with itself."""
-        rounds, dimension = self._rounds.rounds, self._dimension
-        for first, second in combinations(self._rounds.judges, 2):
-            pairs = [
-                pair
-                for pair in zip(self._values_of(first), self._values_of(second), strict=True)
-                if not (math.isnan(pair[0]) or math.isnan(pair[1]))
-            ]
-            figures = inter_judge_agreement(pairs, two_valued=self._is_two_valued())
-            yield Agreement(dimension, (first, second), len(pairs) // rounds, figures)
-        for judge in self._rounds.judges if rounds > 1 else ():
-            values = [value for value in self._values_of(judge) if not math.isnan(value)]
-            edits = [values[start : start + rounds] for start in range(0, len(values), rounds)]
-            yield Agreement(dimension, (judge,), len(edits), intra_judge_agreement(edits))
-
-    def _values_of(self, judge: str) -> Iterator[float]:
-        return (value for judges in self._models.values() for value in judges[judge])
-
-    def _is_two_valued(self) -> bool:
-        """Whether all scores of all judges are one of the two ends of the range."""
-        values = (value for judge in self._ids for value in self._values_of(judge))
-        return all(value in self._ends or math.isnan(value) for value in values)
-
-
-def _round_values(row: Row, ids: Iterable[str]) -> list[float]:
-    """The scores of an edit in each round; empty if a round has none, or an imputed one."""
-    numbers = []
-    for name in ids:
-        outcome = row.outcomes[name]
-        if not isinstance(outcome, Score) or outcome.imputed:
-            return []
-        numbers.append(outcome.value)
-    return numbers

@@ -233,9 +233,8 @@ def make_results(
     spec.check_single_image(single_image)
     table = _select_table_columns(spec)
     alone = frozenset((*header.single_image, *single_image))
-    requested_ids = {d.id for d in spec.dimensions}
     tabulation = Tabulation(table)
-    spreading = JudgeSpreadBuilder(table, spec.judge_rounds, spec.dimensions_by_id, requested_ids)
+    spreading = JudgeSpreadBuilder(table, spec.judge_rounds, spec.dimensions_by_id)
     contents = make_item_contents(store, spec)
     clusters = compute_clusters(contents, spec.dataset.items())
     methods = (one.facts.get("choices", "") for one in header.identities.values())
@@ -271,7 +270,6 @@ def make_results(
     return Results(
         judge_rounds=spread.judge_rounds,
         judges=spread.judges,
-        agreement=spread.agreement,
         benchmark=spec.benchmark,
         protocol=rules.protocol,
         switches=rules.switches.on,

@@ -354,7 +354,7 @@ class RunView:
         each: tables.RowCallback | None = None,
         evidence: tables.EvidenceOf = False,
     ) -> tables.Results:
-        """Make the table of the benchmark's paper, with spread and agreement of several judges.
+        """Make the table of the benchmark's paper, with the spread of several judges.
 
         Args:
             single_image: Models under test that take one image only: what they gave no output for

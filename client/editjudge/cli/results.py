@@ -19,7 +19,6 @@ from ..base.terminal import print_notice, print_text
 from ..base.text import format_count, group_by_key
 from ..report.numbers import explain_signs, untrained_warning
 from ..report.summary import (
-    build_agreement_tables,
     build_results_tables,
     describe_comparability,
     describe_counting,
@@ -117,8 +116,6 @@ def _print_summary(
         *describe_counting(results),
     ):
         print_text(line)
-    if results.agreement:
-        print_tables(build_agreement_tables(results.agreement))
 
 
 def _print_heading(results: Results) -> None:

@@ -1,4 +1,4 @@
-"""Builds the tables of a run's results, with spread over judges, agreement and notes."""
+"""Builds the tables of a run's results, with spread over judges and notes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeAlias
 
-from ..app.agreement import Statistic
 from ..app.dimensions import models_needed, unserved_command
-from ..app.judge_spread import Agreement, Cells, JudgeSpread
+from ..app.judge_spread import Cells, JudgeSpread
 from ..app.results import Comparability, PublishedNumbers, Results
 from ..base.console import WIDTH
 from ..base.errors import ConfigError
@@ -36,15 +35,6 @@ from .table import Head, Lead, Number, Row, Table, TextFormat
 _Grid: TypeAlias = Mapping[tuple[str, str], Sequence[Number]]
 """The numbers of all columns, by model and judge ("" for all judges together)."""
 _NOTHING = Number("")
-_FIGURES = {
-    "agreement": ("equal", ".1%"),
-    "kappa": ("kappa", ".3f"),
-    "spearman": ("Spearman", ".3f"),
-    "mean_absolute_difference": ("difference", ".3f"),
-    "equal": ("always equal", ".1%"),
-    "standard_deviation": ("deviation", ".3f"),
-}
-"""Title and number format of each statistic of agreement."""
 _MAX_COLUMNS = 6
 """Most columns that a line names."""
 _WIDE = 6
@@ -110,7 +100,6 @@ def narrow_results(
     def of_ids(row: Mapping[str, Cell]) -> dict[str, Cell]:
         return {name: cell for name, cell in row.items() if name in ids}
 
-    dimension_ids = {name for column in selection for name in column.dimensions}
     of_columns = (results.roles.get(column.id, results.services.keys()) for column in selection)
     roles = frozenset[str]().union(*of_columns)
     return replace(
@@ -123,7 +112,6 @@ def narrow_results(
             for name in names
             if name in results.judges
         },
-        agreement=tuple(one for one in results.agreement if one.dimension in dimension_ids),
     )
 
 
@@ -443,46 +431,6 @@ def _describe_reason(cell: Cell) -> str:
     if not counts:
         return cell.reason
     return f"{cell.reason} ({', '.join(f'{n:,} {s}'.replace('_', ' ') for s, n in counts.items())})"
-
-
-def build_agreement_tables(agreements: Iterable[Agreement]) -> tuple[Table, ...]:
-    """Build tables of agreement: of each pair of judges, and of each judge over its rounds."""
-    agreements = tuple(agreements)
-    kinds = {
-        "Two judges, over the edits of all models that both gave a number": 2,
-        "One judge, over its rounds": 1,
-    }
-    parts = ((title, [a for a in agreements if len(a.judges) == n]) for title, n in kinds.items())
-    return tuple(_agreement_table(title, some) for title, some in parts if some)
-
-
-def _agreement_table(title: str, agreements: Sequence[Agreement]) -> Table:
-    names = [name for name in _FIGURES if any(name in a.figures for a in agreements)]
-    why = dict.fromkeys(f.reason for a in agreements for f in a.figures.values() if f.reason)
-    marks = {reason: "*" * place for place, reason in enumerate(why, 1)}
-    figures = [Head(_FIGURES[name][0], right=True) for name in names]
-    heads = (Head("dimension"), Head("judged by"), Head("edits", right=True), *figures)
-    rows = [
-        Row(
-            (
-                agreement.dimension,
-                ", ".join(agreement.judges),
-                agreement.edits,
-                *(_format_statistic(name, agreement.figures.get(name), marks) for name in names),
-            )
-        )
-        for agreement in agreements
-    ]
-    notes = [f"{mark} {reason}" for reason, mark in marks.items()]
-    return Table(heads, rows, title, has_groups=True, notes=notes)
-
-
-def _format_statistic(name: str, figure: Statistic | None, marks: Mapping[str, str]) -> str:
-    if figure is None:
-        return ""
-    if figure.value is None:
-        return f"-{marks[figure.reason]}"
-    return format(figure.value, _FIGURES[name][1])
 
 
 def _title(column: Column) -> str:

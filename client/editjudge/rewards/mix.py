@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import combinations
 from statistics import mean, pstdev
 
-from ..app.agreement import spearman
+import numpy as np
+
 from ..base.errors import ConfigError
 from ..base.item import Edit
 from ..base.signature import Signature
 from ..base.text import group_by_key
 from ..base.verdict import Failure, NoScore, Outcome
+from ..stats.agreement import NotDefined, spearman
 from .config import Gate, RewardConfig
 from .schema import EditReward, NoReward, PartValue, RewardValue, Summary
 
@@ -174,6 +177,9 @@ def _correlate(parts: Iterable[str], values: Sequence[RewardValue]) -> dict[str,
     agreement: dict[str, float] = {}
     for a, b in combinations(parts, 2):
         both = [(v.parts[a].value, v.parts[b].value) for v in values if v.parts]
-        number = spearman([(x, y) for x, y in both if x is not None and y is not None]).value
-        agreement |= {} if number is None else {f"{a}~{b}": number}
+        pairs = [(x, y) for x, y in both if x is not None and y is not None]
+        with suppress(NotDefined):
+            agreement[f"{a}~{b}"] = spearman(
+                *(np.array([each[n] for each in pairs]) for n in (0, 1))
+            )
     return agreement

@@ -1,136 +1,107 @@
-"""Agreement of judges: against scipy, by hand, and by what must hold of any values."""
+"""Judges with each other and with their own rounds, on made runs, against scipy and by hand."""
 
 from __future__ import annotations
 
-import math
-import statistics
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import stats
 
-from editjudge.app import agreement as module
-from editjudge.app.agreement import Statistic, agreement, kappa, spearman, standard_deviation
+from editjudge.app.agreement import AgreementRow, compare_judges
+from editjudge.app.view import RunView
+from editjudge.base.errors import ConfigError
+from editjudge.base.verdict import Outcome, Score
 
-SCALE = st.integers(1, 5).map(float)
-REAL = st.floats(-1e3, 1e3, allow_nan=False).map(lambda x: round(x, 6))
-PAIRS = st.lists(st.tuples(SCALE, SCALE), min_size=1, max_size=40)
-REAL_PAIRS = st.lists(st.tuples(REAL, REAL), min_size=2, max_size=40)
-BINARY = st.lists(st.tuples(st.sampled_from([0.0, 1.0]), st.sampled_from([0.0, 1.0])), min_size=1)
+from ...small_data import make_spec, save_picture, stored_run, write_items
 
-
-@settings(deadline=None)  # the first example imports scipy
-@given(PAIRS | REAL_PAIRS)
-def test_spearman_is_scipys(pairs: list[tuple[float, float]]) -> None:
-    one, other = zip(*pairs, strict=True)
-    got = spearman(pairs)
-    if len(set(one)) == 1 or len(set(other)) == 1:
-        assert got.value is None
-        assert got.reason
-    else:
-        assert got.value == pytest.approx(stats.spearmanr(one, other).statistic, abs=1e-12)
+ARTIFACTS = "core.editing_artifacts"
+IMPUTED = Score(value=1, imputed=True)
 
 
-@given(BINARY | PAIRS)
-def test_kappa_is_the_formula_of_a_table_of_counts(pairs: list[tuple[float, float]]) -> None:
-    """As scikit-learn's `cohen_kappa_score`: 1 - sum(w * observed) / sum(w * expected)."""
-    labels = sorted({value for pair in pairs for value in pair})
-    observed = np.zeros((len(labels), len(labels)))
-    for a, b in pairs:
-        observed[labels.index(a), labels.index(b)] += 1
-    expected = np.outer(observed.sum(1), observed.sum(0)) / observed.sum()
-    off = 1 - np.eye(len(labels))
-    got = kappa(pairs)
-    if (off * expected).sum() == 0:
-        assert got == Statistic(None, "both judges give every edit the same value")
-    else:
-        due = 1 - (off * observed).sum() / (off * expected).sum()
-        assert got.value == pytest.approx(due, abs=1e-12)
+def make_run(folder: Path, **said: Sequence[Sequence[float | Outcome]]) -> Path:
+    """Store a run from what each judge said in each of its rounds of each edit."""
+    count, rounds = len(next(iter(said.values()))[0]), len(next(iter(said.values())))
+    save_picture(folder / "s.png")
+    write_items(folder, [{} for _ in range(count)])
+    for item in range(count):
+        save_picture(folder / "ours" / f"{item}.png")
+    spec = make_spec(folder, dimensions=(ARTIFACTS,), judges=tuple(said), rounds=rounds)
+    with stored_run(folder / "run", spec) as keep:
+        for item in range(count):
+            verdicts = {
+                f"{ARTIFACTS}@{judge}.{number}": one[item]
+                for judge, each in said.items()
+                for number, one in enumerate(each, 1)
+            }
+            scores = {
+                name: one if isinstance(one, Outcome) else Score(value=one)
+                for name, one in verdicts.items()
+            }
+            keep(str(item), "ours", scores)
+    return folder / "run"
 
 
-@pytest.mark.parametrize(
-    ("table", "due"),
-    [
-        # (both yes, first only, second only, both no), and kappa worked out by hand.
-        ((20, 5, 10, 15), 0.4),  # p_o 0.7, p_e 0.5
-        ((45, 15, 25, 15), (0.6 - 0.54) / 0.46),
-        ((25, 35, 5, 35), (0.6 - 0.46) / 0.54),
-        ((5, 0, 0, 5), 1.0),
-        ((0, 5, 5, 0), -1.0),
-        ((10, 10, 0, 0), 0.0),  # one of them says yes always
-    ],
-)
-def test_kappa_by_hand(table: tuple[int, ...], due: float) -> None:
-    cells = [(1.0, 1.0), (1.0, 0.0), (0.0, 1.0), (0.0, 0.0)]
-    pairs = [pair for pair, count in zip(cells, table, strict=True) for _ in range(count)]
-    assert kappa(pairs).value == pytest.approx(due)
-    assert agreement(pairs).value == pytest.approx((table[0] + table[3]) / sum(table))
+def compare(*runs: Path) -> dict[str, AgreementRow]:
+    with ExitStack() as stack:
+        result = compare_judges([stack.enter_context(RunView(run)) for run in runs])
+    (table,) = result.tables
+    return {row.who: row for row in table.rows}
 
 
-@given(PAIRS)
-def test_figures_do_not_depend_on_order_and_have_bounds(pairs: list[tuple[float, float]]) -> None:
-    def close(one: Statistic, other: Statistic) -> bool:
-        if one.value is None or other.value is None:
-            return one == other
-        return math.isclose(one.value, other.value, abs_tol=1e-12)
-
-    swapped = [(b, a) for a, b in reversed(pairs)]
-    for two_valued in (True, False):
-        got = module.inter_judge_agreement(pairs, two_valued=two_valued)
-        for name, figure in module.inter_judge_agreement(swapped, two_valued=two_valued).items():
-            assert close(figure, got[name])
-    for figure, low in ((agreement(pairs), 0), (kappa(pairs), -1), (spearman(pairs), -1)):
-        assert figure.value is None or low <= figure.value <= 1
-    assert 0 <= (module.mean_absolute_difference(pairs).value or 0.0) <= 4
+def values(row: AgreementRow) -> dict[str, Any]:
+    return {name: of.value for name, of in row.figures.items()}
 
 
-@given(st.lists(SCALE, min_size=1))
-def test_a_judge_agrees_with_its_double(values: list[float]) -> None:
-    pairs = [(value, value) for value in values]
-    assert agreement(pairs).value == 1
-    assert module.mean_absolute_difference(pairs).value == 0
-    constant = len(set(values)) == 1
-    assert kappa(pairs).value == (None if constant else 1)
-    assert spearman(pairs).value == (None if constant else pytest.approx(1))
+def test_levels_are_those_of_scipy(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    x = rng.integers(0, 5, 30) / 4
+    y = np.clip(x + rng.integers(-1, 2, 30) / 4, 0, 1)
+    found = values(compare(make_run(tmp_path, one=[x.tolist()], two=[y.tolist()]))["one, two"])
+    assert found == pytest.approx(
+        {
+            "pearson": stats.pearsonr(x, y).statistic,
+            "spearman": stats.spearmanr(x, y).statistic,
+            "kendall": stats.kendalltau(x, y).statistic,
+            "mae": np.abs(x - y).mean(),
+        }
+    )
 
 
-@given(st.lists(REAL, min_size=2, max_size=30))
-def test_the_standard_deviation_is_the_samples(values: list[float]) -> None:
-    due = statistics.stdev(values)
-    assert standard_deviation(values) == pytest.approx(due, rel=1e-9, abs=1e-12)
-    assert standard_deviation([3.0]) is standard_deviation([]) is None
+def test_answers_of_two_values_and_rounds_by_hand(tmp_path: Path) -> None:
+    one = ((1, 1, 0, 0, 1, 0), (1, 1, 0, 0, 0, 0))
+    two = ((1, 0, 0, 0, 1, 1), (1, 0, 0, 0, 1, 1))
+    rows = compare(make_run(tmp_path, one=one, two=two))
+    # 4 of 6 alike in the first round, 3 in the second; 5 and 6 of 12 times yes, so by chance half.
+    assert values(rows["one, two"]) == pytest.approx(
+        {"equal": 7 / 12, "kappa": (7 / 12 - 0.5) / 0.5}
+    )
+    assert rows["one, two"].records == 6
+    assert values(rows["one, its rounds"]) == pytest.approx(
+        {"always_equal": 5 / 6, "deviation": 0.5**0.5 / 6}
+    )
+    assert values(rows["two, its rounds"]) == {"always_equal": 1.0, "deviation": 0.0}
 
 
-@pytest.mark.parametrize(
-    ("values", "due"),
-    [
-        ((0.1 + 0.2, 0.3), 0.0),
-        ((0.8, 0.8000000000000002, 0.8), 0.0),
-        ((70.00000000000001, 70.0), 0.0),
-        ((-1e-9, -1e-9, -1.0000000000000002e-9), 0.0),
-        ((0.0, 0.0), 0.0),
-        ((0.8, 0.80000000001), math.sqrt(0.5) * 1e-11),
-        ((1e-9, 2e-9), math.sqrt(0.5) * 1e-9),
-    ],
-)
-def test_what_rounding_leaves_is_no_spread(values: tuple[float, ...], due: float) -> None:
-    assert standard_deviation(values) == pytest.approx(due, rel=1e-5, abs=0)
+def test_what_a_rule_put_in_was_said_by_nobody(tmp_path: Path) -> None:
+    rows = compare(make_run(tmp_path, one=((0.5, IMPUTED),), two=((0.25, 0.25),)))
+    assert rows["one, two"].records == 1
+    assert rows["one, two"].figures["spearman"].reason == "fewer than two values"
 
 
-def test_rounds_by_hand() -> None:
-    got = module.intra_judge_agreement([(1, 1, 1), (1, 2, 3), (0.1 + 0.2, 0.3, 0.3), (4, 4, 5)])
-    assert got["equal"] == Statistic(0.5)
-    assert got["standard_deviation"].value == pytest.approx((1 + math.sqrt(1 / 3)) / 4)
+def test_judges_of_two_runs(tmp_path: Path) -> None:
+    first = make_run(tmp_path / "a", one=((0, 0.5, 1, 0.25),))
+    second = make_run(tmp_path / "b", one=((0, 0.5, 1, 0.25),), two=((1, 0.5, 0, 0.25),))
+    (second.parent / "run").rename(second.parent / "other")
+    rows = compare(first, second.parent / "other")
+    assert set(rows) == {"run, other: one", "run, other: two", "other: one, other: two"}
+    assert values(rows["run, other: one"])["spearman"] == pytest.approx(1)
+    assert values(rows["run, other: two"])["spearman"] == pytest.approx(-0.8)
 
 
-@pytest.mark.parametrize("two_valued", [True, False])
-def test_without_edits_there_is_a_reason_and_no_number(two_valued: bool) -> None:
-    figures = module.inter_judge_agreement(
-        [], two_valued=two_valued
-    ) | module.intra_judge_agreement([])
-    assert len(figures) == 4
-    for figure in figures.values():
-        assert figure == Statistic(None, "no edit has all the values")
-    assert spearman([(1, 2)]) == Statistic(None, "fewer than two values")
+def test_one_judge_with_one_round_has_nothing_beside_it(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="nothing to compare"):
+        compare(make_run(tmp_path, one=((0, 1),)))

@@ -29,7 +29,7 @@ from editjudge.benchmarks.fusion import min_max, product
 from editjudge.benchmarks.rounds import JudgeRounds, make_rounds
 from editjudge.benchmarks.tabulation import tabulate
 from editjudge.engine.outcomes import derive
-from editjudge.report.summary import build_agreement_tables, build_results_tables
+from editjudge.report.summary import build_results_tables
 from editjudge.scorers.vqa import FiveLevel
 
 from ...fakes.scorers import Scripted, edit
@@ -82,7 +82,7 @@ def made(
         item = edit(task="ab"[i % 2], item_id=str(i)).item
         rows.append(Row(item, models[i % len(models)], outcomes))
     cells = tabulate(columns, rows)
-    spreading = JudgeSpreadBuilder(columns, judge_rounds, known, known)
+    spreading = JudgeSpreadBuilder(columns, judge_rounds, known)
     for row in rows:
         spreading.add(row)
     with_rounds, spread = spreading.build(cells)
@@ -165,17 +165,12 @@ def test_a_mean_is_the_mean_of_its_repeats_and_covers_no_more_than_them(said: An
     if together.scored == 5:
         each = [alone(found, "x.mean", judge)[0] for judge in ("one", "two")]
         assert together.value == pytest.approx(statistics.fmean(each))
-    pair = next(one for one in found.agreement if len(one.judges) == 2)
-    assert pair.edits == together.scored
-    for one in found.agreement:
-        assert all((f.value is None) == bool(f.reason) for f in one.figures.values())
 
 
 def test_what_a_rule_put_in_was_said_by_nobody() -> None:
     rule = Score(value=1, imputed=True)
-    found, cells = made({"one": ((3, rule),), "two": ((5, rule),)}, JudgeRounds(("one", "two")))
+    _, cells = made({"one": ((3, rule),), "two": ((5, rule),)}, JudgeRounds(("one", "two")))
     assert cells["m"]["x.mean"].scored == 2
-    assert [one.edits for one in found.agreement] == [1]
 
 
 def test_where_one_judge_finds_nothing_to_ask_the_other_counts() -> None:
@@ -183,7 +178,6 @@ def test_where_one_judge_finds_nothing_to_ask_the_other_counts() -> None:
     found, cells = made({"one": ((3, nothing),), "two": ((5, 8),)}, JudgeRounds(("one", "two")))
     assert cells["m"]["x.mean"].value == 6
     assert found.judges["m"]["one"]["x.mean"].asked == 1
-    assert [one.edits for one in found.agreement] == [1]
 
 
 def shown(tables: Any, width: int) -> list[str]:
@@ -229,16 +223,6 @@ def test_one_judge_is_the_ensemble() -> None:
     assert "2.25 sd 0.35 (4/4)" in text
     assert "2.5 (4/4)" in text
     assert "  one" not in text
-
-
-def test_agreement_is_shown_with_reasons_for_what_is_not_defined() -> None:
-    found, _ = made({"one": ((4, 4), (4, 4)), "two": ((1, 2), (2, 2))})
-    lines = shown(build_agreement_tables(found.agreement), 100)
-    text = "\n".join(lines)
-    assert max(map(len, lines)) <= 100
-    assert "│ -* " in text or " -* │" in text
-    for told in ("* a judge gives every edit the same value", "one, two", "50.0%"):
-        assert told in text
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.json_schema import models_json_schema
 
 from editjudge.app import catalogue, verdicts
-from editjudge.app.agreement import Statistic
+from editjudge.app.agreement import Agreement
 from editjudge.app.canary import CanaryResult
 from editjudge.app.comparison import ModelComparison, Rankings
 from editjudge.app.doctor import Finding
@@ -41,6 +41,7 @@ from editjudge.prepare.gie import ConversionResult
 from editjudge.prepare.preparation import PreparationResult
 from editjudge.prepare.review import ReviewResult
 from editjudge.rewards.schema import RewardReply
+from editjudge.stats.agreement import Figure
 
 from ...fakes.scorers import FakePanel, Scripted, edit
 from ...golden.text import read_kept
@@ -50,7 +51,7 @@ PRINTED = (
     *(events.StartEvent, events.ProgressEvent, events.NoteEvent, events.FinishEvent),
     *(Results, verdicts.ShownItem, verdicts.Row, ScoreReport),
     *(Estimate, Validation, RescoreEntry),
-    *(CanaryResult, ModelComparison, Rankings),
+    *(Agreement, CanaryResult, ModelComparison, Rankings),
     *(Finding, Stack),
     *(
         catalogue.DimensionEntry,
@@ -137,7 +138,7 @@ async def test_a_judged_edit(status: str) -> None:
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_what_is_no_number_is_refused(value: float) -> None:
     with pytest.raises(ValidationError, match="finite number"):
-        Statistic(value=value, reason="")
+        Figure(value=value)
 
 
 def test_events_are_read_back() -> None:
