@@ -17,6 +17,7 @@ from pydantic_core import PydanticUndefined
 
 import editjudge
 from editjudge.app import catalogue
+from editjudge.app.agreement import Agreement
 from editjudge.app.canary import CanaryResult
 from editjudge.app.comparison import ModelComparison, Rankings
 from editjudge.app.doctor import Finding
@@ -63,6 +64,7 @@ FORMS: Mapping[str, tuple[type[BaseModel], ...]] = {
     "show": (ShownItem,),
     "compare RUN A B": (ModelComparison,),
     "compare RUN": (Rankings,),
+    "agreement": (Agreement,),
     "rescore": (RescoreEntry,),
     "canary": (CanaryResult,),
     "doctor": (Finding,),
