@@ -106,7 +106,7 @@ def told(case: Case, out: Path) -> dict[str, Section]:
         "evidence": _evidence(rows, case.shown),
         "shown": {name: text for item, said in shown.items() for name, text in _shown(item, said)},
         "columns": columns,
-        "agreement": dict(_agreement(out)) if any("@" in r["dimension"] for r in rows) else {},
+        "agreement": dict(_agreement(out)) if any("@" in str(r["dimension"]) for r in rows) else {},
     }
     for name, flags in dict(case.summaries).items():
         code, said = spoken("summary", out, *flags, "--json")
