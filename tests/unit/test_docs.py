@@ -7,7 +7,9 @@ import re
 import tomllib
 from pathlib import Path
 
+import pyarrow
 import pytest
+from pyarrow import parquet
 from pydantic import BaseModel
 
 import editjudge
@@ -21,6 +23,7 @@ from editjudge.benchmarks.registry import load_benchmark, load_benchmarks
 from editjudge.cli import plugin_commands, root
 
 from ..doc_samples import read_samples, write_samples
+from ..e2e.conftest import here
 
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / "docs" / "python.md"
@@ -147,6 +150,11 @@ def test_the_python_page_runs(
     printed = capsys.readouterr().out
     assert "100.0\nNone\nneeds a target text" in printed
     assert "'lab.brightness.inside': 0.3398" in printed
+    assert "'core.psnr.source.whole.coverage': 1.0}" in printed
+    row = {"source": {"bytes": Path("data/board.png").read_bytes()}, "instruction": "paint it"}
+    parquet.write_table(pyarrow.Table.from_pylist([row]), tmp_path / "train.parquet")
+    names["unpack"](tmp_path / "train.parquet", tmp_path / "unpacked")  # type: ignore[operator]
+    assert "1 item can be used" in here("validate", "core", "--data", "unpacked/items.jsonl").out
 
 
 def test_every_public_name_has_an_example_that_runs() -> None:
