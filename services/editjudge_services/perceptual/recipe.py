@@ -83,7 +83,7 @@ class LpipsRecipe:
         precision: Precision,
         pictures: Sequence[RGB] | None = None,
     ) -> Parity:
-        """Write `trunk.onnx` and `heads.onnx`, and compare them with the checkpoint.
+        """Write `trunk.onnx` and `layers.onnx`, and compare them with the checkpoint.
 
         Raises:
             ConfigError: the checkpoint is not of this trunk.
