@@ -142,9 +142,6 @@ async def test_that_a_judge_was_not_checked_stands_with_every_comparison(
         of_pixels = (await called("summary", str(out), "--format", form, "-d", PIXELS))[1]
         assert "not checked" not in of_pixels
         assert "generalist.judge" not in of_pixels
-    figures = ("plot", str(out), "--out", str(tmp_path / "figures"))
-    assert UNCHECKED in (await called(*figures))[1]
-    assert UNCHECKED not in (await called(*figures, "-d", PIXELS))[1]
     await called("report", str(out), "--out", str(tmp_path / "page.html"))
     assert f'<p class="warning">{UNCHECKED}</p>' in (tmp_path / "page.html").read_text()
     when, why = "2026-11-24T00:00:00+00:00", "cannot order the canaries (tau 0.05, below 0.3)"
