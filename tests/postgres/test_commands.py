@@ -54,7 +54,7 @@ async def test_the_second_run_pays_nothing_and_nobody_writes_the_password(
     assert len(judge.requests) == calls
     end = json.loads(second.out.splitlines()[-1])
     assert (end["usage"]["calls"], end["edits"]) == (0, 2)
-    assert plan.json["known"] == {"generalist.judge": 2}
+    assert plan.json["calls"] == {"generalist.judge": 2}
     lost = await ran(*asked, "--out", tmp_path / "c", PGPASSWORD="no")
     assert lost.code == 2
     assert "password authentication failed" in lost.err
