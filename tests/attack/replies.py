@@ -24,7 +24,7 @@ from editjudge.answers.texts import FirstWord, Option
 from editjudge.base.config import JudgeEndpoint, Secret, Settings
 from editjudge.base.console import make_console
 from editjudge.base.errors import Abstention, ServiceError
-from editjudge.base.terminal import print_json_text, print_text
+from editjudge.base.terminal import allow_any_text, print_json_text, print_text
 from editjudge.base.text import escape_formula, join_surrogates
 from editjudge.base.verdict import NoScoreKind
 from editjudge.benchmarks.kris.official import readers
@@ -105,6 +105,7 @@ def _check_shown(text: str) -> None:
         raw = io.BytesIO()
         stream = io.TextIOWrapper(raw, encoding, write_through=True)
         with contextlib.redirect_stdout(stream):
+            allow_any_text()  # as the command does first
             print_text(text[:2000])
             print_json_text(json.dumps({"it": text[:2000]}, ensure_ascii=False))
             table = Table()
