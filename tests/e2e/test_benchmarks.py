@@ -45,7 +45,7 @@ async def test_from_data_to_a_report(case: Case, tmp_path: Path) -> None:
     rows, page = tmp_path / "rows.jsonl", tmp_path / "report.html"
     async with served(tmp_path, case.models) as config:
         more = ["--config", config, "--judge", "judge"]
-        checked = await said("validate", *arguments, *more)
+        checked = await said("validate", *arguments)
         assert (checked.code, "problems found" in checked.out) == (2, True), checked.out
         run = ["run", *arguments, "--out", out, *more]
         first = await asyncio.to_thread(command, *run)
