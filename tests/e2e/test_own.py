@@ -51,10 +51,9 @@ async def test_a_rubric_from_an_empty_folder(folder: Path) -> None:
 
     async with server.serving() as url:
         commands = list(typed(url))
-        assert [words[0] for words in commands] == ["prompts", "score", "score", "run", "summary"]
-        bare, preview, score, judge, summary = commands
+        assert [words[0] for words in commands] == ["prompts", "score", "run", "summary"]
+        bare, score, judge, summary = commands
         assert "- 3: most fits, one thing is off" in (await beside(*bare)).out
-        assert "add a lamp" in (await beside(*preview)).out
         assert value(await beside(*score, "--json")) == 4
         assert "shadows, reflections" in server.bodies[-1].decode()
 

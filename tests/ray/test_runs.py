@@ -182,6 +182,8 @@ async def test_a_job_that_is_handed_in_makes_the_same_table(
             command = [sys.executable, "-m", "editjudge", *words]
             variables = {"cwd": tmp_path, **setting.variables}
             done = await ran(*command, script=submit, **variables)
+            while "No available agent" in done.err:  # it starts some time after what takes jobs
+                done = await ran(*command, script=submit, **variables)
         assert done.code == 0, (done.out, done.err)
         assert f'"judged":{EDITS - 1}' in done.out.replace(" ", "")
         assert setting.judge.repeated_count == 0
