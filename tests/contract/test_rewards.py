@@ -144,6 +144,12 @@ async def test_pictures_by_digest_part_and_path(served: RunningService, tmp_path
             part.set_content_disposition("attachment", name=name)
     async with served.session.post(served.web + "/v1/rewards", data=writer) as got:
         assert (await got.json())["results"] == by_bytes["results"]
+    with aiohttp.MultipartWriter("mixed") as cut_short:
+        part = cut_short.append(b'{"edits": ["')
+        part.set_content_disposition("attachment", name="request")
+    async with served.session.post(served.web + "/v1/rewards", data=cut_short) as got:
+        error = (await got.json())["error"]
+    assert (got.status, error["code"], error["field"]) == (400, "INVALID_ARGUMENT", "body")
 
 
 @pytest.mark.parametrize("kind", ["link", "above", "absolute", "fifo", "folder", "none", "no_root"])

@@ -23,7 +23,7 @@ WithoutNumber: TypeAlias = Literal["error", "skip"] | FiniteFloat
 
 
 class _Table(PromptFile):
-    """Base of the tables of the file; a field that is not own_range is refused."""
+    """Base of the tables of the file; a field that is not declared is refused."""
 
     model_config = ConfigDict(allow_inf_nan=False)
 

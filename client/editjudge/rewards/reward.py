@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import aclosing, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -22,7 +22,8 @@ from .mix import fail_edit, reward_edit, sign_reward, summarise
 from .schema import EditReward, NoReward, RewardReply, RewardValue
 
 T = TypeVar("T")
-_LATE = "not judged within the deadline"
+LATE = NoReward(kind="deadline", reason="not judged within the deadline", retry=True)
+"""Why an edit has no reward that was not judged in time."""
 
 
 class Reward:
@@ -155,8 +156,7 @@ class Reward:
         dimensions = config.dimension_set
         selection = dimensions.select(config.list_ids(*names))
         rounds = JudgeRounds(config.judges)
-        late = fail_edit(config, names, NoReward(kind="deadline", reason=_LATE, retry=True))
-        rewards: list[Mapping[str, RewardValue]] = [late] * len(edits)
+        rewards: list[Mapping[str, RewardValue]] = [fail_edit(config, names, LATE)] * len(edits)
         groups = [str(place) for place in range(len(edits))]
         ids = [_name_edit(place, edit) for place, edit in enumerate(edits)]
 
@@ -176,25 +176,27 @@ class Reward:
             groups[place] = " ".join(each.digest for each in judgement.edit.item.sources)
 
         order = order_siblings([_source_key(edit) for edit in edits])
-        with suppress(TimeoutError):
-            async with asyncio.timeout(config.deadline):
-                client = await self._open()
-                await run_until(config.deadline, order, one, config.concurrency)
+        async with end_after(config.deadline):
+            client = await self._open()
+            await score_all(order, one, config.concurrency)
         return make_reply(config, names, ids, rewards, groups, time.monotonic() - began)
 
 
-async def run_until(
-    seconds: float,
-    places: Iterable[int],
-    score: Callable[[int, int], Coroutine[Any, Any, None]],
-    at_once: int,
-) -> None:
-    """Score edits side by side; what has not ended in time is cancelled."""
+@asynccontextmanager
+async def end_after(seconds: float) -> AsyncIterator[None]:
+    """Cancel what the block has not done in time, without an error."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
-            async with aclosing(iterate_completed(places, score, at_once)) as results:
-                async for _ in results:
-                    pass
+            yield
+
+
+async def score_all(
+    places: Iterable[int], score: Callable[[int, int], Coroutine[Any, Any, None]], at_once: int
+) -> None:
+    """Score edits side by side, in the order of their places."""
+    async with aclosing(iterate_completed(places, score, at_once)) as results:
+        async for _ in results:
+            pass
 
 
 def make_reply(

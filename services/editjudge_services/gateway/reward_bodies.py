@@ -9,7 +9,6 @@ from aiohttp import web
 from aiohttp.multipart import BodyPartReader
 
 from editjudge.base.digest import content_digest
-from editjudge.base.errors import InputError
 from editjudge.base.parse import parse_json
 from editjudge.rewards.json_reader import JsonReader
 
@@ -43,7 +42,7 @@ async def read_body(request: web.Request, largest: int) -> Body:
 
     Raises:
         HTTPUnsupportedMediaType: it is neither.
-        InvalidRequest: it is larger, or cannot be read.
+        InputError: it is larger, or cannot be read.
     """
     is_multipart = request.content_type == "multipart/mixed"
     if not is_multipart and request.content_type != "application/json":
@@ -53,24 +52,22 @@ async def read_body(request: web.Request, largest: int) -> Body:
     reader, size = JsonReader(ROOM_OF_BATCH * MAX_PARTS), 0
     await send_continue(request)
     try:
-        if not is_multipart:
+        if is_multipart:
+            async for part in await request.multipart():
+                if not isinstance(part, BodyPartReader):
+                    raise InvalidRequest("body", "a part has parts", "send pictures as parts")
+                data = bytes(await part.read())
+                size += len(data)
+                _check_size(size, largest)
+                if part.name == REQUEST_PART:
+                    reader.feed(data)
+                else:
+                    reader.pictures[part.name or ""] = content_digest(data), data
+        else:
             async for piece in request.content.iter_any():
                 size += len(piece)
                 _check_size(size, largest)
                 reader.feed(piece)
-            return _parse(reader)
-        async for part in await request.multipart():
-            if not isinstance(part, BodyPartReader):
-                raise InvalidRequest("body", "a part has parts", "send pictures as parts")
-            data = bytes(await part.read())
-            size += len(data)
-            _check_size(size, largest)
-            if part.name == REQUEST_PART:
-                reader.feed(data)
-            else:
-                reader.pictures[part.name or ""] = content_digest(data), data
-    except InputError as error:
-        raise InvalidRequest.of(error) from error
     except (web.RequestPayloadError, ValueError) as error:
         raise InvalidRequest("body", f"it cannot be read: {error}", "send all of it") from error
     return _parse(reader)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 
 from editjudge.base.contracts import TEAM_HEADER
-from editjudge.base.errors import InputError
 from editjudge.base.strict import to_json
 from editjudge.base.text import join_surrogates
 from editjudge.base.threads import in_thread
@@ -20,19 +19,12 @@ from editjudge.rewards.schema import RewardRequest, make_reward_schema
 from .errors import NoCapacity, describe_error
 from .reward_bodies import read_body
 from .rewards import RewardService
-from .schemas import ErrorReply, InvalidRequest, parse_request
+from .schemas import ErrorReply, InvalidRequest, parse_request, refuse_input
 
 if TYPE_CHECKING:
     from .http import JsonService
 
 _RETRY_SECONDS = "2"
-
-
-def _read(dialect: Dialect, data: Any, reward: str) -> Mapping[str, Any]:
-    try:
-        return dialect.read(data, reward)
-    except InputError as error:
-        raise InvalidRequest.of(error) from error
 
 
 class RewardRoutes:
@@ -75,10 +67,10 @@ class RewardRoutes:
     async def _score(self, request: web.Request, dialect: Dialect) -> web.Response:
         json, config = self._json, self._rewards.config
         team, reward = request.headers.get(TEAM_HEADER, ""), request.match_info.get("reward", "")
-        with json.open_account(request) as account:
+        with json.open_account(request) as account, refuse_input():
             async with json.acquire_room(request, account.caller, math.inf) as size:
                 body = await read_body(request, size)
-                fields = await in_thread(_read, dialect, body.data, reward)
+                fields = await in_thread(dialect.read, body.data, reward)
                 batch = await in_thread(parse_request, RewardRequest.model_validate, fields)
                 if dialect.is_single and len(batch.want or config.rewards) > 1:
                     fix = f"send to /rewards/NAME{dialect.path}: {', '.join(config.rewards)}"

@@ -11,12 +11,12 @@ from pathlib import Path
 from threading import Lock
 
 from editjudge.base.digest import content_digest
-from editjudge.base.errors import ConfigError, InputError
+from editjudge.base.errors import ConfigError
 from editjudge.base.images import MAX_BYTES
 from editjudge.base.threads import in_thread
 from editjudge.rewards.config import RewardConfig
 from editjudge.rewards.mix import fail_edit, reward_edit
-from editjudge.rewards.reward import make_reply, order_siblings, run_until
+from editjudge.rewards.reward import LATE, end_after, make_reply, order_siblings, score_all
 from editjudge.rewards.schema import (
     NoReward,
     PictureSource,
@@ -62,7 +62,7 @@ class RewardService:
             open_account: Opens the account of one edit.
 
         Raises:
-            InvalidRequest: a picture is not there, or no reward has this name; nothing was judged.
+            InputError: a picture is not there, or no reward has this name; nothing was judged.
             ConfigError: a signature is not the one that the file pins.
         """
         began, config = time.monotonic(), self.config
@@ -72,8 +72,7 @@ class RewardService:
         except ConfigError as error:
             raise InvalidRequest("want", error.message, error.fix) from error
         edits, sources = await in_thread(self._read_edits, request, body, team)
-        late = NoReward(kind="deadline", reason="not judged within the deadline", retry=True)
-        rewards: list[Mapping[str, RewardValue]] = [fail_edit(config, names, late)] * len(edits)
+        rewards: list[Mapping[str, RewardValue]] = [fail_edit(config, names, LATE)] * len(edits)
 
         async def score_one(_: int, place: int) -> None:
             edit = ScoreRequest(edit=edits[place], dimensions=ids, protocol=self._protocol)
@@ -98,7 +97,8 @@ class RewardService:
                 rewards[place] = fail_edit(config, names, why)
 
         seconds = min(config.deadline, (request.deadline_ms or 1e9) / 1e3)
-        await run_until(seconds, order_siblings(sources), score_one, self._service.edits.largest)
+        async with end_after(seconds):
+            await score_all(order_siblings(sources), score_one, self._service.edits.largest)
         edit_ids = [each.id or str(place) for place, each in enumerate(request.edits)]
         seconds = time.monotonic() - began
         reply = make_reply(config, names, edit_ids, rewards, sources, seconds)
@@ -126,8 +126,14 @@ class RewardService:
             sources.append(" ".join(digests))
             output = read(f"{at}.edited", each.edited)
             mask = read(f"{at}.mask", each.mask) if each.mask else None
-            texts = EncodedEdit(id=each.id, instruction=each.instruction, sources=tuple(pictures))
-            edits.append(texts.model_copy(update={"edited": output, "mask": mask}))
+            edit = EncodedEdit(
+                id=each.id,
+                instruction=each.instruction,
+                sources=tuple(pictures),
+                edited=output,
+                mask=mask,
+            )
+            edits.append(edit)
         return edits, sources
 
     def _find_picture(
@@ -143,10 +149,7 @@ class RewardService:
         if source.path is not None:
             data = self._read_file(f"{field}.path", source.path, team)
             return content_digest(data), data
-        try:
-            digest, data = source.read(field, body.pictures)
-        except InputError as error:
-            raise InvalidRequest.of(error) from error
+        digest, data = source.read(field, body.pictures)
         with self._lock:
             self._pictures.put(f"{team} {digest}", data, len(data))
         return digest, data

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Container, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Literal, Self, TypeVar, get_args
@@ -86,10 +86,14 @@ class InvalidRequest(InputError):
         super().__init__(field, reason, _SEE if _LOCAL.search(fix) else fix)
         self.field = field
 
-    @classmethod
-    def of(cls, error: InputError) -> InvalidRequest:
-        """Make one of an error about a field."""
-        return cls(error.name, error.reason, error.fix)
+
+@contextmanager
+def refuse_input() -> Iterator[None]:
+    """Turn the client's errors about what was sent, within the block, into `InvalidRequest`."""
+    try:
+        yield
+    except InputError as error:
+        raise InvalidRequest(error.name, error.reason, error.fix) from error
 
 
 def drop_hints(reason: str) -> str:
