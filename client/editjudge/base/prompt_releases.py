@@ -13,7 +13,7 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,10 @@ class PromptRelease:
     @property
     def is_imported(self) -> bool:
         """Whether all texts are imported, byte for byte."""
-        return all(self._read(name) is not None for name in self.texts)
+        return all(
+            (path := self.folder / name).is_file() and _digest(path.read_bytes()) == digest
+            for name, digest in self.texts.items()
+        )
 
     def text(self, name: str) -> str:
         """Read an imported text.
@@ -59,19 +62,13 @@ class PromptRelease:
         Raises:
             ConfigError: The text was not imported, or was changed since.
         """
-        data = self._read(name)
-        if data is None:
+        text = _read_imported(self.folder / name, self.texts[name])
+        if text is None:
             raise ConfigError(
                 f"the official prompts of {self.name} are not imported",
                 f"editjudge prompts import {self.name} PATH, where PATH is a copy of {self.source}",
             )
-        return data.decode("utf-8")
-
-    def _read(self, name: str) -> bytes | None:
-        """Read an imported text; None if it is missing or was changed."""
-        path = self.folder / name
-        data = path.read_bytes() if path.is_file() else b""
-        return data if _digest(data) == self.texts[name] else None
+        return text
 
 
 def prompts_dir() -> Path:
@@ -131,6 +128,26 @@ def import_official_prompts(name: str, source: Path) -> dict[str, Path]:
 def escape_braces(text: str) -> str:
     """Double the braces of a text, so that `str.format` finds no field in it."""
     return text.replace("{", "{{").replace("}", "}}")
+
+
+def _read_imported(path: Path, digest: str) -> str | None:
+    """Read an imported text; None if it is missing or was changed."""
+    return _text(path, path.stat().st_mtime_ns, digest) if path.is_file() else None
+
+
+@lru_cache(256)
+def _text(path: Path, change_time: int, digest: str) -> str | None:
+    """Read a text and check its digest.
+
+    Scorers ask for a text at every edit, so an unchanged file is read only once.
+
+    Args:
+        path: The file.
+        change_time: When the file was last changed, in nanoseconds; it is part of the cache key.
+        digest: SHA-256 of the text.
+    """
+    data = path.read_bytes()
+    return data.decode("utf-8") if _digest(data) == digest else None
 
 
 def _texts(source: Path) -> Iterator[tuple[Path, bytes]]:
