@@ -125,7 +125,7 @@ def _compare_rounds(
         return None
     clusters = [cluster_of(item) for item, _ in edits]
     deviations = np.array([standard_deviation(of) for of in edits.values()])
-    share = Statistic(lambda d: float((d < 1e-9).mean()), "share")
+    share = Statistic(lambda d: equal_share(d, np.zeros_like(d)), "share")
     figures = {
         "always_equal": estimate(share, [deviations], clusters),
         "deviation": estimate(Statistic(lambda d: float(d.mean())), [deviations], clusters),

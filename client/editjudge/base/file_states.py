@@ -22,8 +22,9 @@ from .objects import find_url, get_object_state
 STAT = 8
 """Bytes of a stat."""
 ABSENT = bytes(STAT)
-_UNKNOWN = b"unknown"
 """In the place of the stat of a file that is not there, or had just changed when it was read."""
+_UNKNOWN = b"unknown"
+"""In the place of the stat of an object of which the store does not tell."""
 SETTLING_TIME = 2 * 10**9
 """Nanoseconds after a change until it shows in a file's times: FAT counts every other second."""
 _MAX_FILES = 100_000

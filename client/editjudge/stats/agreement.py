@@ -56,12 +56,10 @@ class Statistic(NamedTuple):
     Attributes:
         function: Of the first side's values and the second side's (float64, N each).
         scale: See `Scale`.
-        by_chance: What answers reach that are drawn evenly from those that it tells apart.
     """
 
     function: Function
     scale: Scale = "plain"
-    by_chance: float = 0.0
 
 
 def estimate(
