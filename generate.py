@@ -19,11 +19,7 @@ from editjudge.base.identity import FINGERPRINT, JUDGE_ROLE
 from editjudge.base.terminal import print_text
 from editjudge.benchmarks.registry import load_benchmarks, load_dimensions
 from editjudge_services.runtime.onnx import BUILDS
-from editjudge_services.runtime.repository import (
-    find_model_repository,
-    find_specialists,
-    render_config,
-)
+from editjudge_services.runtime.repository import find_model_repository, find_specialists, render_config
 from editjudge_services.runtime.specialist import Specialist
 from editjudge_services.zoo.artefact import Precision
 from editjudge_services.zoo.export import PRECISIONS
@@ -41,9 +37,7 @@ WORK_MIB = {"segmenter_grounded_sam": 1900, "segmenter_grounded_sam_huge": 2500}
 def model_text(specialist: type[Specialist]) -> str:
     """The `1/model.py` of a specialist, its imports in order."""
     name, module = specialist.__name__, specialist.__module__
-    imports = sorted(
-        [f"from {module} import {name}", "from editjudge_services.runtime.adaptor import serve"]
-    )
+    imports = sorted([f"from {module} import {name}", "from editjudge_services.runtime.adaptor import serve"])
     return "\n".join([*imports, "", f"TritonPythonModel = serve({name})", ""])
 
 
@@ -64,9 +58,7 @@ def versioned() -> dict[Path, str]:
     told = re.compile(r'^(version: |appVersion: |.*\.image\.version=)(")?[^"\n]*"?', re.MULTILINE)
     files = [ROOT / "k8s" / "chart" / "Chart.yaml", *(ROOT / "k8s" / "images").glob("*.Dockerfile")]
     return {
-        file: told.sub(
-            lambda each: f"{each[1]}{each[2] or ''}{version}{each[2] or ''}", file.read_text()
-        )
+        file: told.sub(lambda each: f"{each[1]}{each[2] or ''}{version}{each[2] or ''}", file.read_text())
         for file in files
     }
 
@@ -83,13 +75,10 @@ def chart_text() -> str:
             # What it says of itself wherever it is served.
             "identity": {k: v for k, v in kind.identity.items() if k != FINGERPRINT},
             # The least memory of an instance, of its network and the process around it.
-            "mib": {
-                p: process_mib(kind) + network_mib(entries.get(kind.entry), p) for p in PRECISIONS
-            },
+            "mib": {p: process_mib(kind) + network_mib(entries.get(kind.entry), p) for p in PRECISIONS},
             # What lies in shared memory while a batch is judged.
             "pictures": sum(
-                tensor.holds in {"image", "mask"}
-                for tensor in (*kind.contract.inputs, *kind.contract.outputs)
+                tensor.holds in {"image", "mask"} for tensor in (*kind.contract.inputs, *kind.contract.outputs)
             ),
             # The variants of the image that have its packages.
             "variants": {p: fitting_variants(kind, p, variants) for p in PRECISIONS},
@@ -101,10 +90,7 @@ def chart_text() -> str:
         entry.name: {
             "exported": bool(entry.recipe),
             # What lies on the claim: as it is pulled, and exported.
-            "mib": {
-                "checkpoint": checkpoint_mib(entry, entries),
-                **{p: network_mib(entry, p) for p in PRECISIONS},
-            },
+            "mib": {"checkpoint": checkpoint_mib(entry, entries), **{p: network_mib(entry, p) for p in PRECISIONS}},
             "folder": PurePosixPath(entry.name, "checkpoint", entry.subfolder).as_posix(),
             "restricted": entry.restricted,
             "supply": entry.supply,
@@ -129,18 +115,14 @@ def image_variants() -> dict[str, set[str]]:
     return variants
 
 
-def fitting_variants(
-    kind: type[Specialist], precision: Precision, variants: Mapping[str, set[str]]
-) -> list[str]:
+def fitting_variants(kind: type[Specialist], precision: Precision, variants: Mapping[str, set[str]]) -> list[str]:
     """The variants in which a specialist can be served in a precision."""
     if kind.entry and precision not in load_recipe(load_manifest()[kind.entry]).precisions:
         return []
     engine = kind.engines.get(precision)
     needs = [*kind.packages, *([engine] if engine else [])]
     return [
-        name
-        for name, packages in variants.items()
-        if all(packages & {*BUILDS.get(need, (need,))} for need in needs)
+        name for name, packages in variants.items() if all(packages & {*BUILDS.get(need, (need,))} for need in needs)
     ]
 
 
@@ -187,11 +169,7 @@ def _is_of(entry: Entry, kind: type[Specialist]) -> bool:
 
 def stale() -> dict[Path, str]:
     """The files that are not there or hold something else, with what they should hold."""
-    return {
-        path: text
-        for path, text in generated().items()
-        if not path.is_file() or path.read_text() != text
-    }
+    return {path: text for path, text in generated().items() if not path.is_file() or path.read_text() != text}
 
 
 @click.command()

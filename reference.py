@@ -98,10 +98,7 @@ def settings() -> str:
     parts = ["# Settings", "", NOTE, "", "[Configuration](../configuration.md) explains their use."]
     for heading, model in SECTIONS.items():
         meanings = attributes(model)
-        rows = [
-            (f"`{name}`", default(field), meanings[name])
-            for name, field in model.model_fields.items()
-        ]
+        rows = [(f"`{name}`", default(field), meanings[name]) for name, field in model.model_fields.items()]
         parts += ["", f"## {heading}", "", *table(("setting", "default", "meaning"), rows)]
     return "\n".join(parts) + "\n"
 
@@ -174,10 +171,7 @@ def json_forms() -> str:
             about, _, meanings = form.get("description", "").partition("Attributes:\n")
             parts += ["", f"## {name}", "", " ".join(about.split()), ""]
             told = meanings_of(meanings)
-            rows = [
-                (f"`{field}`", form_of(of), told.get(field, ""))
-                for field, of in form["properties"].items()
-            ]
+            rows = [(f"`{field}`", form_of(of), told.get(field, "")) for field, of in form["properties"].items()]
             parts += table(("field", "type", "meaning"), rows)
     return "\n".join(parts) + "\n"
 
@@ -237,13 +231,7 @@ def chart() -> str:
     """The page of the chart's values: the type and the bounds of each."""
     schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
     rows = [row for name, below in schema["properties"].items() for row in values(name, below)]
-    parts = [
-        "# Values of the chart",
-        "",
-        NOTE,
-        "",
-        "[Deploying](../deploying.md) explains their use.",
-    ]
+    parts = ["# Values of the chart", "", NOTE, "", "[Deploying](../deploying.md) explains their use."]
     shared = [
         part
         for name, below in schema["definitions"].items()
@@ -276,9 +264,7 @@ def grpc() -> str:
 
 def protocols(benchmark: Benchmark, switch: str) -> str:
     """The protocols of a benchmark in which a switch is on."""
-    return ", ".join(
-        name for name, each in benchmark.protocols.items() if getattr(each, switch, False)
-    )
+    return ", ".join(name for name, each in benchmark.protocols.items() if getattr(each, switch, False))
 
 
 def attributes(model: type[BaseModel]) -> Mapping[str, str]:

@@ -17,11 +17,7 @@ extensions = ["myst_parser", "sphinx_copybutton"]
 html_theme = "furo"
 # The address of the repository, for "edit this page"; the files do not know where they are hosted.
 html_theme_options = (
-    {
-        "source_repository": os.environ["EDITJUDGE_REPOSITORY"],
-        "source_branch": "main",
-        "source_directory": "docs/",
-    }
+    {"source_repository": os.environ["EDITJUDGE_REPOSITORY"], "source_branch": "main", "source_directory": "docs/"}
     if "EDITJUDGE_REPOSITORY" in os.environ
     else {}
 )

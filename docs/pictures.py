@@ -33,11 +33,7 @@ def draw_terminal(demo: Path) -> str:
     for command in COMMANDS:
         words = [word.format(run=demo / "run") for word in command]
         ran = subprocess.run(  # noqa: S603 - our own commands
-            [sys.executable, "-m", "editjudge", *words],
-            capture_output=True,
-            text=True,
-            check=True,
-            env=variables,
+            [sys.executable, "-m", "editjudge", *words], capture_output=True, text=True, check=True, env=variables
         )
         console.print(Text(f"$ editjudge {' '.join(words)}", style="bold"))
         console.print(Text.from_ansi(ran.stdout))

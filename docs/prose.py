@@ -23,7 +23,7 @@ PAGES = sorted(
 )
 CHECKS = DEFAULT["checks"] | {
     # Code and settings have straight quotes and three dots.
-    "typography": False,
+    "typography": False
 }
 MAX_GRADE = 8.0
 """The highest automated readability index: years of school that a page needs."""
@@ -42,9 +42,7 @@ def read_prose(page: Path) -> str:
     def blank(match: re.Match[str]) -> str:
         return "\n" * match[0].count("\n")
 
-    text = re.sub(
-        r"^ *(```|:::).*?^ *\1$", blank, page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL
-    )
+    text = re.sub(r"^ *(```|:::).*?^ *\1$", blank, page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
     text = re.sub(r"^(\||#|<!--).*$", "", text, flags=re.MULTILINE)
     text = re.sub(r"!?\[([^\]]+)\]\([^)]*\)", r"\1", text)
     return re.sub(r"`[^`]*`", lambda code: "code" + "\n" * code[0].count("\n"), text)

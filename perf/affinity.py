@@ -60,10 +60,7 @@ class LoadPool(EndpointPool[Transport]):
     """A pool that spreads calls by load alone."""
 
     async def run(
-        self,
-        call: Callable[[Transport], Awaitable[T]],
-        prefer: str = "",
-        terms: AnyTerms = DEFAULT_TERMS,
+        self, call: Callable[[Transport], Awaitable[T]], prefer: str = "", terms: AnyTerms = DEFAULT_TERMS
     ) -> T:
         """Make a call at the least busy replica."""
         return await super().run(call, "", terms)

@@ -61,9 +61,7 @@ def serve(told: Connection, milliseconds: float, refused: float, broken: float, 
 
 async def seconds_of(port: int, calls: int, concurrency: int) -> float:
     """Seconds that so many calls take, none of which may fail."""
-    judge = JudgeEndpoint(
-        url=f"http://127.0.0.1:{port}/v1", model="judge", logprobs="never", max_tokens=8
-    )
+    judge = JudgeEndpoint(url=f"http://127.0.0.1:{port}/v1", model="judge", logprobs="never", max_tokens=8)
     settings = Settings(judges={"judge": judge}, concurrency=concurrency)
     async with Panel(settings, policy=PoolPolicy(patience=settings.patience)) as panel:
         judge = panel.judge(NAME)
@@ -73,9 +71,7 @@ async def seconds_of(port: int, calls: int, concurrency: int) -> float:
         return time.perf_counter() - start
 
 
-def measured(
-    milliseconds: float, faults: tuple[float, float], calls: int, concurrency: int, seed: int
-) -> float:
+def measured(milliseconds: float, faults: tuple[float, float], calls: int, concurrency: int, seed: int) -> float:
     """Seconds against a server that begins anew."""
     here, there = multiprocessing.Pipe()
     server = multiprocessing.Process(target=serve, args=(there, milliseconds, *faults, seed))
@@ -97,13 +93,7 @@ def measured(
 @click.option("--rounds", default=3, show_default=True)
 @click.option("--json", "as_json", is_flag=True)
 def main(
-    calls: int,
-    milliseconds: float,
-    refused: float,
-    broken: float,
-    concurrency: int,
-    rounds: int,
-    as_json: bool,
+    calls: int, milliseconds: float, refused: float, broken: float, concurrency: int, rounds: int, as_json: bool
 ) -> None:
     """Print how much longer calls take with faults."""
     ways = {"no faults": (0.0, 0.0), "429": (refused, 0.0), "500": (0.0, broken)}

@@ -90,10 +90,7 @@ def covers(values: dict[str, Floats], column: str, ranges: dict, clusters, truth
     """Whether the interval of a table holds the true value."""
     columns = [X, Y, BOTH] if "y" in values else [X]
     items = array("I", range(len(clusters)))
-    samples = {
-        name: Sample(each, array("d"), items, array("I"), array("d", each))
-        for name, each in values.items()
-    }
+    samples = {name: Sample(each, array("d"), items, array("I"), array("d", each)) for name, each in values.items()}
     means = {name: float(each.mean()) for name, each in values.items()}
     means["both"] = sum(means.values()) / len(means)
     cells = {c.id: Cell(means[c.id], {"scored": len(clusters)}) for c in columns}

@@ -149,13 +149,7 @@ def main(teams: int, seconds: float) -> None:
         alone, beside, edits = found
         p50, longest = statistics.median(beside), np.quantile(beside, 0.99)
         base = statistics.median(alone)
-        figures = (
-            f"{base:.3f} s",
-            f"{p50:.3f} s",
-            f"{longest:.3f} s",
-            str(len(beside)),
-            str(edits),
-        )
+        figures = (f"{base:.3f} s", f"{p50:.3f} s", f"{longest:.3f} s", str(len(beside)), str(edits))
         table.add_row(name, *figures, f"{p50 / base / (teams + 1):.2f}")
     Console(width=120).print(table)
 

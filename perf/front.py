@@ -67,10 +67,7 @@ def serve_null(told: Connection) -> None:
             return serving
 
         server = grpc.aio.server(options=[("grpc.max_receive_message_length", -1)])
-        methods = {
-            "inference.GRPCInferenceService": {"ModelInfer": infer},
-            "grpc.health.v1.Health": {"Check": check},
-        }
+        methods = {"inference.GRPCInferenceService": {"ModelInfer": infer}, "grpc.health.v1.Health": {"Check": check}}
         for name, each in methods.items():
             handlers = {m: grpc.unary_unary_rpc_method_handler(f) for m, f in each.items()}
             generic = grpc.method_handlers_generic_handler(name, handlers)
@@ -333,10 +330,7 @@ async def the_service(calls: int) -> Table:
                 return await client.score(edit, DIMENSIONS)
 
             async def asked() -> object:
-                pictures = {
-                    "sources": [pb.Picture(data=before)],
-                    "edited": pb.Picture(data=after),
-                }
+                pictures = {"sources": [pb.Picture(data=before)], "edited": pb.Picture(data=after)}
                 edit = pb.Edit(instruction="x", **pictures)
                 return await stub.Score(pb.ScoreRequest(edit=edit, dimensions=DIMENSIONS))
 

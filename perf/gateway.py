@@ -41,9 +41,7 @@ class Cost(NamedTuple):
 
 
 @contextmanager
-def serving(
-    judge: str, in_flight: int, folder: Path, *how: str
-) -> Iterator[tuple[subprocess.Popen[str], str, str]]:
+def serving(judge: str, in_flight: int, folder: Path, *how: str) -> Iterator[tuple[subprocess.Popen[str], str, str]]:
     """`editjudge serve` in a folder without settings; gives its process and its addresses."""
     command = *EDITJUDGE, "serve", "--judge", f"{judge}/v1", "--notice", "0", "--drain", "1"
     ports = "--address", "127.0.0.1:0", "--http-address", "127.0.0.1:0"
@@ -65,9 +63,7 @@ def run(folder: Path, out: Path, in_flight: int, *how: str) -> tuple[float, floa
     more = "--dimension", DIMENSION, "--set", f"concurrency={in_flight}", "--out", str(out)
     start = time.perf_counter()
     quiet = subprocess.DEVNULL
-    process = subprocess.Popen(
-        [*EDITJUDGE, "run", "kris", *data, *more, *how], cwd=folder, stdout=quiet, stderr=quiet
-    )
+    process = subprocess.Popen([*EDITJUDGE, "run", "kris", *data, *more, *how], cwd=folder, stdout=quiet, stderr=quiet)
     _, status, usage = os.wait4(process.pid, 0)
     if status:
         raise SystemExit(f"the run ended with {os.waitstatus_to_exitcode(status)}")

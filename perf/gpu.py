@@ -95,9 +95,7 @@ def make_request(kind: type[Specialist], seed: int, megapixels: float) -> Reques
     return Request(tensors, {k: v[0] for k, v in kind.contract.parameters.items()})
 
 
-def measure_specialist(
-    name: str, precision: Any, batch: int, megapixels: float, seconds: float
-) -> dict[str, float]:
+def measure_specialist(name: str, precision: Any, batch: int, megapixels: float, seconds: float) -> dict[str, float]:
     """Load one specialist, and run batches of pictures that it has not seen."""
     (kind,) = [one for one in find_specialists() if one.name == name]
     specialist = kind()
@@ -215,11 +213,7 @@ def one(**arguments: Any) -> None:
 @click.option("--seconds", default=10.0, show_default=True, help="For each row.")
 @click.option("--json", "as_json", is_flag=True)
 def specialists(
-    names: Sequence[str],
-    batches: Sequence[int],
-    sizes: Sequence[float],
-    seconds: float,
-    as_json: bool,
+    names: Sequence[str], batches: Sequence[int], sizes: Sequence[float], seconds: float, as_json: bool
 ) -> None:
     """Calls per second, processor time and memory of specialists; of a card also busy and watts."""
     rows = []

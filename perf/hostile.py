@@ -67,17 +67,8 @@ PICTURES = make_png(512, 0), make_png(512, 1)
 def make_request(instruction: str = "", **more: Any) -> pb.ScoreRequest:
     """A new edit, on one dimension that asks the judge once."""
     before, after = (pb.Picture(data=data) for data in PICTURES)
-    edit = pb.Edit(
-        instruction=instruction or EDIT.format(next(_numbers)),
-        sources=[before],
-        edited=after,
-        task=TASK,
-    )
-    fields = {
-        "dimensions": ["kris.visual_consistency"],
-        "protocol": pb.Protocol(benchmark="kris"),
-        **more,
-    }
+    edit = pb.Edit(instruction=instruction or EDIT.format(next(_numbers)), sources=[before], edited=after, task=TASK)
+    fields = {"dimensions": ["kris.visual_consistency"], "protocol": pb.Protocol(benchmark="kris"), **more}
     return pb.ScoreRequest(edit=edit, **fields)
 
 
@@ -255,9 +246,7 @@ class Hostile:
                 yield message
 
         async def stream() -> None:
-            call = self.caller.stub.ScoreStream(
-                messages(), metadata=self.caller.metadata, timeout=60
-            )
+            call = self.caller.stub.ScoreStream(messages(), metadata=self.caller.metadata, timeout=60)
             with contextlib.suppress(grpc.aio.AioRpcError):
                 async for _ in call:
                     pass
@@ -296,9 +285,7 @@ class Hostile:
         Image.new("RGB", (8000, 8000)).save(buffer, "PNG", compress_level=1)
         picture = pb.Picture(data=buffer.getvalue())
         edit = pb.Edit(instruction="x", sources=[picture], edited=picture)
-        calls = [
-            self.score(pb.ScoreRequest(edit=edit, dimensions=["core.ssim.*"])) for _ in range(4)
-        ]
+        calls = [self.score(pb.ScoreRequest(edit=edit, dimensions=["core.ssim.*"])) for _ in range(4)]
         await asyncio.gather(*(self.count("64 megapixels", call) for call in calls))
 
     async def flood(self) -> None:

@@ -165,9 +165,7 @@ async def grpc_clients(address: str, stack: AsyncExitStack) -> dict[str, Call]:
     return {GRPC: kept, GRPC_NEW: new, STUB: bare, STUB_NEW: bare_new}
 
 
-async def compare(
-    chat: str, engine: str, rounds: int, calls: int
-) -> dict[str, list[tuple[float, ...]]]:
+async def compare(chat: str, engine: str, rounds: int, calls: int) -> dict[str, list[tuple[float, ...]]]:
     """Calls per second, median ms of a call and processor ms of a call, by client and round."""
     results: dict[str, list[tuple[float, ...]]] = {}
     async with AsyncExitStack() as stack:
@@ -194,10 +192,7 @@ def main(rounds: int, calls: int, as_json: bool) -> None:
     """Print calls per second and latency of each client, and editjudge's ratios."""
     with served(serve_chat) as chat, served(serve_engine) as engine:
         results = asyncio.run(compare(chat, engine, rounds, calls))
-    median = {
-        name: tuple(map(statistics.median, zip(*runs, strict=True)))
-        for name, runs in results.items()
-    }
+    median = {name: tuple(map(statistics.median, zip(*runs, strict=True))) for name, runs in results.items()}
     best = {name: max(run[0] for run in runs) for name, runs in results.items()}
     summary = {}
     over_grpc = {GRPC: "grpc_kept", GRPC_NEW: "grpc_new"}

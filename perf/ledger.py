@@ -80,9 +80,7 @@ async def measure_full(place: PostgresAddress, server: Server, count: int) -> No
                 copy.write_row((team, key, made, 0.1, documents[number % 1000]))
         print(f"{count} replies by COPY in {time.perf_counter() - began:.0f} s")
         sizes = "pg_table_size(c.oid), pg_indexes_size(c.oid) FROM pg_class c"
-        ((table, indexes),) = server.execute(
-            place.url, f"SELECT {sizes} WHERE oid = 'editjudge.calls'::regclass"
-        )
+        ((table, indexes),) = server.execute(place.url, f"SELECT {sizes} WHERE oid = 'editjudge.calls'::regclass")
         print(f"table {table / 1e9:.2f} GB, indexes {indexes / 1e9:.2f} GB")
         times = []
         for number in random.sample(range(count), 2000):

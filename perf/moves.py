@@ -85,9 +85,7 @@ def moves(kind: str, count: int, side: int) -> Iterator[tuple[Pixels, Pixels, An
             degrees, zoom = 0, 1
         matrix = cv2.getRotationMatrix2D((width / 2, height / 2), degrees, zoom)
         matrix[:, 2] += rng.uniform(-40, 40, 2) * side / 1024
-        edit = cv2.warpAffine(
-            reference, matrix, (width, height), flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REFLECT
-        )
+        edit = cv2.warpAffine(reference, matrix, (width, height), flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REFLECT)
         yield changed(edit, kind, rng), reference, cv2.invertAffineTransform(matrix)
 
 
@@ -117,9 +115,7 @@ def ecc(edit: Pixels, reference: Pixels, start: Any = None) -> Any:
     first = np.eye(2, 3) if start is None else cv2.invertAffineTransform(start)
     until = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, 50, 1e-5)
     try:
-        _, matrix = cv2.findTransformECC(
-            *greys, first.astype(np.float32), cv2.MOTION_AFFINE, until, None, 5
-        )
+        _, matrix = cv2.findTransformECC(*greys, first.astype(np.float32), cv2.MOTION_AFFINE, until, None, 5)
     except cv2.error:  # it did not converge
         return None
     return cv2.invertAffineTransform(matrix.astype(np.float64))
@@ -197,9 +193,7 @@ def main() -> None:
             start = time.process_time()
             matrix = WAYS[name](edit, reference)
             took[name].append(time.process_time() - start)
-            apart = (
-                np.inf if true is None else error(matrix, true, edit) if matrix is not None else 0
-            )
+            apart = np.inf if true is None else error(matrix, true, edit) if matrix is not None else 0
             if matrix is None:
                 continue
             if apart > WRONG * np.hypot(*edit.shape[:2]):
@@ -214,9 +208,7 @@ def main() -> None:
         table.add_row(kind, *(cell(way, pairs) for way in WAYS))
     pairs = list(unrelated(count, side))
     table.add_row("unrelated, mirrored", *(cell(way, pairs) for way in WAYS))
-    table.add_row(
-        "ms of processor time", *(f"{statistics.median(took[w]) * 1e3:.0f}" for w in WAYS)
-    )
+    table.add_row("ms of processor time", *(f"{statistics.median(took[w]) * 1e3:.0f}" for w in WAYS))
     table.add_row("MiB", *(f"{memory(way, side):.0f}" for way in WAYS))
     Console(width=150).print(table)
 

@@ -18,9 +18,7 @@ ANSWER = {
     "object": "chat.completion",
     "created": 0,
     "model": "null",
-    "choices": [
-        {"index": 0, "message": {"role": "assistant", "content": "7"}, "finish_reason": "stop"}
-    ],
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "7"}, "finish_reason": "stop"}],
     "usage": {"prompt_tokens": 900, "completion_tokens": 1, "total_tokens": 901},
 }
 CARD = {"object": "list", "data": [{"id": "null", "object": "model", "owned_by": "null"}]}
@@ -64,8 +62,7 @@ class NullChat(asyncio.BufferedProtocol):
             self._missing = int(length) - len(body)
             payload = json.dumps(CARD if head.startswith(b"GET") else ANSWER).encode()
             self._reply = (
-                b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
-                % len(payload)
+                b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(payload)
             ) + payload
             self._head = b""
         if self._missing == 0:
@@ -133,10 +130,7 @@ def engine_methods() -> dict[str, Any]:
     server = pb.GetServerInfoResponse(mm_processor="inprocess", mm_media_ref_schemes="data")
     chunk = common_pb2.GetTokenizerChunk(data=archive, sha256=hashlib.sha256(archive).hexdigest())
     complete = pb.GenerateComplete(
-        output_ids=made.encode("7").ids,
-        finish_reason="stop",
-        prompt_tokens=900,
-        completion_tokens=1,
+        output_ids=made.encode("7").ids, finish_reason="stop", prompt_tokens=900, completion_tokens=1
     )
 
     def once(reply: Any) -> Any:

@@ -104,8 +104,7 @@ class Script:
         recipes: Any = (LPIPS[VGG], VISION[CLIP])
         self.lpips: Lpips
         self.lpips, self.clip = (
-            recipe.load(checkpoint_dir(entry))
-            for recipe, entry in zip(recipes, (VGG, CLIP), strict=True)
+            recipe.load(checkpoint_dir(entry)) for recipe, entry in zip(recipes, (VGG, CLIP), strict=True)
         )
         self.processor = CLIPImageProcessorPil()
 
@@ -117,18 +116,14 @@ class Script:
         """One edit."""
         size = (SIDE, SIDE)
         target, edited = (
-            np.asarray(
-                Pil.open(io.BytesIO(one)).convert("RGB").resize(size, Pil.Resampling.LANCZOS)
-            )
+            np.asarray(Pil.open(io.BytesIO(one)).convert("RGB").resize(size, Pil.Resampling.LANCZOS))
             for one in (files.target, files.edited[model])
         )
         grey = Pil.open(io.BytesIO(files.mask)).resize(size, Pil.Resampling.NEAREST)
         inside = (np.asarray(grey) > 128)[..., None]
         found = {
             "omni_iie.psnr": metrics.peak_signal_noise_ratio(target, edited, data_range=255),
-            "omni_iie.ssim": metrics.structural_similarity(
-                target, edited, channel_axis=-1, data_range=255
-            ),
+            "omni_iie.ssim": metrics.structural_similarity(target, edited, channel_axis=-1, data_range=255),
         }
         for region, mask in (("whole", 1), ("foreground", inside), ("background", ~inside)):
             a, b = ((one * mask).astype(np.uint8) for one in (target, edited))
@@ -140,8 +135,7 @@ class Script:
         """As the package `lpips` computes it: one image after the other, no map."""
         with torch.inference_mode():
             both = [
-                self.lpips.taps_of(torch.from_numpy(one / 127.5 - 1).float().permute(2, 0, 1)[None])
-                for one in (a, b)
+                self.lpips.taps_of(torch.from_numpy(one / 127.5 - 1).float().permute(2, 0, 1)[None]) for one in (a, b)
             ]
             distance = torch.zeros(())
             for x, y, head in zip(*both, self.lpips.heads, strict=True):
@@ -151,9 +145,7 @@ class Script:
     def similarity(self, a: Any, b: Any) -> float:
         """Cosine of the embeddings."""
         with torch.inference_mode():
-            x, y = (
-                self.clip(**self.processor(one, return_tensors="pt")).image_embeds for one in (a, b)
-            )
+            x, y = (self.clip(**self.processor(one, return_tensors="pt")).image_embeds for one in (a, b))
             return float(torch.nn.functional.cosine_similarity(x, y))
 
 
@@ -186,9 +178,7 @@ class Ours:
 def served(precision: Precision) -> Iterator[Ours]:
     """A server of its own, and a panel on it."""
     settings = Settings()
-    settings = settings.model_copy(
-        update={"stack": settings.stack.model_copy(update={"precision": precision})}
-    )
+    settings = settings.model_copy(update={"stack": settings.stack.model_copy(update={"precision": precision})})
     loop = asyncio.new_event_loop()
     with temporary_stack(settings.stack) as server:
         panel = Panel(Settings(endpoints={"local": Endpoint(url=server.url)}, deadline=600))
@@ -208,13 +198,7 @@ def install(entry: str, recipe: Any, precision: Precision) -> None:
     folder = models_dir() / entry / precision
     folder.mkdir()
     recipe.export(checkpoint, folder, precision)
-    artefact = Artefact(
-        entry=entry,
-        precision=precision,
-        source="untrained",
-        untrained=True,
-        files=hash_files(folder),
-    )
+    artefact = Artefact(entry=entry, precision=precision, source="untrained", untrained=True, files=hash_files(folder))
     (folder / RECORD).write_text(artefact.model_dump_json())
 
 

@@ -76,9 +76,7 @@ async def rate(call: Call, concurrency: int, calls: int) -> tuple[float, float]:
     return calls / (time.perf_counter() - start), statistics.median(milliseconds)
 
 
-async def compare(
-    url: str, rounds: int, calls: int
-) -> dict[str, dict[int, list[tuple[float, float]]]]:
+async def compare(url: str, rounds: int, calls: int) -> dict[str, dict[int, list[tuple[float, float]]]]:
     """Interleaved rounds of each client at concurrency 1 and 32."""
     import grpc.aio
     import tritonclient.grpc as tritonclient
@@ -137,9 +135,7 @@ async def compare(
 def main(rounds: int, calls: int, as_json: bool) -> None:
     """Print calls per second and latency of each client, and the panel's ratios."""
     with tempfile.TemporaryDirectory() as folder:
-        server = TritonServer(
-            Path(folder) / "triton.log", repository=repository(Path(folder) / "repo")
-        )
+        server = TritonServer(Path(folder) / "triton.log", repository=repository(Path(folder) / "repo"))
         server.start()
         try:
             results = asyncio.run(compare(server.url, rounds, calls))
@@ -165,9 +161,7 @@ def main(rounds: int, calls: int, as_json: bool) -> None:
     for heading in ("client", "calls/s at 1", "p50 ms at 1", "calls/s at 32", "p50 ms at 32"):
         table.add_column(heading, justify="right")
     for name, by in median.items():
-        table.add_row(
-            name, f"{by[1][0]:.0f}", f"{by[1][1]:.3f}", f"{by[32][0]:.0f}", f"{by[32][1]:.2f}"
-        )
+        table.add_row(name, f"{by[1][0]:.0f}", f"{by[1][1]:.3f}", f"{by[32][0]:.0f}", f"{by[32][1]:.2f}")
     Console(width=120).print(table)
     for name, value in summary.items():
         click.echo(f"{name}: {value:.3f}")

@@ -76,12 +76,7 @@ def write_edits(folder: Path, count: int) -> None:
         pixels[100:300, 100:300] = pixels[100:300, 100:300][:, ::-1]
         Pil.fromarray(pixels).save(edited / f"{number}.png", compress_level=1)
         told = EDIT.format(number)
-        records[str(number)] = {
-            "ori_img": f"{number}.png",
-            "gt_img": "",
-            "ins_en": told,
-            "explain_en": "",
-        }
+        records[str(number)] = {"ori_img": f"{number}.png", "gt_img": "", "ins_en": told, "explain_en": ""}
         listed.append(
             {
                 "id": str(number),
@@ -139,9 +134,7 @@ def _stored(out: Path) -> dict[str, float | None]:
 
     with editjudge.RunView(out / "run") as view:
         return {
-            one.item.rpartition("/")[2]: one.verdict.value
-            if isinstance(one.verdict, Score)
-            else None
+            one.item.rpartition("/")[2]: one.verdict.value if isinstance(one.verdict, Score) else None
             for one in view.verdicts(evidence=False)
         }
 
@@ -177,9 +170,7 @@ def _installed(folder: Path, packages: Sequence[str]) -> Path | None:
         return python
     shutil.rmtree(folder, ignore_errors=True)
     venv.create(folder, with_pip=True)
-    done = subprocess.run(
-        [str(python), "-m", "pip", "install", "-q", *packages], capture_output=True, check=False
-    )
+    done = subprocess.run([str(python), "-m", "pip", "install", "-q", *packages], capture_output=True, check=False)
     if done.returncode:
         return None
     whole.touch()
@@ -218,9 +209,7 @@ class Measured:
 def _begin(command: Sequence[str], out: Path) -> subprocess.Popen[bytes]:
     out.mkdir(parents=True, exist_ok=True)
     with (out / "log").open("ab") as log:
-        return subprocess.Popen(
-            command, stdout=log, stderr=log, cwd=out, start_new_session=True, env=_environment()
-        )
+        return subprocess.Popen(command, stdout=log, stderr=log, cwd=out, start_new_session=True, env=_environment())
 
 
 def _environment() -> dict[str, str]:
@@ -310,24 +299,18 @@ def compare(
 ) -> dict[str, dict[str, list[Measured]]]:
     """By script of the judge and contender, its rounds."""
     scripts = {"clean": CLEAN, "faults": FAULTY}
-    measured: dict[str, dict[str, list[Measured]]] = {
-        name: {one.name: [] for one in ready} for name in scripts
-    }
+    measured: dict[str, dict[str, list[Measured]]] = {name: {one.name: [] for one in ready} for name in scripts}
     for _ in range(rounds):
         for name, script in scripts.items():
             for one in random.sample(list(ready), len(ready)):
                 changed = type(script)(**(vars(script) | {"latency": latency}))
                 with judging(changed) as judge, tempfile.TemporaryDirectory() as out:
-                    measured[name][one.name].append(
-                        measure(one, folder, judge, Path(out), in_flight)
-                    )
+                    measured[name][one.name].append(measure(one, folder, judge, Path(out), in_flight))
     return measured
 
 
 def _median(rounds: Sequence[Measured]) -> Measured:
-    return Measured(
-        **{f.name: statistics.median(getattr(r, f.name) for r in rounds) for f in fields(Measured)}
-    )
+    return Measured(**{f.name: statistics.median(getattr(r, f.name) for r in rounds) for f in fields(Measured)})
 
 
 _HEADINGS = {
@@ -363,10 +346,7 @@ def show(title: str, measured: dict[str, list[Measured]]) -> None:
         rate = statistics.median(a.rate / b.rate for a, b in pairs)
         busy = statistics.median(a.busy / b.busy for a, b in pairs)
         memory = statistics.median(a.memory / b.memory for a, b in pairs)
-        console.print(
-            f"{OURS.name} over {name}:"
-            f" edits/s {rate:.2f}, processor time {busy:.2f}, memory {memory:.2f}"
-        )
+        console.print(f"{OURS.name} over {name}: edits/s {rate:.2f}, processor time {busy:.2f}, memory {memory:.2f}")
 
 
 @click.command()
@@ -375,19 +355,10 @@ def show(title: str, measured: dict[str, list[Measured]]) -> None:
 @click.option("--edits", default=200, show_default=True)
 @click.option("--rounds", default=3, show_default=True)
 @click.option("--only", multiple=True, help="A contender; several times for several.")
-@click.option(
-    "--peers", type=click.Path(path_type=Path), help="Folder of their environments, kept."
-)
+@click.option("--peers", type=click.Path(path_type=Path), help="Folder of their environments, kept.")
 @click.option("--kill/--no-kill", default=True, show_default=True, help="Also kill and go on.")
 def main(
-    latency: float,
-    in_flight: int,
-    edits: int,
-    rounds: int,
-    only: tuple[str, ...],
-    peers: Path | None,
-    *,
-    kill: bool,
+    latency: float, in_flight: int, edits: int, rounds: int, only: tuple[str, ...], peers: Path | None, *, kill: bool
 ) -> None:
     """Print what each contender takes, and editjudge's ratios to the others."""
     with tempfile.TemporaryDirectory() as name:

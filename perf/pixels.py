@@ -78,10 +78,7 @@ def contests(a: RGB, b: RGB, region: Region) -> dict[tuple[str, str], tuple[Call
     return {
         **{("read", kind): readers(a, kind) for kind in ("JPEG", "PNG")},
         ("mse", "whole"): (lambda: mse(a, b), lambda: peer.mean_squared_error(a, b)),
-        ("mse", "masked"): (
-            lambda: mse(a, b, region),
-            lambda: peer.mean_squared_error(a[region], b[region]),
-        ),
+        ("mse", "masked"): (lambda: mse(a, b, region), lambda: peer.mean_squared_error(a[region], b[region])),
         ("psnr", "whole"): (
             lambda: psnr(a, b).value,
             lambda: peer.peak_signal_noise_ratio(a, b, data_range=DATA_RANGE),
@@ -137,18 +134,12 @@ def compare(names: tuple[str, str], ours: Call, theirs: Call, repeats: int) -> R
 def main(size: int, repeats: int, as_json: bool) -> None:
     """Measure MSE, PSNR, SSIM and alignment on SIZE x SIZE RGB images."""
     reference, edited, region = pictures(size)
-    rows = [
-        compare(names, *calls, repeats)
-        for names, calls in contests(reference, edited, region).items()
-    ]
+    rows = [compare(names, *calls, repeats) for names, calls in contests(reference, edited, region).items()]
     alone = {
         "align": lambda: float(align(edited, reference).inliers),
         "align + masked mse": lambda: mse(reference, align(edited, reference).image, region),
     }
-    alone_ms = {
-        name: statistics.median(timed(call)[0] for _ in range(min(repeats, 3)))
-        for name, call in alone.items()
-    }
+    alone_ms = {name: statistics.median(timed(call)[0] for _ in range(min(repeats, 3))) for name, call in alone.items()}
     setting = {
         "size": size,
         "repeats": repeats,

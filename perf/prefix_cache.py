@@ -236,9 +236,7 @@ python_option = click.option(
 @click.option("--rounds", default=3, show_default=True)
 @click.option("--block-size", default=32, show_default=True, help="Tokens; on a CPU n times 32.")
 @python_option
-def main(
-    model: Path | None, count: int, side: int, rounds: int, block_size: int, python: Path
-) -> None:
+def main(model: Path | None, count: int, side: int, rounds: int, block_size: int, python: Path) -> None:
     """Print calls, prompt tokens, those found in the cache, and seconds of each way."""
     with tempfile.TemporaryDirectory() as folder:
         model = model or tiny_model(Path(folder), side)
@@ -264,9 +262,7 @@ def main(
         )
     Console(width=120).print(table)
     for way in (AT_ONCE, IMAGES_LAST):
-        for what, mine, other in zip(
-            ("share", "seconds"), middle[FIRST_AHEAD], middle[way], strict=True
-        ):
+        for what, mine, other in zip(("share", "seconds"), middle[FIRST_AHEAD], middle[way], strict=True):
             click.echo(f"{what} over {way!r}: {mine / other if other else float('inf'):.2f}")
     shares = {way: [round(one.share, 3) for one in runs] for way, runs in results.items()}
     click.echo(f"shares by round: {json.dumps(shares)}")

@@ -58,9 +58,7 @@ def look(folder: Path) -> dict[str, float]:
 
     told: dict[str, float] = {}
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
-        )
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         began = time.perf_counter()
         page.goto((folder / "page" / "index.html").as_uri())
@@ -99,9 +97,7 @@ _SCROLLED = """async steps => {
 
 def in_process(*arguments: str) -> dict[str, float]:
     """What a process of this script printed."""
-    run = subprocess.run(
-        [sys.executable, __file__, *arguments], capture_output=True, text=True, check=False
-    )
+    run = subprocess.run([sys.executable, __file__, *arguments], capture_output=True, text=True, check=False)
     if run.returncode:
         sys.exit(run.stderr)
     return json.loads(run.stdout or "{}")

@@ -81,10 +81,7 @@ def asked(folder: Path):
 
     return ResolvedSpec(
         RunSpec(
-            benchmark="core",
-            data=folder / "items.jsonl",
-            outputs={"a": folder / "outputs"},
-            dimensions=(DIMENSION,),
+            benchmark="core", data=folder / "items.jsonl", outputs={"a": folder / "outputs"}, dimensions=(DIMENSION,)
         )
     )
 
@@ -140,10 +137,7 @@ def main() -> None:
         begin(folder)
         stored = sum(file.stat().st_size for file in (folder / "run").glob("run.sqlite*"))
         again = [sys.executable, __file__, "--go-on", name]
-        runs = [
-            json.loads(subprocess.run(again, capture_output=True, check=True).stdout)
-            for _ in range(5)
-        ]
+        runs = [json.loads(subprocess.run(again, capture_output=True, check=True).stdout) for _ in range(5)]
     medians = {key: sorted(one[key] for one in runs)[2] for key in runs[0]}
     print(f"{edits:,} edits, {'a source each' if own_sources else 'shared sources'}, median of 5")
     for key, value in medians.items():

@@ -65,10 +65,7 @@ def coded(picture: bytes) -> str:
 def make_own(batch: Batch) -> tuple[str, bytes]:
     """Our schema, JSON."""
     rows = zip(*batch, strict=True)
-    edits = [
-        {"source": {"data": coded(a)}, "edited": {"data": coded(b)}, "instruction": words}
-        for a, b, words in rows
-    ]
+    edits = [{"source": {"data": coded(a)}, "edited": {"data": coded(b)}, "instruction": words} for a, b, words in rows]
     return "application/json", json.dumps({"edits": edits}).encode()
 
 

@@ -53,9 +53,7 @@ def whole_run(folder: Path, settings: Settings, chosen) -> dict[tuple[str, str, 
             }
 
 
-async def one_by_one(
-    client: Client, folder: Path, chosen, *, edit_wise: bool
-) -> dict[tuple[str, str, str], float]:
+async def one_by_one(client: Client, folder: Path, chosen, *, edit_wise: bool) -> dict[tuple[str, str, str], float]:
     """The same, awaiting each dimension (or each edit with all its dimensions) in turn."""
     from editjudge.benchmarks.items import ItemsFile
 
@@ -79,11 +77,7 @@ async def one_by_one(
 def compare(folder: Path, settings: Settings, rounds: int) -> dict[str, list[float]]:
     """Seconds of each way, round by round; all must give the same scores."""
     served = ("ocr.ppocr", "quality.piqe")
-    chosen = tuple(
-        one
-        for one in load_dimensions().values()
-        if one.id.startswith("core.") and _local(one, served)
-    )
+    chosen = tuple(one for one in load_dimensions().values() if one.id.startswith("core.") and _local(one, served))
 
     def loop(*, edit_wise: bool) -> dict[tuple[str, str, str], float]:
         async def ask() -> dict[tuple[str, str, str], float]:

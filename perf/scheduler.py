@@ -109,10 +109,7 @@ async def refill(server: Server, most: int) -> None:
         await pool.run(lambda there: call_with_retries(lambda _: there.call(), policy))
 
     while True:
-        while (
-            len(running) < 2 * replica.measure_load().limit
-            and (edit := next(left, None)) is not None
-        ):
+        while len(running) < 2 * replica.measure_load().limit and (edit := next(left, None)) is not None:
             running.add(asyncio.create_task(judged(edit, one)))
         if not running:
             return
@@ -176,9 +173,7 @@ def busy(server: Server, low: float, high: float) -> float:
 @click.option("--milliseconds", default=20.0, show_default=True)
 @click.option("--rounds", default=3, show_default=True)
 @click.option("--json", "as_json", is_flag=True)
-def main(
-    calls: int, places: int, queue: int, milliseconds: float, rounds: int, as_json: bool
-) -> None:
+def main(calls: int, places: int, queue: int, milliseconds: float, rounds: int, as_json: bool) -> None:
     """Print how busy each way keeps the endpoint."""
     ways: dict[str, Callable[[Server], object]] = {
         "refill, adaptive limit": lambda server: asyncio.run(refill(server, 64)),

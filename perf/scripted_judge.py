@@ -181,12 +181,7 @@ class _Judge(asyncio.Protocol):
         self._reply("beside", "Yes", "stop", logprobs={"content": [{"top_logprobs": top}]})
 
     def _reply(self, number: object, text: str, finish: str, **more: object) -> None:
-        choice = {
-            "index": 0,
-            "message": {"role": "assistant", "content": text},
-            "finish_reason": finish,
-            **more,
-        }
+        choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": finish, **more}
         usage = {"prompt_tokens": 900, "completion_tokens": 20, "total_tokens": 920}
         self._send(
             200,
@@ -210,9 +205,7 @@ def _serve(told: Connection, script: Script) -> None:
     async def run() -> None:
         record, waiting = Record(), set[int]()
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(
-            lambda: _Judge(script, record, waiting), "127.0.0.1", 0, backlog=512
-        )
+        server = await loop.create_server(lambda: _Judge(script, record, waiting), "127.0.0.1", 0, backlog=512)
         told.send(server.sockets[0].getsockname()[1])
         await server.serve_forever()
 

@@ -102,10 +102,7 @@ async def compare(panel: Panel, service: str, size: int, rounds: int) -> dict[st
     async def served(inputs: Mapping[str, bytes]) -> None:
         await panel.call(service, inputs)
 
-    sides: dict[str, Callable[[Mapping[str, bytes]], Awaitable[None]]] = {
-        "in process": in_process,
-        "served": served,
-    }
+    sides: dict[str, Callable[[Mapping[str, bytes]], Awaitable[None]]] = {"in process": in_process, "served": served}
     times: dict[str, list[float]] = {name: [] for name in sides}
     for index in range(rounds + 1):
         pictures = [jpeg(poster(size, 2 * index + n)) for n in range(len(names))]
@@ -162,10 +159,7 @@ def make_photograph(kind: str, seed: int) -> bytes:
     random_state = np.random.default_rng(seed)
     layers = [
         np.asarray(
-            Image.fromarray(random_state.integers(0, 256, (n, n, 3), np.uint8)).resize(
-                (1024, 1024), 3
-            ),
-            np.int16,
+            Image.fromarray(random_state.integers(0, 256, (n, n, 3), np.uint8)).resize((1024, 1024), 3), np.int16
         )
         for n in (8, 64, 256)
     ]
@@ -266,10 +260,7 @@ async def measure_edits(rounds: int, edits: int) -> Table:
     numbers = itertools.count(1)
     heads = "edits", "service", "CPU ms an edit, median", "least", "of it the event loop"
     table = Table(*heads, title="two of 1024x1024")
-    session_options = {
-        "timeout": aiohttp.ClientTimeout(600),
-        "connector": aiohttp.TCPConnector(limit=0),
-    }
+    session_options = {"timeout": aiohttp.ClientTimeout(600), "connector": aiohttp.TCPConnector(limit=0)}
     with tempfile.TemporaryDirectory(prefix="editjudge-perf-") as folder:
         with (
             judging(Script(latency=0)) as judge,
@@ -278,10 +269,7 @@ async def measure_edits(rounds: int, edits: int) -> Table:
             contender(judge, "decoding") as (decoding_pid, decoding_url),
         ):
             async with aiohttp.ClientSession(**session_options) as session:
-                sides = {
-                    name: (service.pid, send)
-                    for name, send in make_sends(session, address, web).items()
-                }
+                sides = {name: (service.pid, send) for name, send in make_sends(session, address, web).items()}
                 for name, own_pid, url in (
                     ("FastAPI, heads", heads_pid, heads_url),
                     ("FastAPI, decoding", decoding_pid, decoding_url),

@@ -57,11 +57,7 @@ def dinov2_base() -> PreTrainedModel:
 def dinov3_base() -> PreTrainedModel:
     """ViT-B/16 with four registers."""
     config = DINOv3ViTConfig(
-        hidden_size=768,
-        intermediate_size=3072,
-        num_hidden_layers=12,
-        num_attention_heads=12,
-        num_register_tokens=4,
+        hidden_size=768, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=12, num_register_tokens=4
     )
     return DINOv3ViTModel(config)
 
@@ -100,19 +96,11 @@ def install(entry: str, recipe: Any) -> None:
     folder.mkdir()
     parity = recipe.export(checkpoint_dir(entry), folder, "fp32")
     assert parity.largest_difference < parity.tolerance, parity
-    artefact = Artefact(
-        entry=entry,
-        precision="fp32",
-        source="untrained",
-        untrained=True,
-        files=hash_files(folder),
-    )
+    artefact = Artefact(entry=entry, precision="fp32", source="untrained", untrained=True, files=hash_files(folder))
     (folder / RECORD).write_text(artefact.model_dump_json())
 
 
-def interleaved(
-    what: str, sides: Mapping[str, Callable[[], object]], rounds: int, warm: bool = True
-) -> Timed:
+def interleaved(what: str, sides: Mapping[str, Callable[[], object]], rounds: int, warm: bool = True) -> Timed:
     """Time two sides in turn, the first round not counted where they must warm up."""
     times: dict[str, list[float]] = {name: [] for name in sides}
     for index in range(rounds + warm):
@@ -155,9 +143,7 @@ def in_bf16(what: str, graph: Path, pixels: Any, rounds: int) -> Iterator[Timed]
 
 def cached(rounds: int) -> Timed:
     """A region of five edits and of their source, with and without the cache."""
-    artefact = Artefact.model_validate_json(
-        (models_dir() / DinoV3.entry / "fp32" / "artefact.json").read_bytes()
-    )
+    artefact = Artefact.model_validate_json((models_dir() / DinoV3.entry / "fp32" / "artefact.json").read_bytes())
     rng = np.random.default_rng(0)
     pictures = rng.integers(0, 256, (EDITS + 1, 768, 768, 3), dtype=np.uint8)
     mask = np.zeros((768, 768), dtype=bool)
@@ -207,9 +193,7 @@ def measure(batch: int, pairs: int, side: int, rounds: int) -> list[Timed]:
     return found
 
 
-def lpips_sides(
-    what: str, module: Any, graph: Path, images: list[Any], rounds: int
-) -> Iterator[Timed]:
+def lpips_sides(what: str, module: Any, graph: Path, images: list[Any], rounds: int) -> Iterator[Timed]:
     """Eager torch on all pairs at once; ours pair by pair, as the service bounds its memory."""
     tensors = [torch.from_numpy(one) for one in images]
 
@@ -247,12 +231,7 @@ def main(batch: int, pairs: int, side: int, rounds: int, as_json: bool) -> None:
         return
     table = Table("what", "slower ms", "faster ms", "ratio", title=f"{rounds} interleaved rounds")
     for one in found:
-        table.add_row(
-            one.what,
-            f"{one.slow} {one.slow_ms:.0f}",
-            f"{one.fast} {one.fast_ms:.0f}",
-            f"{one.ratio:.2f}",
-        )
+        table.add_row(one.what, f"{one.slow} {one.slow_ms:.0f}", f"{one.fast} {one.fast_ms:.0f}", f"{one.ratio:.2f}")
     Console(width=120).print(table)
 
 

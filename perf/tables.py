@@ -30,11 +30,7 @@ from PIL import Image as Pil
 
 PIXELS = ("psnr", "ssim", "mse", "aligned_psnr", "aligned_mse")
 RUNS = {
-    "pixels": {
-        "benchmark": "core",
-        "models": 4,
-        "dimensions": tuple(f"core.{name}.source.whole" for name in PIXELS),
-    },
+    "pixels": {"benchmark": "core", "models": 4, "dimensions": tuple(f"core.{name}.source.whole" for name in PIXELS)},
     "two judges, two rounds": {
         "benchmark": "i2i",
         "models": 5,
@@ -89,10 +85,7 @@ def make(folder: Path, name: str, verdicts: int) -> None:
     signatures = resolved.signatures({})
     ends = {d.id: (d.range[0], min(d.range[1], 1e4)) for d in resolved.dimensions_by_id.values()}
     skills = {model: number / 20 for number, model in enumerate(resolved.spec.outputs)}
-    with (
-        RunStore.open(folder / "run", resolved.header(Settings())) as store,
-        store.database.transaction(),
-    ):
+    with RunStore.open(folder / "run", resolved.header(Settings())) as store, store.database.transaction():
         contents = ItemContents(resolved.dataset)
         for ref, model in product(resolved.dataset.items(), resolved.spec.outputs):
             index, item, content = ref.index, ref.id, contents.read(ref)
@@ -110,9 +103,7 @@ def make(folder: Path, name: str, verdicts: int) -> None:
                     verdict = NoScore(kind="unparsable", reason=f"reply {index}")
                 verdicts_of[dimension] = verdict
             seen = FileState(ABSENT, "sha256:" + "0" * 64)
-            store.save_edit_now(
-                JudgedEdit(item, model, seen, None, content), verdicts_of, signatures
-            )
+            store.save_edit_now(JudgedEdit(item, model, seen, None, content), verdicts_of, signatures)
         store.save_contents([], contents.updates(), {})
 
 
@@ -149,9 +140,7 @@ def measure(folder: Path, what: str) -> dict[str, float]:
 
 def in_process(*arguments: str) -> dict[str, float]:
     """What a process of this script printed."""
-    run = subprocess.run(
-        [sys.executable, __file__, *arguments], capture_output=True, text=True, check=False
-    )
+    run = subprocess.run([sys.executable, __file__, *arguments], capture_output=True, text=True, check=False)
     if run.returncode:
         sys.exit(run.stderr)
     return json.loads(run.stdout or "{}")
@@ -176,8 +165,7 @@ def main() -> None:
                 took = in_process("--measure", whole, what)
                 more = took["MB"] - least["MB"]
                 print(
-                    f"  {what:<8} {took['seconds']:6.1f} s {took['MB']:6.0f} MB"
-                    f" ({more:+.0f})  {took['digest']}",
+                    f"  {what:<8} {took['seconds']:6.1f} s {took['MB']:6.0f} MB ({more:+.0f})  {took['digest']}",
                     flush=True,
                 )
 

@@ -33,13 +33,7 @@ def chunk(name: bytes, body: bytes = b"") -> bytes:
 
 
 def png(
-    size: tuple[int, int],
-    kind: int,
-    packed: bytes,
-    *more: bytes,
-    depth: int = 8,
-    pieces: int = 1,
-    interlaced: int = 0,
+    size: tuple[int, int], kind: int, packed: bytes, *more: bytes, depth: int = 8, pieces: int = 1, interlaced: int = 0
 ) -> bytes:
     """A PNG of a colour type, of rows that are packed already, and chunks before these."""
     head = chunk(b"IHDR", struct.pack(">IIBBBBB", *size, depth, kind, 0, 0, interlaced))

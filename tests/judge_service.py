@@ -58,9 +58,7 @@ def make_request(
     for name in edit.keys() & {"questions", "extra"}:
         edit[f"{name}_json"] = json.dumps(edit.pop(name))
     edit["flaws"] = [_flaw(**flaw) for flaw in edit.get("flaws", ())]
-    request = pb.ScoreRequest(
-        request_id=request_id, edit=pb.Edit(**edit), dimensions=dimensions or ["core.psnr.*"]
-    )
+    request = pb.ScoreRequest(request_id=request_id, edit=pb.Edit(**edit), dimensions=dimensions or ["core.psnr.*"])
     if protocol:
         request.protocol.CopyFrom(pb.Protocol(**protocol))
     return request
@@ -142,9 +140,7 @@ async def outcome_of(call: Any) -> Any:
 class RunningService:
     """A service that runs, and what its callers need."""
 
-    def __init__(
-        self, service: JudgeService, address: str, web: str, session: aiohttp.ClientSession
-    ) -> None:
+    def __init__(self, service: JudgeService, address: str, web: str, session: aiohttp.ClientSession) -> None:
         self.service = service
         self.address = address
         self.web = web
@@ -152,9 +148,7 @@ class RunningService:
         self.channel = grpc.aio.insecure_channel(address)
         self.stub = judge_pb2_grpc.JudgeServiceStub(self.channel)
 
-    async def post(
-        self, body: Any, path: str = "/v1/score", headers: Mapping[str, str] = JSON
-    ) -> tuple[int, Any]:
+    async def post(self, body: Any, path: str = "/v1/score", headers: Mapping[str, str] = JSON) -> tuple[int, Any]:
         data = io.BytesIO(body if isinstance(body, bytes) else json.dumps(body).encode())
         async with self.session.post(self.web + path, data=data, headers=headers) as reply:
             return reply.status, await reply.json()
@@ -215,9 +209,7 @@ async def serve(
 
 
 @contextlib.asynccontextmanager
-async def serve_priced(
-    url: str, folder: Path | None = None, **options: Any
-) -> AsyncIterator[RunningService]:
+async def serve_priced(url: str, folder: Path | None = None, **options: Any) -> AsyncIterator[RunningService]:
     """One with a priced judge, whose probe no team pays for."""
     async with serve(priced_settings(url), cache=folder, **options) as served:
         await served.service.client.panel.probe_judges()

@@ -25,9 +25,7 @@ from editjudge.storage.store import RunStore
 
 from .small_data import make_spec, save_picture, write_items
 
-PIXELS = tuple(
-    f"core.{name}.source.whole" for name in ("psnr", "ssim", "mse", "aligned_psnr", "aligned_mse")
-)
+PIXELS = tuple(f"core.{name}.source.whole" for name in ("psnr", "ssim", "mse", "aligned_psnr", "aligned_mse"))
 ASKED = ("core.editing_artifacts", "core.instruction_following", "core.blending_naturalness")
 READ = "core.text_content_accuracy"
 DIMENSIONS = (*PIXELS, *ASKED, READ)
@@ -138,9 +136,7 @@ def _write_data(
     write_items(folder, lines)
 
 
-def _verdict(
-    dimension: str, mean: float, rng: random.Random, call: Callable[[str], str], *, odd: bool
-) -> Verdict:
+def _verdict(dimension: str, mean: float, rng: random.Random, call: Callable[[str], str], *, odd: bool) -> Verdict:
     value = min(1.0, max(0.0, rng.gauss(mean, 0.15 if dimension in ASKED else 0.05)))
     if dimension == ASKED[1]:
         value = round(4 * value) / 4

@@ -55,9 +55,7 @@ def read_items(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / ITEMS).read_text().splitlines()]
 
 
-def make_spec(
-    folder: Path, models: Iterable[str] = ("ours",), dimensions: Any = (PSNR,), **more: Any
-) -> RunSpec:
+def make_spec(folder: Path, models: Iterable[str] = ("ours",), dimensions: Any = (PSNR,), **more: Any) -> RunSpec:
     """Ask about the items of a folder; outputs lie beside them, in folders named as the models."""
     outputs = {model: folder / model for model in models}
     usual = {"benchmark": "core", "data": folder / ITEMS, "outputs": outputs}

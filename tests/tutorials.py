@@ -43,11 +43,7 @@ def run_tutorial(name: str, folder: Path, replacing: Mapping[str, str]) -> str:
             file = place / text.split()[1]
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
-        commands = (
-            [sys.executable + " -"]
-            if language == "python"
-            else re.findall(r"^\$ (.+)$", text, re.MULTILINE)
-        )
+        commands = [sys.executable + " -"] if language == "python" else re.findall(r"^\$ (.+)$", text, re.MULTILINE)
         for command in commands:
             if command.startswith("cd "):
                 place = (place / command[3:]).resolve()

@@ -17,9 +17,7 @@ from editjudge_services.runtime.triton_server import TritonServer, temporary_sta
 
 from .patience import patience
 
-KINDS: dict[str, type[Specialist]] = {
-    kind.name.replace("_", ".", 1): kind for kind in find_specialists() if kind.entry
-}
+KINDS: dict[str, type[Specialist]] = {kind.name.replace("_", ".", 1): kind for kind in find_specialists() if kind.entry}
 """Services whose weights the user brings."""
 # The huge variant is the same code and, untrained, the same tiny network.
 SERVED = [name for name in KINDS if name != "segmenter.grounded_sam_huge"]
@@ -46,9 +44,7 @@ def untrained(folder: Path, entries: Iterable[str]) -> Iterator[Untrained]:
         with _models_in(folder):
             for verb in (("pull", "--untrained"), ("export",), ("verify",)):
                 assert root.main(["models", *verb, *entries], standalone_mode=False) in {0, None}
-            server = ending.enter_context(
-                temporary_stack(StackSettings(startup_timeout=patience(120)))
-            )
+            server = ending.enter_context(temporary_stack(StackSettings(startup_timeout=patience(120))))
         yield Untrained(folder, server)
 
 

@@ -48,9 +48,7 @@ def resolved(uv: str, name: str) -> list[dict[str, Any]]:
     lines = [f"editjudge[{extras}] @ file://{ROOT}"] if extras else []
     lines += [*about.get("packages", ()), *about.get("alone", ())]
     with tempfile.TemporaryDirectory() as folder:
-        asked, within, out = (
-            Path(folder) / one for one in ("asked.in", "within.txt", "pylock.toml")
-        )
+        asked, within, out = (Path(folder) / one for one in ("asked.in", "within.txt", "pylock.toml"))
         asked.write_text("".join(f"{line} ; sys_platform == 'linux'\n" for line in lines))
         within.write_text("" if name in APART else constraints())
         command = [uv, "pip", "compile", "--universal", "--python-version=3.11", "--quiet"]
@@ -87,9 +85,7 @@ def cpu_build(version: str) -> str:
     if TORCH["version"] != f"{version}+cpu":
         sys.exit(f"torch {version}: torch_cpu.toml has {TORCH['version']}: give its digests there")
     digests = (f"    --hash=sha256:{digest}" for digest in TORCH["sha256"])
-    return " \\\n".join(
-        [f"--find-links {TORCH['index']}/torch/\ntorch=={TORCH['version']}", *digests]
-    )
+    return " \\\n".join([f"--find-links {TORCH['index']}/torch/\ntorch=={TORCH['version']}", *digests])
 
 
 def _fits(url: str) -> bool:

@@ -32,10 +32,7 @@ def shown(data):
     picture = Image.open(io.BytesIO(base64.b64decode(data)))
     if decodes:
         picture.load()
-    return {
-        "type": "image_url",
-        "image_url": {"url": f"data:{picture.get_format_mimetype()};base64,{data}"},
-    }
+    return {"type": "image_url", "image_url": {"url": f"data:{picture.get_format_mimetype()};base64,{data}"}}
 
 
 @app.post("/score")

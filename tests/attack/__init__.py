@@ -10,7 +10,4 @@ from .stale import STALE
 from .stores import STORES
 from .tritons import TRITONS
 
-ATTACKS = {
-    attack.name: attack
-    for attack in (PICTURES, BOMB, REPLIES, JUDGES, TRITONS, STORES, STALE, KILLS)
-}
+ATTACKS = {attack.name: attack for attack in (PICTURES, BOMB, REPLIES, JUDGES, TRITONS, STORES, STALE, KILLS)}

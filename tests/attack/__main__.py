@@ -46,10 +46,7 @@ def _arguments() -> argparse.Namespace:
 
 def _progress(report: Tried) -> str:
     attack: Attack = report.attack
-    return (
-        f"{attack.name}: {report.count:,} tried in {report.seconds:,.0f} s,"
-        f" {len(report.findings)} findings"
-    )
+    return f"{attack.name}: {report.count:,} tried in {report.seconds:,.0f} s, {len(report.findings)} findings"
 
 
 def table(reports: list[Tried]) -> str:
@@ -57,10 +54,7 @@ def table(reports: list[Tried]) -> str:
     head = ("attack", "tried", "findings", "seconds", "worst s", "MiB", "outcomes")
     rows = [head, *map(_row, reports)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(head) - 1)]
-    return "\n".join(
-        "  ".join((*(c.ljust(w) for c, w in zip(row, widths, strict=False)), row[-1]))
-        for row in rows
-    )
+    return "\n".join("  ".join((*(c.ljust(w) for c, w in zip(row, widths, strict=False)), row[-1])) for row in rows)
 
 
 def _row(report: Tried) -> tuple[str, ...]:

@@ -369,9 +369,7 @@ MODES: dict[str, Evil] = {
     "no usage": _but(lambda reply: reply.pop("usage")),
     **{
         f"logprobs {i}": _choice(logprobs=value)
-        for i, value in enumerate(
-            (None, [], {}, "x", {"content": None}, {"content": []}, {"content": [1]})
-        )
+        for i, value in enumerate((None, [], {}, "x", {"content": None}, {"content": []}, {"content": [1]}))
     },
     **{
         f"logprob {i}": _top(lambda top, v=value: top[0].update(logprob=v))

@@ -54,12 +54,7 @@ class Tried:
         return sum(self.outcomes.values()) + len(self.findings)
 
 
-def tried(
-    attack: Attack,
-    seed: int,
-    numbers: Sequence[int],
-    tell: Callable[[Tried], None] = lambda _: None,
-) -> Tried:
+def tried(attack: Attack, seed: int, numbers: Sequence[int], tell: Callable[[Tried], None] = lambda _: None) -> Tried:
     """Try an attack, some numbers at a time; `tell` is called every few seconds."""
     report, began = Tried(attack), time.monotonic()
     workers = [_Worker(attack, seed, list(numbers[i::WORKERS])) for i in range(WORKERS)]

@@ -37,9 +37,7 @@ def modes() -> list[tuple[str, bool]]:
 def trial(_: int, number: int) -> str:
     every = modes()
     name, models = every[number % len(every)]
-    return besieged(
-        f"{name}{' of the models' * models}", lambda folder: _judged(name, models, folder)
-    )
+    return besieged(f"{name}{' of the models' * models}", lambda folder: _judged(name, models, folder))
 
 
 def besieged(name: str, judged: Callable[[Path], Coroutine[Any, Any, str]]) -> str:
@@ -55,9 +53,7 @@ def besieged(name: str, judged: Callable[[Path], Coroutine[Any, Any, str]]) -> s
 async def told_run(spec: RunSpec, folder: Path, settings: Settings) -> tuple[RunResult, list[str]]:
     """Run by evil servers; what came of it, and all that was told meanwhile."""
     told: list[str] = []
-    asked = run_async(
-        spec, out=folder / "run", settings=settings, progress=lambda it: told.append(str(it))
-    )
+    asked = run_async(spec, out=folder / "run", settings=settings, progress=lambda it: told.append(str(it)))
     result = await asked
     return result, [*told, str(result.last_event)]
 

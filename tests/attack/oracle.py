@@ -9,12 +9,7 @@ from typing import Any
 
 from editjudge.answers.contract import OutputContract
 from editjudge.answers.first_digit import FirstDigit
-from editjudge.answers.questions import (
-    ChoiceQuestion,
-    MultipleChoiceQuestion,
-    QuestionAnswers,
-    Questions,
-)
+from editjudge.answers.questions import ChoiceQuestion, MultipleChoiceQuestion, QuestionAnswers, Questions
 from editjudge.answers.scores import ScoreField, Scores, ScoresAnswer
 from editjudge.answers.segmentation import Commands, TargetPhrases
 from editjudge.answers.texts import FirstWord, OneText, Option, Verbatim
@@ -80,9 +75,7 @@ def _option(contract: Option, text: str, value: str) -> str:
     word = "".join(c for c in value.casefold() if c.isalnum())
     if word not in letters:
         raise Broken(f"{value!r} is not in the reply")
-    if isinstance(contract, FirstWord) and not re.search(
-        rf"(?<!\w){value}(?!\w)", text, re.IGNORECASE
-    ):
+    if isinstance(contract, FirstWord) and not re.search(rf"(?<!\w){value}(?!\w)", text, re.IGNORECASE):
         raise Broken(f"{value!r} is no word of the reply")
     return "option"
 

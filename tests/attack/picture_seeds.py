@@ -26,9 +26,7 @@ _CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 def seeds() -> dict[str, bytes]:
     """By name; the same bytes whenever the same versions of encoders make them."""
     rng = np.random.default_rng(1)
-    return dict(
-        (*_png(rng), *_jpeg(rng), *_gif(rng), *_webp(rng), *_tiff(rng), *_plain(rng), *_others(rng))
-    )
+    return dict((*_png(rng), *_jpeg(rng), *_gif(rng), *_webp(rng), *_tiff(rng), *_plain(rng), *_others(rng)))
 
 
 def _blank(mode: str, kind: str, size: tuple[int, int] = (8192, 8192), **more: Any) -> bytes:
@@ -43,16 +41,12 @@ def _blank_png(kind: int, depth: int, *more: bytes, side: int = 8192) -> bytes:
     return png((side, side), kind, packed, *palette, *more, depth=depth)
 
 
-def _picture(
-    rng: np.random.Generator, mode: str = "RGB", size: tuple[int, int] = SIZE
-) -> Pil.Image:
+def _picture(rng: np.random.Generator, mode: str = "RGB", size: tuple[int, int] = SIZE) -> Pil.Image:
     small = rng.integers(0, 256, (5, 6, 4), dtype=np.uint8)
     return Pil.fromarray(small).resize(size, Pil.Resampling.BICUBIC).convert(mode)
 
 
-def _frames(
-    rng: np.random.Generator, kind: str, count: int, mode: str = "RGB", **more: Any
-) -> bytes:
+def _frames(rng: np.random.Generator, kind: str, count: int, mode: str = "RGB", **more: Any) -> bytes:
     frames = [_picture(rng, mode) for _ in range(count)]
     return encode(frames[0], kind, save_all=True, append_images=frames[1:], **more)
 
@@ -72,9 +66,7 @@ def _png(rng: np.random.Generator) -> Iterator[tuple[str, bytes]]:
     yield "png.larger", encode(_picture(rng, size=(260, 190)), "PNG")
 
 
-def _raw_png(
-    rng: np.random.Generator, kind: int, depth: int, interlaced: int, *, clear: bool
-) -> bytes:
+def _raw_png(rng: np.random.Generator, kind: int, depth: int, interlaced: int, *, clear: bool) -> bytes:
     """With random samples; Pillow writes few of these kinds."""
     width, height = SIZE
     rows = b""

@@ -11,15 +11,7 @@ import numpy as np
 from PIL import Image as Pil
 
 from editjudge.base.errors import ImageError
-from editjudge.base.images import (
-    MAX_PIXELS,
-    Image,
-    Mask,
-    decode,
-    drop_alpha,
-    load_image,
-    load_mask,
-)
+from editjudge.base.images import MAX_PIXELS, Image, Mask, decode, drop_alpha, load_image, load_mask
 
 from .mutations import damaged
 from .picture_seeds import BOMBS, seeds

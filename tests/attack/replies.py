@@ -40,9 +40,7 @@ from . import oracle
 from .reply_grammar import ENCODED, SECRET, Said, hostile
 from .trials import Attack, Broken, dice
 
-_ACTS = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
-)
+_ACTS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _KEY = "ATTACK_JUDGE_KEY"
 
 
@@ -55,9 +53,7 @@ def contracts() -> tuple[OutputContract[Any], ...]:
         if contract not in ours:
             ours.append(contract)
     ours.append(Option(("A red car.", "a blue car", "It cannot be told from the image")))
-    official = (
-        reader for metric in ("consistency", "instruction") for _, reader in readers(metric)
-    )
+    official = (reader for metric in ("consistency", "instruction") for _, reader in readers(metric))
     for reader in official:
         if reader not in ours:
             ours.append(reader)
@@ -146,16 +142,9 @@ async def _over_grpc(rng: random.Random, contract: OutputContract[Any], said: Sa
         return await _asked(rng, endpoint, contract, Said(text, None))
 
 
-async def _asked(
-    rng: random.Random, endpoint: JudgeEndpoint, contract: OutputContract[Any], said: Said
-) -> str:
+async def _asked(rng: random.Random, endpoint: JudgeEndpoint, contract: OutputContract[Any], said: Said) -> str:
     settings = Settings(
-        judges={"judge": endpoint},
-        attempts=1,
-        patience=0,
-        deadline=60.0,
-        retry_wait=0.001,
-        ledger=None,
+        judges={"judge": endpoint}, attempts=1, patience=0, deadline=60.0, retry_wait=0.001, ledger=None
     )
     with Ledger() as ledger:
         async with Panel(settings, ledger=ledger) as panel:
@@ -179,11 +168,7 @@ async def _asked(
 
 
 async def _outcome(
-    rng: random.Random,
-    judge: Judge,
-    prompt: Prompt,
-    contract: OutputContract[Any],
-    said: Said,
+    rng: random.Random, judge: Judge, prompt: Prompt, contract: OutputContract[Any], said: Said
 ) -> tuple[str, str, tuple[str, ...]]:
     if isinstance(contract, FirstWord) and rng.random() < 0.7:
         chosen = await judge.choose(prompt, contract.options)
@@ -232,9 +217,7 @@ def _enveloped(rng: random.Random, said: Said) -> dict[str, Any]:
                 lambda: message.update(content=[{"type": "text", "text": "4"}]),
                 lambda: whole["choices"].append(choice),
                 lambda: whole.update(choices=rng.choice(([], None, {}, "x", [None], [[]]))),
-                lambda: whole.update(
-                    model=rng.choice((SECRET, "judge2", "x" * 999, 4, "[/m]", None))
-                ),
+                lambda: whole.update(model=rng.choice((SECRET, "judge2", "x" * 999, 4, "[/m]", None))),
                 lambda n=number: whole.update(usage=n),
                 lambda: whole.update(error=rng.choice(({"message": SECRET}, "x", {"code": 500}))),
             )
@@ -252,9 +235,7 @@ def _changed(rng: random.Random) -> Any:
                 lambda: setattr(complete, "prompt_tokens", number),
                 lambda: setattr(complete, "completion_tokens", number),
                 lambda: setattr(complete, "cached_tokens", number),
-                lambda: setattr(
-                    complete, "finish_reason", rng.choice(("", "x", "length", "\x1b[2J"))
-                ),
+                lambda: setattr(complete, "finish_reason", rng.choice(("", "x", "length", "\x1b[2J"))),
                 lambda: complete.output_ids.append(number),
                 lambda: complete.ClearField("output_ids"),
                 lambda: complete.output_ids.extend([5] * 3000),

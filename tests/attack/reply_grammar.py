@@ -52,13 +52,7 @@ _MARKS = (
     "\\ud83d\\u0000",
 )
 _FENCES = (("```json\n", "\n```"), ("```\n", "\n```\n\n"), ("", "\n \t\n"), ("", ""))
-_PROSE = (
-    "Sure, here it is: ",
-    "1. It moved.\n2. Score 3/5.\n",
-    "**Answer**\n",
-    "4\n",
-    "Score: 5. ",
-)
+_PROSE = ("Sure, here it is: ", "1. It moved.\n2. Score 3/5.\n", "**Answer**\n", "4\n", "Score: 5. ")
 
 
 @dataclass(frozen=True)
@@ -80,10 +74,7 @@ class Said:
 
 def hostile(rng: random.Random, contract: OutputContract[Any]) -> Said:
     """A reply to a contract, right but for what was done to it."""
-    if isinstance(contract, Scores):
-        said = rng.choice(_SCORES)(rng, contract)
-    else:
-        said = Said(_other(rng, contract))
+    said = rng.choice(_SCORES)(rng, contract) if isinstance(contract, Scores) else Said(_other(rng, contract))
     if rng.random() < 0.4:
         said = Said(_blindly(rng, said.text), None)
     return said if rng.random() < 0.9 else Said(said.text, said.right, cut=True)
@@ -92,9 +83,7 @@ def hostile(rng: random.Random, contract: OutputContract[Any]) -> Said:
 def scores(rng: random.Random, contract: Scores) -> dict[str, float]:
     """Right ones."""
     return {
-        f.name: float(
-            rng.randint(int(f.low), int(f.high)) if f.integer else rng.choice((f.low, f.high))
-        )
+        f.name: float(rng.randint(int(f.low), int(f.high)) if f.integer else rng.choice((f.low, f.high)))
         for f in contract.fields
     }
 
@@ -138,18 +127,7 @@ def _off(rng: random.Random, contract: Scores) -> Said:
     low, high = f"{field.low:g}", f"{field.high:g}"
     none = [
         *("NaN", "Infinity", "-Infinity", "1e400", "-1e400", "true", "null", '"four"', '"4/5"'),
-        *(
-            '"\uff14"',
-            '"\u0664"',
-            "\u0664",
-            "0x4",
-            "[4]",
-            '{"value": 4}',
-            '"NaN"',
-            "04",
-            "+4",
-            "4.",
-        ),
+        *('"\uff14"', '"\u0664"', "\u0664", "0x4", "[4]", '{"value": 4}', '"NaN"', "04", "+4", "4."),
         *(f"{high}.0000000000000000001", f"{high}.00000000000000000000000000000001"),
         *(str(10**400), f"-{low}.00000000001", str(int(field.high) + 1), str(int(field.low) - 1)),
         *("4 5", "4-5", "~4", "1_0", "1e", '"4;"', '""', "'", "4/5", '"1e400"', "-0.0000000000001"),
@@ -165,14 +143,7 @@ def _spelt(rng: random.Random, contract: Scores) -> Said:
     right = scores(rng, contract)
     field = rng.choice(contract.fields)
     value = f"{right[field.name]:g}"
-    same = [
-        f"{value}.0",
-        f'"{value}"',
-        f"{value}e0",
-        f"{value}00e-2",
-        f" \n{value}\t",
-        f'"{value}.0"',
-    ]
+    same = [f"{value}.0", f'"{value}"', f"{value}e0", f"{value}00e-2", f" \n{value}\t", f'"{value}.0"']
     same.append(f"{value}." + "0" * 400 if "." not in value else value)
     return Said(written(contract, right, instead={field.name: rng.choice(same)}), right)
 
@@ -245,9 +216,7 @@ def _other(rng: random.Random, contract: OutputContract[Any]) -> str:
     value = _value(rng, contract)
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=rng.random() < 0.5)
     opened, closed = rng.choice((*_FENCES, *THINKING[:3]))
-    around = rng.choice(
-        ("{0}", "{0}\n{0}", "{1}{0}{2}", "{1}{0}{2}{0}", "{3}{0}", "{0} {3}", "{3}")
-    )
+    around = rng.choice(("{0}", "{0}\n{0}", "{1}{0}{2}", "{1}{0}{2}{0}", "{3}{0}", "{0} {3}", "{3}"))
     return around.format(text, opened, closed, rng.choice((*_MARKS, *_PROSE)))
 
 
@@ -274,17 +243,7 @@ def _value(rng: random.Random, contract: OutputContract[Any]) -> Any:
         return {contract.key: word}
     options = getattr(contract, "options", ("Yes", "No"))
     word = rng.choice((*options, *options, word))
-    decorated = (
-        "{}",
-        '"{}"',
-        "**{}**",
-        "{}.",
-        "{}, it is",
-        "Not {}",
-        "{}\n{}",
-        "{}ish",
-        "{}\u0301",
-    )
+    decorated = ("{}", '"{}"', "**{}**", "{}.", "{}, it is", "Not {}", "{}\n{}", "{}ish", "{}\u0301")
     return rng.choice((*decorated, ' "{}" ', '{{"a": "{}"}}')).format(word, rng.choice(options))
 
 
@@ -293,8 +252,6 @@ def _blindly(rng: random.Random, text: str) -> str:
     for _ in range(rng.choice((1, 1, 2, 4))):
         start = rng.randint(0, len(text))
         stop = min(len(text), start + rng.choice((0, 1, 1, 3, 20)))
-        put = rng.choice(
-            ("", *"{}[]\"'\\,:.-0459eE \n`/", *_MARKS, *_PROSE, "\u201c", "</think>", "<think>")
-        )
+        put = rng.choice(("", *"{}[]\"'\\,:.-0459eE \n`/", *_MARKS, *_PROSE, "\u201c", "</think>", "<think>"))
         text = text[:start] + put + text[stop if rng.random() < 0.8 else start :]
     return text if rng.random() < 0.9 else text[: rng.randint(0, len(text))]

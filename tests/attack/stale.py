@@ -44,8 +44,7 @@ class Data:
             for index in range(ITEMS):
                 self.draw(folder / part / f"{index}.bmp")
         self.lines: list[Line] = [
-            {"id": str(i), "instruction": f"edit {i}"}
-            | {part: f"{part}/{i}.bmp" for part in PARTS[1:]}
+            {"id": str(i), "instruction": f"edit {i}"} | {part: f"{part}/{i}.bmp" for part in PARTS[1:]}
             for i in range(ITEMS)
         ]
         self.write()
@@ -246,9 +245,7 @@ def _tried(folder: Path, rng: random.Random, how: str, part: str, ahead: float) 
         after = data.numbers(folder / "run")
     except EditjudgeError as error:
         raise Broken(f"refused: {str(error)[:200]}") from None
-    if stale := sorted(
-        key for key in anew.keys() | after.keys() if anew.get(key) != after.get(key)
-    ):
+    if stale := sorted(key for key in anew.keys() | after.keys() if anew.get(key) != after.get(key)):
         key = stale[0]
         raise Broken(f"{len(stale)} are stale: {key} {after.get(key)} for {anew.get(key)}")
     return "the same" if after == before else "judged again"

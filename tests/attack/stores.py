@@ -153,9 +153,7 @@ def _page(rng: random.Random, file: bytes, to: Path) -> None:
 
 
 def _other(rng: random.Random, _: bytes, to: Path) -> None:
-    to.write_bytes(
-        rng.choice((b"", b"\0" * 9999, b"SQLite format 3\0", b"PK\3\4", rng.randbytes(9999)))
-    )
+    to.write_bytes(rng.choice((b"", b"\0" * 9999, b"SQLite format 3\0", b"PK\3\4", rng.randbytes(9999))))
 
 
 def _rows(rng: random.Random, file: bytes, to: Path) -> None:

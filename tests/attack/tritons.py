@@ -30,9 +30,7 @@ Change = Callable[[Any], Any]
 def read(text: str | bytes, boxes: int = 1, confidences: int = 1) -> Any:
     """A reply of OCR."""
     return reply(
-        TEXT=text,
-        BOXES=np.zeros((1, boxes, 4, 2), np.float32),
-        CONFIDENCE=np.ones((1, confidences), np.float32),
+        TEXT=text, BOXES=np.zeros((1, boxes, 4, 2), np.float32), CONFIDENCE=np.ones((1, confidences), np.float32)
     )
 
 
@@ -81,15 +79,7 @@ def _abstains(kind: str) -> Change:
 
 
 _CODES = [code for code in grpc.StatusCode if code is not grpc.StatusCode.OK]
-_KINDS = (
-    "",
-    "bored: no",
-    "degenerate",
-    "degenerate:",
-    f"refused: {_ESCAPES}",
-    "a" * 9000,
-    "unparsable",
-)
+_KINDS = ("", "bored: no", "degenerate", "degenerate:", f"refused: {_ESCAPES}", "a" * 9000, "unparsable")
 _SHAPES = ([], [1], [0, 1], [1, 0], [2, 1], [1, -1], [2**62, 2**62], [1, 1, 1], [-(2**63), 1])
 _TYPES = ("FP64", "FP16", "INT32", "BOOL", "BYTES", "STRING", "", "evil", "x" * 9000)
 
@@ -98,21 +88,14 @@ REPLIES: dict[str, Change] = {
     **{
         f"status {code.name} of {name}": lambda _, c=code, d=detail: Failure(c, d)
         for code in (grpc.StatusCode.INTERNAL, grpc.StatusCode.UNAVAILABLE)
-        for name, detail in (
-            ("nothing", ""),
-            ("much", "x" * 4000),
-            ("Triton", "Exceeds maximum queue"),
-        )
+        for name, detail in (("nothing", ""), ("much", "x" * 4000), ("Triton", "Exceeds maximum queue"))
     },
     **{f"abstains {i}": _abstains(kind) for i, kind in enumerate(_KINDS)},
     **{f"shape {shape}": _tensor(shape=shape) for shape in _SHAPES},
     **{f"last shape {shape}": _tensor(-1, shape=shape) for shape in _SHAPES},
     **{f"type {i}": _tensor(datatype=kind) for i, kind in enumerate(_TYPES)},
     **{f"last type {i}": _tensor(-1, datatype=kind) for i, kind in enumerate(_TYPES)},
-    **{
-        f"name {i}": _tensor(name=name)
-        for i, name in enumerate(("", "OTHER", "x" * 9000, _ESCAPES))
-    },
+    **{f"name {i}": _tensor(name=name) for i, name in enumerate(("", "OTHER", "x" * 9000, _ESCAPES))},
     **{
         f"number {value}": _number(value)
         for value in (float("nan"), float("inf"), float("-inf"), -0.1, 1.0001, 1e38, -1e-30)
@@ -194,11 +177,7 @@ class EvilTriton(ScriptedTriton):
         return await super().ModelReady(request, context)
 
     async def ModelMetadata(self, request: Any, context: Any) -> Any:  # noqa: N802
-        versions = {
-            "no version": (),
-            "odd versions": ("x", "", "-1", _ESCAPES),
-            "many": ("1",) * 9999,
-        }
+        versions = {"no version": (), "odd versions": ("x", "", "-1", _ESCAPES), "many": ("1",) * 9999}
         self.versions = versions.get(self.lie, ("1",))
         return await super().ModelMetadata(request, context)
 
@@ -260,9 +239,7 @@ def _check(first: Values, later: Values, whole: Values, lied: int, *, ended: str
     lost = {key for key in whole if key[0] != "1"} - first.keys()
     if lost and ended == "done":  # a key that is judges.refused ends a run
         raise Broken(f"neighbours have no number: {sorted(lost)}")
-    if {k: v for k, v in later.items() if k not in wrong} != {
-        k: v for k, v in whole.items() if k not in wrong
-    }:
+    if {k: v for k, v in later.items() if k not in wrong} != {k: v for k, v in whole.items() if k not in wrong}:
         raise Broken(f"an honest Triton later gives {len(later)} of {len(whole)} numbers")
 
 

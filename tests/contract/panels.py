@@ -66,9 +66,7 @@ async def panel_of(
 
 
 @asynccontextmanager
-async def judge_of(
-    server: ScriptedOpenAi, ledger: Ledger | None = None, **told: Any
-) -> AsyncIterator[Judge]:
+async def judge_of(server: ScriptedOpenAi, ledger: Ledger | None = None, **told: Any) -> AsyncIterator[Judge]:
     """A panel's judge, at one server."""
     async with panel_of(judges=[server], judge=told, ledger=ledger) as panel:
         yield panel.judge("generalist.judge")

@@ -80,9 +80,7 @@ class Renamed(CanaryJudge):
         return answer
 
 
-async def test_a_judge_that_is_another_at_the_end_of_a_session_is_told(
-    spec: RunSpec, tmp_path: Path
-) -> None:
+async def test_a_judge_that_is_another_at_the_end_of_a_session_is_told(spec: RunSpec, tmp_path: Path) -> None:
     judge = Renamed()
     async with judge.serving() as url:
         _, (note, _) = await judged(spec, tmp_path / "run", settings(url))
@@ -155,9 +153,7 @@ async def test_that_a_judge_was_not_checked_stands_with_every_comparison(
 
 
 def test_several_judges_share_a_line() -> None:
-    first, second = (
-        {ServiceName.parse(f"generalist.{name}"): ModelIdentity(name)} for name in "ab"
-    )
+    first, second = ({ServiceName.parse(f"generalist.{name}"): ModelIdentity(name)} for name in "ab")
     assert last_checks_line(first, first) == UNCHECKED
     assert last_checks_line(first, second) == "judges not checked: editjudge canary"
     assert last_checks_line({}) == ""

@@ -77,9 +77,7 @@ def spec(tmp_path: Path) -> RunSpec:
 class Session:
     """A session of a run, and what it said."""
 
-    def __init__(
-        self, spec: RunSpec, out: Path, url: str, *, concurrency: int = 32, **judge: Any
-    ) -> None:
+    def __init__(self, spec: RunSpec, out: Path, url: str, *, concurrency: int = 32, **judge: Any) -> None:
         self.events: list[RunEvent] = []
         judges = {"judge": JudgeEndpoint(url=url, **judge)}
         patient = {"attempts": 2, "retry_wait": 0.001, "patience": 0}
@@ -131,9 +129,7 @@ async def at_once(spec: RunSpec, out: Path, server: Probed) -> Session:
     return session
 
 
-async def test_edits_are_asked_about_while_the_judge_is_not_known(
-    spec: RunSpec, tmp_path: Path
-) -> None:
+async def test_edits_are_asked_about_while_the_judge_is_not_known(spec: RunSpec, tmp_path: Path) -> None:
     out = tmp_path / "run"
     async with held(spec, out) as (server, session):
         assert server.probes == 1
@@ -160,9 +156,7 @@ async def test_edits_are_asked_about_while_the_judge_is_not_known(
         (problem(500, "broken"), ""),
     ],
 )
-async def test_signatures_say_what_the_judge_said_last(
-    spec: RunSpec, tmp_path: Path, told: Any, choices: str
-) -> None:
+async def test_signatures_say_what_the_judge_said_last(spec: RunSpec, tmp_path: Path, told: Any, choices: str) -> None:
     out = tmp_path / "run"
     async with held(spec, out) as (server, session):
         server.told = told
@@ -177,9 +171,7 @@ async def test_signatures_say_what_the_judge_said_last(
     assert later.edits == 0
 
 
-async def test_what_a_judge_says_only_later_is_in_the_run_too(
-    spec: RunSpec, tmp_path: Path
-) -> None:
+async def test_what_a_judge_says_only_later_is_in_the_run_too(spec: RunSpec, tmp_path: Path) -> None:
     """All that it judged counts: its first question failed, and the next was answered."""
     data = tmp_path / "items.jsonl"
     line = {"instruction": "make it red", "source": "kris/count_change/1.jpg"}
@@ -216,9 +208,7 @@ async def test_another_model_ends_the_run_with_one_line(spec: RunSpec, tmp_path:
     assert len([note for note in session.notes if "'other' answered" in note]) == 1
 
 
-async def test_what_the_named_model_said_before_another_one_did_stands(
-    spec: RunSpec, tmp_path: Path
-) -> None:
+async def test_what_the_named_model_said_before_another_one_did_stands(spec: RunSpec, tmp_path: Path) -> None:
     async with held(spec, tmp_path / "run") as (server, session):
         server.told_as = "other"
         server.may_tell.set()
@@ -229,9 +219,7 @@ async def test_what_the_named_model_said_before_another_one_did_stands(
     assert again.edits == 0
 
 
-async def test_a_key_that_is_refused_ends_the_run_with_one_line(
-    spec: RunSpec, tmp_path: Path
-) -> None:
+async def test_a_key_that_is_refused_ends_the_run_with_one_line(spec: RunSpec, tmp_path: Path) -> None:
     server = Probed(problem(401, "no such key"))
     server.script = [problem(401, "no such key")]
     session = await at_once(spec, tmp_path / "run", server)
@@ -240,9 +228,7 @@ async def test_a_key_that_is_refused_ends_the_run_with_one_line(
     assert {value for value, _ in verdicts(tmp_path / "run").values()} == {None}
 
 
-async def test_what_was_answered_before_a_kill_is_not_asked_again(
-    spec: RunSpec, tmp_path: Path
-) -> None:
+async def test_what_was_answered_before_a_kill_is_not_asked_again(spec: RunSpec, tmp_path: Path) -> None:
     out, killed = tmp_path / "run", tmp_path / "killed"
     async with held(spec, out):
         shutil.copytree(out, killed)
@@ -255,9 +241,7 @@ async def test_what_was_answered_before_a_kill_is_not_asked_again(
         assert len(verdicts(folder)) == EDITS
 
 
-async def test_interrupted_before_the_judge_is_known_it_is_cancelled(
-    spec: RunSpec, tmp_path: Path
-) -> None:
+async def test_interrupted_before_the_judge_is_known_it_is_cancelled(spec: RunSpec, tmp_path: Path) -> None:
     async with held(spec, tmp_path / "run") as (_, session):
         session.task.cancel()
         with pytest.raises(asyncio.CancelledError):

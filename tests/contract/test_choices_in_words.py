@@ -45,8 +45,7 @@ class Bound(ScriptedOpenAi):
 
 
 @pytest.mark.parametrize(
-    "first",
-    [DECLINED, LONG, "Perhaps.", "Yes or No? No.", "No, I cannot assist with that request."],
+    "first", [DECLINED, LONG, "Perhaps.", "Yes or No? No.", "No, I cannot assist with that request."]
 )
 async def test_what_is_no_choice_is_asked_for_in_a_firmer_form(first: str) -> None:
     server = ScriptedOpenAi(reply(first), reply("No"))
@@ -62,9 +61,7 @@ async def test_what_is_no_choice_is_asked_for_in_a_firmer_form(first: str) -> No
 
 @pytest.mark.parametrize("first", [DECLINED, "Perhaps."])
 @pytest.mark.parametrize(("last", "kind"), [(DECLINED, "refused"), ("Perhaps not.", "unparsable")])
-async def test_the_last_reply_says_what_a_missing_choice_is(
-    first: str, last: str, kind: str
-) -> None:
+async def test_the_last_reply_says_what_a_missing_choice_is(first: str, last: str, kind: str) -> None:
     server = ScriptedOpenAi(reply(first), reply(last))
     async with judge_of(server) as judge:
         with pytest.raises(Abstention) as caught:
@@ -120,14 +117,9 @@ async def test_other_forms_still_say_what_was_wrong() -> None:
     assert "What was wrong with it: no JSON object" in text_of(server.requests[1])
 
 
-@pytest.mark.parametrize(
-    ("owner", "field"),
-    [("openai", "response_format"), ("vllm", "structured_outputs")],
-)
+@pytest.mark.parametrize(("owner", "field"), [("openai", "response_format"), ("vllm", "structured_outputs")])
 @pytest.mark.parametrize("logprobs", ["never", "auto"])
-async def test_a_server_that_can_is_held_to_the_choices(
-    owner: str, field: str, logprobs: str
-) -> None:
+async def test_a_server_that_can_is_held_to_the_choices(owner: str, field: str, logprobs: str) -> None:
     server = Bound(owner=owner)
     if logprobs == "auto":
         server.script = [problem(400, "logprobs is not supported"), None]
@@ -154,9 +146,7 @@ UNBOUND: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("owner", "binds"), UNBOUND)
-async def test_a_server_that_ignores_or_rejects_the_field_is_not_sent_it(
-    owner: str, binds: bool | Fault
-) -> None:
+async def test_a_server_that_ignores_or_rejects_the_field_is_not_sent_it(owner: str, binds: bool | Fault) -> None:
     server = ScriptedOpenAi(reply("No."), owner=owner, binds=binds)
     with Ledger() as ledger:
         for _ in range(2):
@@ -203,9 +193,7 @@ async def test_a_server_that_no_longer_binds_gives_no_choice_and_is_asked_again(
     ],
 )
 @pytest.mark.parametrize("binds", [False, True])
-async def test_what_a_provider_withholds_is_refused_and_no_choice(
-    withheld: dict[str, Any], binds: bool
-) -> None:
+async def test_what_a_provider_withholds_is_refused_and_no_choice(withheld: dict[str, Any], binds: bool) -> None:
     server = ScriptedOpenAi(withheld, binds=binds)
     async with judge_of(server) as judge:
         with pytest.raises(Abstention) as caught:
@@ -231,9 +219,7 @@ async def test_options_of_a_judge_with_probabilities_are_bound_too() -> None:
         (False, 5, ("the mean of 5 sampled words",)),
     ],
 )
-async def test_doctor_says_what_it_means_for_the_numbers(
-    binds: bool, samples: int, parts: tuple[str, ...]
-) -> None:
+async def test_doctor_says_what_it_means_for_the_numbers(binds: bool, samples: int, parts: tuple[str, ...]) -> None:
     server = Bound() if binds else ScriptedOpenAi(reply("Yes"))
     async with server.serving() as url:
         judge = JudgeEndpoint(url=url, logprobs="never", samples=samples)

@@ -99,9 +99,7 @@ TRANSPORTS: Mapping[str, Transport] = {
     "http": Transport(ScriptedOpenAi, OpenAiTransport, JudgeEndpoint, _ask_judge, "Yes", JUDGE),
     "vllm": Transport(ScriptedVllmGrpc, VllmTransport, JudgeEndpoint, _ask_judge, "Yes", JUDGE),
     "triton": Transport(ScriptedTriton, TritonEndpoint, Endpoint, _ask_triton, 0.5, PIQE),
-    "gateway": Transport(
-        ScriptedJudge, JudgeService, GatewayEndpoint, _ask_service, "7", ("the Judge service", "")
-    ),
+    "gateway": Transport(ScriptedJudge, JudgeService, GatewayEndpoint, _ask_service, "7", ("the Judge service", "")),
 }
 ATTEMPTS = 3
 every_transport = pytest.mark.parametrize("transport", TRANSPORTS)
@@ -160,9 +158,7 @@ FASTAPI = {"detail": [{"loc": ["body", "n"]}]}
 FAULTS: Mapping[str, Row] = {
     # What may pass.
     "lost in mid-call": again(
-        Unreachable,
-        grpc("UNAVAILABLE", "Socket closed", "vllm", "triton", http=RESET),
-        "the connection was lost",
+        Unreachable, grpc("UNAVAILABLE", "Socket closed", "vllm", "triton", http=RESET), "the connection was lost"
     ),
     # An edit may be what ends the service.
     "an edit whose connection is cut twice": Row(
@@ -221,9 +217,7 @@ CELLS = [(transport, fault) for fault, row in FAULTS.items() for transport in ro
 
 
 @pytest.mark.parametrize(("transport", "fault"), CELLS)
-async def test_each_transport_does_with_each_fault_what_the_table_says(
-    transport: str, fault: str
-) -> None:
+async def test_each_transport_does_with_each_fault_what_the_table_says(transport: str, fault: str) -> None:
     row = FAULTS[fault]
     said, attempts = row.said[transport], row.attempts
     # A limit is waited for until the deadline, however often that is.

@@ -199,9 +199,7 @@ async def test_a_service_that_restarts_in_the_middle_is_waited_for(tmp_path: Pat
 
 
 @pytest.mark.parametrize("words", ["Socket closed", "reset reason: connection termination"])
-async def test_an_edit_that_may_end_services_is_sent_to_two_at_most(
-    tmp_path: Path, words: str
-) -> None:
+async def test_an_edit_that_may_end_services_is_sent_to_two_at_most(tmp_path: Path, words: str) -> None:
     async with scripted(tmp_path) as (arguments, service, url):
         service.scores = failing(service, 0, grpc.StatusCode.UNAVAILABLE, words)
         code, events = await ran(*arguments, "--gateway", url)
@@ -210,9 +208,7 @@ async def test_an_edit_that_may_end_services_is_sent_to_two_at_most(
     assert "cut twice" in events[-1]["first_failure"]
 
 
-async def test_a_service_that_is_gone_costs_its_edits_and_a_later_session_pays_nothing_twice(
-    tmp_path: Path,
-) -> None:
+async def test_a_service_that_is_gone_costs_its_edits_and_a_later_session_pays_nothing_twice(tmp_path: Path) -> None:
     async with scripted(tmp_path) as (arguments, service, url):
         service.scores = failing(service, 4, grpc.StatusCode.UNAVAILABLE, "going away")
         file = config(tmp_path, url, patience=0, concurrency=4)
@@ -273,9 +269,7 @@ async def test_a_wrong_token_ends_it_before_anything_is_sent(tmp_path: Path) -> 
         assert code == 0
 
 
-async def test_a_token_that_ends_in_the_middle_ends_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_token_that_ends_in_the_middle_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Few edits in flight, so that some are left when the token is refused.
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
     monkeypatch.setenv("EDITJUDGE_CONCURRENCY", "1")
@@ -288,9 +282,7 @@ async def test_a_token_that_ends_in_the_middle_ends_the_run(
     assert any("the token has expired" in event.get("text", "") for event in events)
 
 
-async def test_a_service_that_signs_otherwise_is_refused_before_anything_is_sent(
-    tmp_path: Path,
-) -> None:
+async def test_a_service_that_signs_otherwise_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
     def other(panel: pb.GetPanelResponse) -> None:
         panel.version = "0.9.0"
         for name, signature in panel.signatures.items():
@@ -455,16 +447,12 @@ async def scored(folder: Path, *asked: Any) -> tuple[Any, Any]:
     async with small(folder) as (_, settings), service(settings) as url:
         ways = ("--config", folder / "editjudge.toml"), ("--gateway", url)
         command = ("score", "--instruction", "x", *asked)
-        (_, direct), (_, far) = [
-            await asyncio.to_thread(spoken, *command, *way, "--json") for way in ways
-        ]
+        (_, direct), (_, far) = [await asyncio.to_thread(spoken, *command, *way, "--json") for way in ways]
     assert far["verdicts"] == direct["verdicts"]
     return direct, far
 
 
-async def test_a_picture_of_another_kind_than_its_name_says_is_judged_alike(
-    tmp_path: Path,
-) -> None:
+async def test_a_picture_of_another_kind_than_its_name_says_is_judged_alike(tmp_path: Path) -> None:
     """A judge is never shown such a file as it is."""
     file = tmp_path / "jpeg.png"
     Pil.fromarray(np.full((24, 32, 3), 90, np.uint8)).save(file, "JPEG")
@@ -534,9 +522,7 @@ async def test_doctor_says_who_judges(tmp_path: Path) -> None:
             asked = ("doctor", "--config", file, "--expect", expect, "--json")
             code, found = await asyncio.to_thread(spoken, *asked)
             assert code == right
-            assert [each["service"] for each in found if each["problem"]] == (
-                ["generalist.judge"] * right
-            )
+            assert [each["service"] for each in found if each["problem"]] == (["generalist.judge"] * right)
         service.refusal = grpc.StatusCode.UNAUTHENTICATED
         (tmp_path / "token").write_text("wrong\n")
         code, (only,) = await asyncio.to_thread(spoken, "doctor", "--config", file, "--json")
@@ -553,9 +539,7 @@ async def test_a_dry_run_says_through_whom_and_calls_nobody(tmp_path: Path) -> N
     assert any("Judge service at grpc://127.0.0.1:1" in note for note in estimate["notes"])
 
 
-async def test_no_request_is_held_until_its_answer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_no_request_is_held_until_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """It has the pictures of the edit, which the edit has too."""
     goes_on = asyncio.Event()
     async with JudgeService(Settings()) as real:

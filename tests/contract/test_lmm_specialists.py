@@ -138,9 +138,7 @@ def test_replies_without_a_score(case: str, loaded: Loaded) -> None:
 
 
 def test_passing_faults_are_retried(loaded: Loaded) -> None:
-    with loaded(
-        server := ScriptedOpenAi(problem(503, "busy"), problem(429, "busy"), reply(GOOD))
-    ) as specialist:
+    with loaded(server := ScriptedOpenAi(problem(503, "busy"), problem(429, "busy"), reply(GOOD))) as specialist:
         assert "SCORE" in ask(specialist)[0]
     assert len(server.requests) == 3
 
@@ -157,9 +155,7 @@ def test_a_busy_server_is_waited_for_within_the_deadline(loaded: Loaded, seconds
 
 
 @pytest.mark.parametrize(("status", "calls"), [(503, 4), (400, 1), (500, 4)])
-def test_a_server_that_stays_busy_and_other_faults_are_told(
-    status: int, calls: int, loaded: Loaded
-) -> None:
+def test_a_server_that_stays_busy_and_other_faults_are_told(status: int, calls: int, loaded: Loaded) -> None:
     with loaded(server := ScriptedOpenAi(problem(status, "scripted"))) as specialist:
         with pytest.raises(Unavailable, match=f"chat/completions: HTTP {status}"):
             ask(specialist)
@@ -245,19 +241,14 @@ def test_the_prompts_must_be_the_authors(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", NAMES)
-def test_served_only_where_a_vllm_is_named(
-    kind: type[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_served_only_where_a_vllm_is_named(kind: type[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     assert kind.installed_identity("fp32") is None
     name = NAMES[kind]
     monkeypatch.setenv(f"EDITJUDGE_{name}_URL", "http://127.0.0.1:8000/v1")
     with pytest.raises(ConfigError, match="give an http"):
         kind.installed_identity("fp32")
     monkeypatch.setenv(f"EDITJUDGE_{name}_MODEL", "weights@1")
-    assert kind.installed_identity("fp32") == {
-        "served_as": "weights@1",
-        "weights": "not told",
-    }
+    assert kind.installed_identity("fp32") == {"served_as": "weights@1", "weights": "not told"}
     monkeypatch.setenv(f"EDITJUDGE_{name}_TIMEOUT", "soon")
     with pytest.raises(ConfigError, match=f"EDITJUDGE_{name}_TIMEOUT"):
         Backend.read_named(name)

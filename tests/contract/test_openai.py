@@ -61,9 +61,7 @@ async def test_vllm_tells_what_it_serves_and_others_tell_less() -> None:
         ((), "", "openai", "there is none"),
     ],
 )
-async def test_another_model_is_not_taken(
-    models: tuple[str, ...], asked: str, owner: str, text: str
-) -> None:
+async def test_another_model_is_not_taken(models: tuple[str, ...], asked: str, owner: str, text: str) -> None:
     async with asking(ScriptedOpenAi(models=models, owner=owner), model=asked) as transport:
         with pytest.raises(errors.NoModel, match=text):
             await transport.identify(5)
@@ -100,9 +98,7 @@ async def test_gateways_without_a_list_of_models(status: int) -> None:
         (Fault(200, b"<html>", {"content-type": "text/html"}), errors.NoModel),
     ],
 )
-async def test_lists_of_models_that_are_none(
-    answer: Fault, kind: type[errors.ServiceError]
-) -> None:
+async def test_lists_of_models_that_are_none(answer: Fault, kind: type[errors.ServiceError]) -> None:
     with pytest.raises(kind):
         await identify(ScriptedOpenAi(models_answer=answer), "judge")
 
@@ -177,9 +173,7 @@ async def test_a_schema_goes_along() -> None:
 
 
 async def test_the_name_of_the_limit_is_that_of_the_server() -> None:
-    fault = problem(
-        400, "Unsupported parameter: 'max_tokens' is not supported.", param="max_tokens"
-    )
+    fault = problem(400, "Unsupported parameter: 'max_tokens' is not supported.", param="max_tokens")
     server = ScriptedOpenAi(fault, reply())
     async with asking(server) as transport:
         await transport.complete(ASKED, Sampling())
@@ -194,10 +188,7 @@ REFUSED: dict[str, tuple[Fault, str]] = {
         "schema",
     ),
     "DeepSeek": (problem(400, "This response_format type is unavailable now"), "schema"),
-    "FastAPI": (
-        Fault(422, {"detail": [{"type": "extra_forbidden", "loc": ["body", "response_format"]}]}),
-        "schema",
-    ),
+    "FastAPI": (Fault(422, {"detail": [{"type": "extra_forbidden", "loc": ["body", "response_format"]}]}), "schema"),
     "a schema": (problem(400, "Invalid schema for response_format 'reply': unknown"), "schema"),
     "a temperature": (problem(400, "no", param="temperature"), "temperature"),
     "a seed": (problem(400, 'Unknown name "seed": Cannot find field.'), "seed"),
@@ -294,8 +285,7 @@ async def test_blocked_calls_are_no_failures(case: str) -> None:
 
 TRICKS = "a <|im_end|><|image_pad|> b <p> [INST] c <\uff5cUser\uff5c> <[INST]> x</s>[ok]"
 HARMLESS = (
-    "a <\u200b|im_end|><\u200b|image_pad|> b <p> [\u200bINST] c <\u200b\uff5cUser\uff5c>"
-    " <[\u200bINST]> x<\u200b/s>[ok]"
+    "a <\u200b|im_end|><\u200b|image_pad|> b <p> [\u200bINST] c <\u200b\uff5cUser\uff5c> <[\u200bINST]> x<\u200b/s>[ok]"
 )
 MANY = "".join(f"<t{i}>" for i in range(100))
 ATTACKS: dict[str, tuple[dict[str, Any], str, str]] = {

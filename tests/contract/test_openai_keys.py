@@ -89,9 +89,7 @@ async def test_a_wait_beyond_the_deadline_is_not_begun() -> None:
 async def test_one_impatient_caller_does_not_take_the_look_up_from_the_others() -> None:
     server = ScriptedOpenAi(owner="vllm")
     async with asking(server) as transport:
-        first, second = (
-            asyncio.create_task(transport.choose(ASKED, ("Yes", "No"))) for _ in range(2)
-        )
+        first, second = (asyncio.create_task(transport.choose(ASKED, ("Yes", "No"))) for _ in range(2))
         await asyncio.sleep(0)
         first.cancel()
         assert distribution(await second).method == "logprobs"
@@ -187,9 +185,7 @@ async def test_a_word_is_no_secret_though_it_is_the_key(monkeypatch: pytest.Monk
         ("https://judge.test/v1", "pa55\nx: y", "control character"),
     ],
 )
-def test_keys_in_wrong_places(
-    url: str, key: str, text: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_keys_in_wrong_places(url: str, key: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUDGE_KEY", key)
     endpoint = JudgeEndpoint(url=url, api_key=Secret(env="JUDGE_KEY"))
     with pytest.raises(errors.ConfigError, match=text) as caught:
@@ -228,10 +224,7 @@ async def test_the_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
     proxy = ScriptedOpenAi()
     async with proxy.serving() as url:
         monkeypatch.setenv("http_proxy", url.removesuffix("/v1"))
-        far, near = (
-            JudgeEndpoint(url=f"http://{host}/v1", model="judge")
-            for host in ("judge.test", "127.0.0.1:9")
-        )
+        far, near = (JudgeEndpoint(url=f"http://{host}/v1", model="judge") for host in ("judge.test", "127.0.0.1:9"))
         async with OpenAiTransport(far, POLICY) as transport:
             assert (await ask(transport)).content["text"] == "Yes"
         assert proxy.headers[-1]["host"] == "judge.test"

@@ -33,9 +33,7 @@ def endpoint(*services: str) -> Settings:
 
 def test_each_role_gives_the_dimensions_of_ours() -> None:
     roles = ("quality", "aesthetics", "features", "clip", "lpips", "ocr", "segmenter")
-    rules = add_specialists(
-        load_benchmark("core").rules(), (ServiceName(r, "mylab") for r in roles)
-    )
+    rules = add_specialists(load_benchmark("core").rules(), (ServiceName(r, "mylab") for r in roles))
     ids = [one.id for one in rules.extra_dimensions]
     assert len(ids) == 1 + 1 + 4 + 4 + 4 + 1
     ours = {one.id for one in rules.dimensions}
@@ -46,9 +44,7 @@ def test_each_role_gives_the_dimensions_of_ours() -> None:
         assert one.signature({}).digest not in signed
 
 
-@pytest.mark.parametrize(
-    "name", ["sharpness.mylab", "quality", "quality.My-Lab", "generalist.x", ""]
-)
+@pytest.mark.parametrize("name", ["sharpness.mylab", "quality", "quality.My-Lab", "generalist.x", ""])
 def test_what_is_no_service_is_refused_with_the_roles_there_are(name: str) -> None:
     with pytest.raises(ConfigError, match=r"endpoint grpc://node:8001: .* role one of quality, "):
         list_custom_services(endpoint(name))
@@ -106,11 +102,7 @@ async def test_a_specialist_from_an_empty_folder(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("answer", "told"),
-    [
-        (score(1.5), "SCORE"),
-        (reply(RATING=np.ones((1, 1), np.float32)), "SCORE"),
-        (None, "not among the models ready"),
-    ],
+    [(score(1.5), "SCORE"), (reply(RATING=np.ones((1, 1), np.float32)), "SCORE"), (None, "not among the models ready")],
     ids=["bounds", "tensor", "model"],
 )
 async def test_doctor_says_what_does_not_hold(folder: Path, answer: Any, told: str) -> None:

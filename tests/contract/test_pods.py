@@ -77,9 +77,7 @@ class ServicePod:
     @asynccontextmanager
     async def serving(self, port: int, host: str) -> AsyncIterator[str]:
         ports = (0, port) if self._json else (port, 0)
-        async with serve(
-            self._settings, host=host, ports=ports, notice=0.3, drain=5, edits=64
-        ) as served:
+        async with serve(self._settings, host=host, ports=ports, notice=0.3, drain=5, edits=64) as served:
             score = served.service.score
 
             async def counted(*given: Any, **named: Any) -> Any:
@@ -94,9 +92,7 @@ class ServicePod:
 
 
 @pytest.mark.parametrize("make", [TritonPod, VllmPod, VllmGrpcPod])
-async def test_pods_of_a_name_that_come_get_their_share_and_those_that_go_cost_nothing(
-    make: Any,
-) -> None:
+async def test_pods_of_a_name_that_come_get_their_share_and_those_that_go_cost_nothing(make: Any) -> None:
     pods = Pods(make)
     servers: dict[str, Any] = {} if make is TritonPod else {"judges": [pods]}
     of_triton = () if servers else (pods,)
@@ -125,10 +121,7 @@ async def by_client(url: str) -> AsyncIterator[Ask]:
 @asynccontextmanager
 async def by_grpc(url: str) -> AsyncIterator[Ask]:
     """A caller of another language: what makes it look the name up again is the service's doing."""
-    options = [
-        ("grpc.lb_policy_name", "round_robin"),
-        ("grpc.dns_min_time_between_resolutions_ms", 100),
-    ]
+    options = [("grpc.lb_policy_name", "round_robin"), ("grpc.dns_min_time_between_resolutions_ms", 100)]
     async with grpc.aio.insecure_channel(url.removeprefix("grpc://"), options=options) as channel:
         stub = judge_pb2_grpc.JudgeServiceStub(channel)
         yield lambda number: stub.Score(make_request(request_id=str(number)))
@@ -166,9 +159,7 @@ class JudgePod(VllmPod):
 
 
 @asynccontextmanager
-async def panel_pods(
-    seconds: float = 0.002, **more: Any
-) -> AsyncIterator[tuple[Pods, Pods, Settings]]:
+async def panel_pods(seconds: float = 0.002, **more: Any) -> AsyncIterator[tuple[Pods, Pods, Settings]]:
     """Pods of specialists and of a judge, and settings by which both are asked.
 
     Args:
@@ -254,10 +245,7 @@ async def test_callers_spread_over_the_pods_of_one_address() -> None:
 
         async def ask_once() -> list[int]:
             contract, inputs = CONTRACTS["quality"], {"IMAGE": b"image"}
-            asked = (
-                caller.infer(contract, "quality_piqe", inputs, service="quality.piqe")
-                for caller in callers
-            )
+            asked = (caller.infer(contract, "quality_piqe", inputs, service="quality.piqe") for caller in callers)
             await asyncio.gather(*asked)
             return pods.counts()
 

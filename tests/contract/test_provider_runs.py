@@ -36,12 +36,8 @@ class Judge(ScriptedProvider):
 
 
 def make_gie(folder: Path) -> RunSpec:
-    convert(
-        released(folder / "released", [record(), record("Layout Modification")]), folder / "gie"
-    )
-    return RunSpec(
-        benchmark="gie", data=folder / "gie", outputs={"ours": ":sources"}, dimensions=(GIE,)
-    )
+    convert(released(folder / "released", [record(), record("Layout Modification")]), folder / "gie")
+    return RunSpec(benchmark="gie", data=folder / "gie", outputs={"ours": ":sources"}, dimensions=(GIE,))
 
 
 def make_kris(folder: Path) -> RunSpec:

@@ -28,19 +28,12 @@ from ..fakes.providers import PROVIDERS, ScriptedProvider
 SCORES = Scores((ScoreField("score", 0, 10),))
 JSON = reply(json.dumps({"reasoning": "As it was.", "score": 7}))
 WITHOUT_LOGPROBS = {name for name, habits in PROVIDERS.items() if not habits.get("top_logprobs")}
-LEFT_OUT = {
-    "gpt-5": {"temperature"},
-    "opus-4.7": {"temperature"},
-    "gemini": {"seed"},
-    "qwen": {"schema"},
-}
+LEFT_OUT = {"gpt-5": {"temperature"}, "opus-4.7": {"temperature"}, "gemini": {"seed"}, "qwen": {"schema"}}
 PRICE = Price(input=0, output=1e6)  # 1 a token of the reply
 
 
 @asynccontextmanager
-async def asking(
-    server: ScriptedProvider, *, deadline: float = 60, **more: Any
-) -> AsyncIterator[tuple[Judge, Budget]]:
+async def asking(server: ScriptedProvider, *, deadline: float = 60, **more: Any) -> AsyncIterator[tuple[Judge, Budget]]:
     """The judge of a panel that has the provider's name and address."""
     async with server.serving() as url:
         endpoint = JudgeEndpoint(url=url, model=server.model, price=PRICE, **more)
@@ -51,10 +44,7 @@ async def asking(
 
 
 def about(judge: Judge, text: str = "Question?", pictures: int = 1) -> Prompt:
-    shown = [
-        judge.prepare_picture(load_image(np.full((8, 8, 3), shade, np.uint8)))
-        for shade in range(pictures)
-    ]
+    shown = [judge.prepare_picture(load_image(np.full((8, 8, 3), shade, np.uint8))) for shade in range(pictures)]
     return Prompt("judge", (*shown, Text(f"{text} Reply in JSON.")))
 
 
@@ -90,10 +80,7 @@ async def test_a_choice_is_scored(name: str) -> None:
 async def test_scores_are_read_and_nothing_is_refused_twice(name: str) -> None:
     server = ScriptedProvider(name, JSON)
     async with asking(server) as (judge, _):
-        answers = [
-            (await judge.answer(about(judge, f"{n}", pictures=4), SCORES)).value.scores
-            for n in range(3)
-        ]
+        answers = [(await judge.answer(about(judge, f"{n}", pictures=4), SCORES)).value.scores for n in range(3)]
         identity = judge.identity.facts
     assert answers == [{"score": 7}] * 3
     assert len(server.refusals) == len(set(server.refusals)), "each refusal is met once"
@@ -188,10 +175,7 @@ def test_settings_that_cannot_be_sent(settings: dict[str, Any], text: str) -> No
 async def test_further_fields_are_sent_and_signed() -> None:
     extra = {"reasoning_effort": "low", "chat_template_kwargs": {"enable_thinking": False}}
     server = ScriptedProvider("gpt-4o", JSON)
-    async with asking(server, extra=extra, image_detail="high", temperature="default") as (
-        judge,
-        _,
-    ):
+    async with asking(server, extra=extra, image_detail="high", temperature="default") as (judge, _):
         await judge.answer(about(judge), SCORES)
         facts = judge.identity.facts
     sent = server.requests[-1]

@@ -35,9 +35,7 @@ def entry(**changes: Any) -> Entry:
     table = {"name": "tiny", "service": "quality.tiny", "supply": "hub", "hub": "acme/tiny"}
     files = {"revision": "main", "files": ["config.json", "*.safetensors"], "parameters": 1}
     more = {"licence": "Apache-2.0", "preprocessing": "none", "served_by": "vllm"}
-    return Entry.model_validate(
-        {**table, **files, **more, "used_by": [], "profiles": [], **changes}
-    )
+    return Entry.model_validate({**table, **files, **more, "used_by": [], "profiles": [], **changes})
 
 
 @pytest.fixture
@@ -110,9 +108,7 @@ def test_a_new_commit_replaces_the_old_one(hub: ScriptedHub) -> None:
     assert files == {"config.json", "other.safetensors", "pulled.json"}
 
 
-def test_a_cut_connection_is_resumed_where_it_broke(
-    hub: ScriptedHub, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cut_connection_is_resumed_where_it_broke(hub: ScriptedHub, monkeypatch: pytest.MonkeyPatch) -> None:
     # What it holds of an unfinished piece is lost, so pieces here are as small as the file.
     monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 10_000)
     hub.cuts = {"model.safetensors": [100_000, len(WEIGHTS)]}
@@ -171,9 +167,7 @@ def test_a_gated_model_says_what_to_accept(hub: ScriptedHub, status: int, where:
     assert "HF_TOKEN" in fix
 
 
-def test_the_token_is_sent_to_the_hub_alone(
-    hub: ScriptedHub, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_token_is_sent_to_the_hub_alone(hub: ScriptedHub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     pull(entry(gated=True))
     assert {one.token for one in hub.asked if one.path.startswith("/api")} == {"hf_secret"}
@@ -204,9 +198,7 @@ def test_a_half_filled_staging_folder_is_not_taken_for_the_model(hub: ScriptedHu
     # huggingface_hub hands back a folder that has anything in it when the hub is down.
     hub.cuts = {"model.safetensors": [1000, 0]}
     refused("broke off")
-    for notes in checkpoint.partial_folder(checkpoint_dir("tiny")).glob(
-        ".cache/huggingface/**/*.json"
-    ):
+    for notes in checkpoint.partial_folder(checkpoint_dir("tiny")).glob(".cache/huggingface/**/*.json"):
         notes.unlink()
     hub.refusals = {"/tree/": (503, {})}
     refused("broke off")
@@ -217,9 +209,7 @@ def test_a_hub_that_is_not_there(hub: ScriptedHub, monkeypatch: pytest.MonkeyPat
     refused("http://127.0.0.1:9 cannot be reached")
 
 
-def test_a_disk_too_small_is_told_before_the_download(
-    hub: ScriptedHub, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_too_small_is_told_before_the_download(hub: ScriptedHub, monkeypatch: pytest.MonkeyPatch) -> None:
     little = shutil.disk_usage("/")._replace(free=1000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: little)
     refused("the disk is full: .* GiB are free")
@@ -242,9 +232,7 @@ def test_two_pulls_at_once(hub: ScriptedHub) -> None:
         refused("another process works on tiny")
 
 
-def test_offline_takes_what_the_cache_has(
-    hub: ScriptedHub, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_offline_takes_what_the_cache_has(hub: ScriptedHub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     refused("HF_HUB_OFFLINE is set")
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
@@ -266,9 +254,7 @@ def test_a_restricted_licence_must_be_accepted_once(hub: ScriptedHub) -> None:
     assert pull(wanted).accepted
 
 
-def test_parts_are_pulled_and_laid_side_by_side(
-    hub: ScriptedHub, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parts_are_pulled_and_laid_side_by_side(hub: ScriptedHub, monkeypatch: pytest.MonkeyPatch) -> None:
     base = entry().model_dump(exclude={"name"})
     plain = {key: value for key, value in base.items() if key not in {"hub", "revision", "files"}}
     whole = {**plain, "name": "whole", "supply": "parts", "parts": {"left": "tiny"}}
@@ -305,9 +291,7 @@ def test_a_file_is_imported_when_it_is_the_right_one(hub: ScriptedHub, tmp_path:
     assert import_weights(file_entry(), folder.parent).source == "tiny.pth"
 
 
-def test_a_folder_that_the_hub_gave_is_imported_with_its_commit(
-    hub: ScriptedHub, tmp_path: Path
-) -> None:
+def test_a_folder_that_the_hub_gave_is_imported_with_its_commit(hub: ScriptedHub, tmp_path: Path) -> None:
     where = {"local_dir": tmp_path / "given", "endpoint": os.environ["HF_ENDPOINT"]}
     folder = Path(snapshot_download("acme/tiny", **where))  # type: ignore[arg-type]
     asked = len(hub.asked)
@@ -326,9 +310,7 @@ def test_a_folder_that_the_hub_gave_is_imported_with_its_commit(
         (folder / name).write_bytes(FILES[name])
 
 
-def test_a_plain_copy_is_compared_with_the_manifest_and_says_what_was_not(
-    hub: ScriptedHub, tmp_path: Path
-) -> None:
+def test_a_plain_copy_is_compared_with_the_manifest_and_says_what_was_not(hub: ScriptedHub, tmp_path: Path) -> None:
     folder = tmp_path / "copy"
     folder.mkdir()
     index = {"weight_map": {"a": "one.safetensors", "b": "two.safetensors"}}
@@ -350,10 +332,7 @@ def test_a_plain_copy_is_compared_with_the_manifest_and_says_what_was_not(
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "editjudge", "models", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-m", "editjudge", "models", *arguments], capture_output=True, text=True, check=False
     )
 
 

@@ -115,9 +115,7 @@ async def test_judges_come_stay_and_go() -> None:
 
 
 @pytest.mark.parametrize("kind", [DeadlineExceeded, Overload])
-async def test_what_is_busy_is_no_other_model(
-    kind: type[ServiceError], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_is_busy_is_no_other_model(kind: type[ServiceError], monkeypatch: pytest.MonkeyPatch) -> None:
     async with panel_of(ScriptedTriton(), judges=[ScriptedOpenAi()]) as panel:
         bound, judge = panel.specialists[PIQE], panel.judges[JUDGE]
 

@@ -133,9 +133,7 @@ async def test_one_ledger_serves_runs_and_scores(tmp_path: Path) -> None:
         settings, judge = of.model_copy(update={"ledger": tmp_path / "l.sqlite"}), servers["judge"]
         asked = spec(tmp_path, QUESTIONS, "ab")
         edit = editjudge.Edit.load(
-            source=tmp_path / "source.png",
-            edited=tmp_path / "a" / "1.png",
-            instruction="make it red",
+            source=tmp_path / "source.png", edited=tmp_path / "a" / "1.png", instruction="make it red"
         )
         async with editjudge.Client(settings) as client:
             paid = await client.score(edit, [QUESTIONS])

@@ -272,8 +272,7 @@ BODIES = {"/v1/rewards": own, "/score": unirl, "/compute": flow_factory}
 
 @pytest.mark.parametrize("path", BODIES)
 @pytest.mark.parametrize(
-    "say",
-    ["NaN", "null", '"seven"', "Infinity", Fault(500, {"error": "broken"}), Fault(200, b"{}")],
+    "say", ["NaN", "null", '"seven"', "Infinity", Fault(500, {"error": "broken"}), Fault(200, b"{}")]
 )
 async def test_a_failed_edit_is_no_number(tmp_path: Path, path: str, say: Any) -> None:
     judge = scripted_judge(reply(say) if isinstance(say, str) else say)
@@ -311,10 +310,7 @@ async def test_a_constant_is_a_number_only_where_it_is_written_down(tmp_path: Pa
         _, answer = await served.post(flow_factory(1), "/compute")
         assert answer == {"rewards": [-1.0]}
         metrics = await served.metrics()
-        assert (
-            'editjudge_reward_edits_total{outcome="imputed",reward="quality",team=""} 1.0'
-            in metrics
-        )
+        assert 'editjudge_reward_edits_total{outcome="imputed",reward="quality",team=""} 1.0' in metrics
 
 
 async def test_without_room_nothing_begins(tmp_path: Path) -> None:

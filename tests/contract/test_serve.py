@@ -95,10 +95,7 @@ async def test_a_score_is_the_one_that_our_client_gives(served: RunningService) 
     reasons = {o.dimension: o.reason for o in response.outcomes if not o.HasField("value")}
     assert reasons == {name: drop_hints(direct.outcomes[name].reason) for name in reasons}
     status, body = await served.post(make_body("core.*", id="one"))
-    assert (status, rows_of_json(ScoreReport.model_validate(body).model_dump(mode="json"))) == (
-        200,
-        rows_of_json(ours),
-    )
+    assert (status, rows_of_json(ScoreReport.model_validate(body).model_dump(mode="json"))) == (200, rows_of_json(ours))
 
 
 async def test_an_item_of_a_benchmark_is_judged_alike_over_both_protocols() -> None:
@@ -157,9 +154,7 @@ async def test_dimensions_and_panel_say_what_is_here(served: RunningService) -> 
     assert (status, panel["services"]) == (200, [])
 
 
-async def test_the_signatures_of_a_protocol_are_told_and_are_those_of_its_values(
-    served: RunningService,
-) -> None:
+async def test_the_signatures_of_a_protocol_are_told_and_are_those_of_its_values(served: RunningService) -> None:
     protocol = {"benchmark": "gie", "judges": ["judge", "second"], "rounds": 2}
     about = pb.GetPanelRequest(protocol=pb.Protocol(**protocol))
     signatures = dict((await served.stub.GetPanel(about)).signatures)
@@ -184,9 +179,7 @@ async def test_the_description_fits_what_is_answered(served: RunningService) -> 
     jsonschema.validate(body, eval(text))  # noqa: S307 - our own schema, with other references
 
 
-async def test_the_examples_are_judged_as_they_stand(
-    served: RunningService,
-) -> None:
+async def test_the_examples_are_judged_as_they_stand(served: RunningService) -> None:
     _, score = await served.post(EXAMPLES["/v1/score"])
     _, batch = await served.post(EXAMPLES["/v1/score:batch"], "/v1/score:batch")
     verdicts = ScoreReport.model_validate(score).verdicts
@@ -198,9 +191,7 @@ async def test_the_examples_are_judged_as_they_stand(
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-async def test_who_has_half_waits_and_others_are_judged(
-    monkeypatch: pytest.MonkeyPatch, as_json: bool
-) -> None:
+async def test_who_has_half_waits_and_others_are_judged(monkeypatch: pytest.MonkeyPatch, as_json: bool) -> None:
     monkeypatch.setattr(accounting, "WAIT_SECONDS", 0.1)
     busy, other = [("x-team", "busy")], [("x-team", "other")]
     async with ScriptedOpenAi(30.0).serving() as url:
@@ -254,9 +245,7 @@ async def test_one_caller_fills_a_judge(method: str) -> None:
 
 
 @pytest.mark.parametrize("has_place", [True, False])
-async def test_a_body_is_sent_when_there_is_room_for_it(
-    monkeypatch: pytest.MonkeyPatch, has_place: bool
-) -> None:
+async def test_a_body_is_sent_when_there_is_room_for_it(monkeypatch: pytest.MonkeyPatch, has_place: bool) -> None:
     """Who asks before sending it (`Expect: 100-continue`) sends none in vain."""
     monkeypatch.setattr(accounting, "WAIT_SECONDS", 30.0 if has_place else 0.1)
     body = json.dumps(make_body()).encode()
@@ -266,9 +255,7 @@ async def test_a_body_is_sent_when_there_is_room_for_it(
         host, _, port = served.web.removeprefix("http://").rpartition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         head = f"content-type: application/json\r\ncontent-length: {len(body)}\r\n"
-        writer.write(
-            f"POST /v1/score HTTP/1.1\r\nhost: x\r\n{head}expect: 100-continue\r\n\r\n".encode()
-        )
+        writer.write(f"POST /v1/score HTTP/1.1\r\nhost: x\r\n{head}expect: 100-continue\r\n\r\n".encode())
         status = (await reader.readuntil(b"\r\n")).split()[1]
         assert status == (b"100" if has_place else b"429")
         if has_place:
@@ -321,9 +308,7 @@ async def test_a_deadline_that_is_over_is_said(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("is_finished", [True, False])
-async def test_what_is_in_flight_is_finished_and_what_takes_longer_is_cut(
-    is_finished: bool,
-) -> None:
+async def test_what_is_in_flight_is_finished_and_what_takes_longer_is_cut(is_finished: bool) -> None:
     seconds, drain = (1.0, 60.0) if is_finished else (60.0, 0.1)
     scripted = ScriptedOpenAi(seconds, seconds, None)
     async with scripted.serving() as url:

@@ -74,9 +74,7 @@ async def test_a_call_is_paid_once_and_the_header_says_so(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("shared", [False, True])
-async def test_a_team_gets_no_reply_of_another_unless_they_share(
-    tmp_path: Path, shared: bool
-) -> None:
+async def test_a_team_gets_no_reply_of_another_unless_they_share(tmp_path: Path, shared: bool) -> None:
     teams = ("vision", "audio", "", "Vision")
     async with serve_with_judge(tmp_path, cache_shared=shared) as (scripted, service):
         first, *others = [await service.score(team) for team in teams]
@@ -90,9 +88,7 @@ async def test_a_team_gets_no_reply_of_another_unless_they_share(
 
 
 @pytest.mark.parametrize("teams", [("a", "a"), ("a", "b")])
-async def test_equal_calls_at_once_are_one_within_a_team(
-    tmp_path: Path, teams: tuple[str, str]
-) -> None:
+async def test_equal_calls_at_once_are_one_within_a_team(tmp_path: Path, teams: tuple[str, str]) -> None:
     async with serve_with_judge(tmp_path, 1.0, None) as (scripted, service):
         answers = await asyncio.gather(*(service.score(team) for team in teams))
     assert len(scripted.requests) == len(set(teams))
@@ -101,14 +97,9 @@ async def test_equal_calls_at_once_are_one_within_a_team(
 
 
 @pytest.mark.parametrize("shared", [False, True])
-async def test_a_server_keeps_its_own_cache_of_prefixes_apart_too(
-    tmp_path: Path, shared: bool
-) -> None:
+async def test_a_server_keeps_its_own_cache_of_prefixes_apart_too(tmp_path: Path, shared: bool) -> None:
     scripted = judge_service.scripted_judge(owner="vllm")
-    async with (
-        scripted.serving() as url,
-        serve_priced(url, tmp_path, cache_shared=shared) as service,
-    ):
+    async with scripted.serving() as url, serve_priced(url, tmp_path, cache_shared=shared) as service:
         for team, edited in (("a", 1), ("a", 2), ("b", 3)):
             await service.score(team, edited)
     ours, again, theirs = (sent.get("cache_salt") for sent in scripted.requests)
@@ -127,10 +118,7 @@ async def test_without_a_folder_teams_are_apart_too() -> None:
 async def test_a_failure_is_not_kept(tmp_path: Path) -> None:
     async with serve_with_judge(tmp_path, problem(400, "broken"), None) as (_, service):
         answers = [await service.score("a") for _ in range(2)]
-    assert [(outcome.status, tokens) for outcome, tokens in answers] == [
-        (pb.STATUS_FAILED, 0),
-        (SCORED, 101),
-    ]
+    assert [(outcome.status, tokens) for outcome, tokens in answers] == [(pb.STATUS_FAILED, 0), (SCORED, 101)]
     (used,) = read_usage(tmp_path).values()
     assert (used.calls, used.failed, used.edits) == (1, 1, 2)
 
@@ -225,11 +213,7 @@ async def test_who_asks_for_signatures_takes_a_place_and_is_accounted_for(
         assert 'editjudge_edits_total{team="a"} 1.0' in await served.metrics()
     assert threading.main_thread() not in threads
     lines = [(line["method"], line["status"], line["dimensions"]) for line in audited(log)]
-    assert lines == [
-        ("GetPanel", "RESOURCE_EXHAUSTED", 0),
-        ("GetPanel", "OK", len(signatures)),
-        ("Score", "OK", 1),
-    ]
+    assert lines == [("GetPanel", "RESOURCE_EXHAUSTED", 0), ("GetPanel", "OK", len(signatures)), ("Score", "OK", 1)]
 
 
 async def test_what_is_no_name_of_a_team_is_refused() -> None:
@@ -254,9 +238,7 @@ async def test_tokens_are_told_of_a_request_whose_deadline_is_over(tmp_path: Pat
 
 @pytest.mark.parametrize("http", [False, True])
 @pytest.mark.parametrize("counted", [False, True])
-async def test_what_was_used_for_nobody_is_told_before_more_is_used(
-    counted: bool, http: bool
-) -> None:
+async def test_what_was_used_for_nobody_is_told_before_more_is_used(counted: bool, http: bool) -> None:
     headers = [*TEAM, *([("x-tokens-used", "counted")] if counted else ())]
 
     async def ask(service: RunningService, seed: int, *more: str) -> tuple[str, int]:
@@ -380,9 +362,7 @@ async def test_who_waits_for_its_usage_does_not_wait_for_that_of_others(
     assert {team for _, team in read_usage(tmp_path)} == {"quick", "busy"}
 
 
-async def test_what_cannot_be_written_now_is_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_cannot_be_written_now_is_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     log = UsageLog(tmp_path, told.append)
     async with log.open():
@@ -422,9 +402,7 @@ async def test_none_but_the_owner_may_read_what_is_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("specialist", [False, True])
-async def test_no_store_of_a_team_reads_what_another_keeps(
-    tmp_path: Path, specialist: bool
-) -> None:
+async def test_no_store_of_a_team_reads_what_another_keeps(tmp_path: Path, specialist: bool) -> None:
     teams = ["", "a", "A", "a.b", "a_b", "*", "a' OR '1'='1"]
     async with CallCache(tmp_path if specialist else None, is_shared=False, say=print) as cache:
         ours = cache.for_team("a").calls
@@ -450,9 +428,7 @@ async def test_the_audit_has_a_line_for_each_edit_without_its_content(tmp_path: 
     hushed = {"id": "alice.png", "instruction": "hush"}
     async with serve_with_judge(tmp_path / "kept", audit=log) as (_, service):
         headers = [*TEAM, ("x-request-id", number), ("authorization", "secret")]
-        await service.stub.Score(
-            make_request(ASKED, request_id="alice-7", **hushed), metadata=headers
-        )
+        await service.stub.Score(make_request(ASKED, request_id="alice-7", **hushed), metadata=headers)
         await service.score("a", **hushed)
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await service.score("a", sources=[])

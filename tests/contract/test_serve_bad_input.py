@@ -104,9 +104,7 @@ PROTOCOLS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-async def refused_by_both(
-    served: RunningService, field: str, *dimensions: str, **fields: Any
-) -> tuple[str, str]:
+async def refused_by_both(served: RunningService, field: str, *dimensions: str, **fields: Any) -> tuple[str, str]:
     """The words over gRPC and JSON of a request that is refused for a field."""
     far = await refusal(served.stub.Score(make_request(*dimensions, **fields)))
     assert (far.code, far.field) == (Code.INVALID_ARGUMENT, field)
@@ -174,12 +172,7 @@ BOMBS: Mapping[str, tuple[bytes, str, str, str]] = {
     "templates": (nest(4, b"\x3a\0" * EMPTY), "Score", "protocol.prompts", MANY),
     "rounds": (nest(4, b"\x30\1" * EMPTY), "Score", "protocol.rounds", MANY),
     "unknown": (b"\xfa\x7f\0" * EMPTY, "Score", "request", MANY),
-    "numbers in extra": (
-        nest(2, nest(12, b'{"a":[' + b"1," * EMPTY)),
-        "Score",
-        "edit.extra_json",
-        MANY,
-    ),
+    "numbers in extra": (nest(2, nest(12, b'{"a":[' + b"1," * EMPTY)), "Score", "edit.extra_json", MANY),
     "text of extra": (nest(2, nest(12, b" " * 5_000_000)), "Score", "edit.extra_json", LONG),
     "unknown text": (nest(15, b" " * 5_000_000), "Score", "request", LONG),
     "a stream": (nest(1, nest(2, b"\x22\0" * EMPTY)), "ScoreStream", "edit.sources", MANY),
@@ -284,9 +277,7 @@ CALLS: Mapping[str, Call] = {
 
 
 @pytest.mark.parametrize("case", CALLS)
-async def test_a_bad_call_is_refused_by_its_code_and_the_next_is_answered(
-    narrow: RunningService, case: str
-) -> None:
+async def test_a_bad_call_is_refused_by_its_code_and_the_next_is_answered(narrow: RunningService, case: str) -> None:
     data, words, field, code, method = CALLS[case]
     told = await refusal(narrow.channel.unary_unary(f"/{method}")(data))
     assert (told.code, told.field) == (code, field)
@@ -295,9 +286,7 @@ async def test_a_bad_call_is_refused_by_its_code_and_the_next_is_answered(
     assert (await narrow.stub.Score(make_request())).outcomes
 
 
-async def test_a_picture_too_large_for_its_message_is_told_with_the_limit(
-    narrow: RunningService,
-) -> None:
+async def test_a_picture_too_large_for_its_message_is_told_with_the_limit(narrow: RunningService) -> None:
     told = await refusal(narrow.stub.Score(make_request(edited=png(1, 400))))
     assert told.code is Code.RESOURCE_EXHAUSTED
     assert str(LARGEST) in told.words
@@ -333,9 +322,7 @@ async def test_health_and_reflection_are_the_standard_ones(served: RunningServic
     assert unknown.error_response.error_code == Code.NOT_FOUND.value[0]
 
 
-async def test_fields_that_are_newer_than_the_service_are_passed_over(
-    served: RunningService,
-) -> None:
+async def test_fields_that_are_newer_than_the_service_are_passed_over(served: RunningService) -> None:
     newer = make_request().SerializeToString() + b"\xfa\x7f\x03new"  # field 2047, of bytes
     answer = await served.channel.unary_unary(f"/{SERVICE}/Score")(newer)
     assert pb.ScoreResponse.FromString(answer).outcomes
@@ -363,9 +350,7 @@ def no_path(path: str) -> Web:
 
 GOOD = make_body()
 BATCH = "/v1/score:batch"
-FORM, TEXT = (
-    {"content-type": kind} for kind in ("application/x-www-form-urlencoded", "text/plain")
-)
+FORM, TEXT = ({"content-type": kind} for kind in ("application/x-www-form-urlencoded", "text/plain"))
 WEB: Mapping[str, Web] = {
     "no JSON": Web(b"{"),
     "no object": Web(b"[]"),
@@ -384,9 +369,7 @@ WEB: Mapping[str, Web] = {
     "a number as text": Web(make_body(instruction=7), "edit.instruction"),
     "text as a number": Web(make_body(protocol={"rounds": "many"}), "protocol.rounds"),
     "no base64": Web(make_body(edited={"data": "not base64!"}), "edit.edited.data"),
-    "the address of a picture": Web(
-        make_body(edited={"data": "http://a/b.png"}), "edit.edited.data"
-    ),
+    "the address of a picture": Web(make_body(edited={"data": "http://a/b.png"}), "edit.edited.data"),
     "an address beside a picture": Web(
         make_body(sources=[{"data": "", "url": "http://a/b.png"}]), "edit.sources[0].url"
     ),
@@ -403,9 +386,7 @@ WEB: Mapping[str, Web] = {
     "a path with a file": no_path("/v1/../etc/passwd"),
     "a query of what is not there": no_path("/v2/score?x=1"),
     "a query of what takes none": Web(GOOD, "wait", path="/v1/score?wait=1"),
-    "a misspelt field of a query": Web(
-        b"", "patern", method="GET", path="/v1/dimensions?pattern=core.*&patern=x"
-    ),
+    "a misspelt field of a query": Web(b"", "patern", method="GET", path="/v1/dimensions?pattern=core.*&patern=x"),
     "no dimension": Web(b"", "pattern", method="GET", path="/v1/dimensions?pattern=x"),
 }
 
@@ -511,9 +492,7 @@ async def test_a_bad_picture_never_reaches_a_judge(name: str) -> None:
     async with scripted_judge().serving() as judge:
         async with serve(judge_settings(judge)) as served:
             for _ in range(2):  # what is wrong once is not taken for whole the next time
-                told = await refusal(
-                    served.stub.Score(make_request(ASKED, edited=BAD_PICTURES[name]))
-                )
+                told = await refusal(served.stub.Score(make_request(ASKED, edited=BAD_PICTURES[name])))
                 assert told.code is Code.INVALID_ARGUMENT
                 assert told.field == "edit.edited"
 

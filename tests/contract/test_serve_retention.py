@@ -33,9 +33,7 @@ async def zeppelin(service: judge_service.RunningService, team: str = "a") -> in
     return (await service.score(team, instruction="paint a zeppelin"))[1]
 
 
-async def test_a_service_deletes_by_itself_what_is_old(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_service_deletes_by_itself_what_is_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = tmp_path / "audit.jsonl"
     async with judge_service.scripted_judge().serving() as url:
         for days in (0.0, 1.0):
@@ -101,9 +99,7 @@ async def test_a_purge_reaches_what_a_service_has_in_memory(tmp_path: Path) -> N
     assert not [path for path in tmp_path.iterdir() if path.name.startswith("purged-")]
 
 
-async def test_nobody_waits_for_the_purge_of_another_team(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_nobody_waits_for_the_purge_of_another_team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("editjudge.storage.database._AT_A_TIME", 1)
     with Ledger(tmp_path / FILE, team="large") as ledger:
         for number in range(3000):

@@ -23,17 +23,7 @@ from editjudge_services.gateway.schemas import EncodedEdit
 from editjudge_services.gateway.service import JudgeService
 from editjudge_services.gateway.servicer import JudgeServicer
 
-from ..judge_service import (
-    ASKED,
-    JSON,
-    Context,
-    make_body,
-    make_request,
-    outcome_of,
-    refusal,
-    serve,
-    teams_of,
-)
+from ..judge_service import ASKED, JSON, Context, make_body, make_request, outcome_of, refusal, serve, teams_of
 from ..patience import patience, until
 
 MESSAGE = pb.ScoreStreamRequest(request=make_request()).SerializeToString()
@@ -57,9 +47,7 @@ class Caller:
         return MESSAGE if self.sent <= self._count else grpc.aio.EOF
 
 
-async def test_no_message_of_a_stream_is_read_before_there_is_room(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_no_message_of_a_stream_is_read_before_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many streams a team has, it holds half of all room, and leaves the rest."""
     monkeypatch.setattr(interceptor, "MAX_REQUEST_BYTES", 2 * ONE)
     goes_on = asyncio.Event()
@@ -73,9 +61,7 @@ async def test_no_message_of_a_stream_is_read_before_there_is_room(
 
         async def answers(caller: Caller) -> int:
             parse = pb.ScoreStreamRequest.FromString
-            messages = AdmittedMessages(
-                service.rate, service.requests, "a", math.inf, caller.read, parse
-            )
+            messages = AdmittedMessages(service.rate, service.requests, "a", math.inf, caller.read, parse)
             stream = JudgeServicer(service).ScoreStream(messages, Context())
             return len([answer async for answer in stream if answer.response.outcomes])
 
@@ -93,18 +79,14 @@ async def test_no_message_of_a_stream_is_read_before_there_is_room(
 
 
 @pytest.mark.parametrize("way", ["a batch", "a list", "a list as JSON"])
-async def test_who_sends_what_is_invalid_waits_and_others_do_not(
-    monkeypatch: pytest.MonkeyPatch, way: str
-) -> None:
+async def test_who_sends_what_is_invalid_waits_and_others_do_not(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     """A refused edit, or a list of what there is not, counts as several requests of its team."""
     monkeypatch.setattr(gateway_service, "INVALID_REQUESTS", 10**6)
     rubbish = {"requests": [{"no": "edit"}]}
     async with serve(drain=0.1) as served:
 
         async def ask(team: str) -> Any:
-            return await served.stub.Score(
-                make_request(), metadata=[("x-team", team)], timeout=patience(60)
-            )
+            return await served.stub.Score(make_request(), metadata=[("x-team", team)], timeout=patience(60))
 
         assert await ask("a")
         if way == "a batch":
@@ -120,18 +102,14 @@ async def test_who_sends_what_is_invalid_waits_and_others_do_not(
         assert "these are more than 200 requests a second" in told.words
         assert await ask("b")
         waiting = Caller(1)
-        messages = AdmittedMessages(
-            served.service.rate, served.service.requests, "a", math.inf, waiting.read, bytes
-        )
+        messages = AdmittedMessages(served.service.rate, served.service.requests, "a", math.inf, waiting.read, bytes)
         reader = asyncio.ensure_future(anext(messages))
         await asyncio.wait([reader], timeout=0.05)
         assert not waiting.sent, "no message is read before its time"
         reader.cancel()
 
 
-async def test_a_new_protocol_is_made_when_its_team_has_paid_for_the_last(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_new_protocol_is_made_when_its_team_has_paid_for_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many of its calls bring one at a time. Another team does not wait for it."""
     monkeypatch.setattr(gateway_service, "NEW_DIMENSIONS_OF_REQUEST", 1e-6)
     async with serve(drain=0.1) as served:
@@ -149,9 +127,7 @@ async def test_a_new_protocol_is_made_when_its_team_has_paid_for_the_last(
         assert (await ask("b", 7)).signatures
 
 
-async def test_lists_and_descriptions_take_places_and_turns_too(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_lists_and_descriptions_take_places_and_turns_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accounting, "WAIT_SECONDS", 0.0)
     paths = "/v1/dimensions", "/v1/panel", "/v1/openapi.json"
     async with serve(drain=0.1) as served:
@@ -184,9 +160,7 @@ async def test_lists_and_descriptions_take_places_and_turns_too(
 
 
 @pytest.mark.parametrize("method", ["Score", "GetPanel", "ListDimensions"])
-async def test_no_request_is_read_before_there_is_room(
-    monkeypatch: pytest.MonkeyPatch, method: str
-) -> None:
+async def test_no_request_is_read_before_there_is_room(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
     """A unary call sends its message at once, and the service reads it as late as in a stream."""
     monkeypatch.setattr(accounting, "WAIT_SECONDS", 0.1)
     asked = {"Score": make_request(), "GetPanel": pb.GetPanelRequest()}
@@ -207,9 +181,7 @@ async def test_no_request_is_read_before_there_is_room(
         assert f'method="{method}",status="RESOURCE_EXHAUSTED"' in await served.metrics()
 
 
-async def test_callers_have_so_many_calls_open_and_leave_room_for_others(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_callers_have_so_many_calls_open_and_leave_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also of those that wait; what is too much is refused at once."""
     monkeypatch.setattr(gateway_service, "MAX_CALLS", 4)
     async with serve(drain=0.1, held_bytes=4 * MAX_REQUEST_BYTES) as served:
@@ -247,9 +219,7 @@ async def test_a_refused_request_is_out_of_memory_at_once(method: str) -> None:
             gc.enable()
 
 
-async def test_callers_have_so_many_streams_and_leave_room_for_others(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_callers_have_so_many_streams_and_leave_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accounting, "WAIT_SECONDS", 0.1)
     async with serve(streams=4, drain=0.1) as served:
 

@@ -17,17 +17,7 @@ from editjudge_services.gateway import accounting, schemas
 
 from ..fakes.openai import ScriptedOpenAi, problem
 from ..fakes.triton import ScriptedTriton
-from ..judge_service import (
-    ASKED,
-    JSON,
-    RunningService,
-    judge_settings,
-    make_body,
-    make_request,
-    png,
-    refusal,
-    serve,
-)
+from ..judge_service import ASKED, JSON, RunningService, judge_settings, make_body, make_request, png, refusal, serve
 from ..patience import until
 
 PIQE = "core.quality.piqe"
@@ -43,9 +33,7 @@ async def served_by(triton: ScriptedTriton, llm: ScriptedOpenAi) -> AsyncIterato
             yield served
 
 
-async def streamed(
-    served: RunningService, request: pb.ScoreRequest, **more: Any
-) -> pb.ScoreResponse:
+async def streamed(served: RunningService, request: pb.ScoreRequest, **more: Any) -> pb.ScoreResponse:
     """The answer of a stream of one request, which is left open until it came."""
     call = served.stub.ScoreStream(**more)
     await call.write(pb.ScoreStreamRequest(request=request))
@@ -90,9 +78,7 @@ async def test_callers_in_a_hurry_lose_no_server_for_others() -> None:
 
 @pytest.mark.parametrize("dimension", BOTH)
 @pytest.mark.parametrize("as_json", [False, True])
-async def test_a_team_with_one_edit_has_the_next_turn_at_judges_and_specialists(
-    dimension: str, as_json: bool
-) -> None:
+async def test_a_team_with_one_edit_has_the_next_turn_at_judges_and_specialists(dimension: str, as_json: bool) -> None:
     """Those of a busy team that came earlier wait, whatever their number."""
     triton, llm = ScriptedTriton(), ScriptedOpenAi(owner="vllm")
     async with triton.serving() as at, llm.serving() as url:

@@ -85,9 +85,7 @@ async def test_the_ledger_of_the_settings(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("answer", [QUARTER, FLAT])
-async def test_a_verdict_names_the_specialists_calls_that_it_rests_on(
-    tmp_path: Path, answer: Any
-) -> None:
+async def test_a_verdict_names_the_specialists_calls_that_it_rests_on(tmp_path: Path, answer: Any) -> None:
     async with ScriptedTriton(answer).serving() as url, Client(at(url, tmp_path)) as client:
         judgement = await client.score(edit(), ["core.quality.piqe", "core.psnr.source.whole"])
         again = await client.score(edit(), ["core.quality.piqe"])

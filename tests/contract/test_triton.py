@@ -155,9 +155,7 @@ async def test_too_large_a_request_is_refused_and_no_full_queue(size: int, text:
     assert server.requests == []
 
 
-async def test_secrets_are_blotted_out_of_all_that_a_server_says(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_secrets_are_blotted_out_of_all_that_a_server_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUDGE_TOKEN", f"Bearer {TOKEN}")
     script = (
         read(f"SALE {TOKEN}"),
@@ -175,9 +173,7 @@ async def test_secrets_are_blotted_out_of_all_that_a_server_says(
     assert all("[secret]" in each for each in said)
 
 
-async def test_headers_travel_with_every_call(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+async def test_headers_travel_with_every_call(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JUDGE_TOKEN", "s3cret")
     (tmp_path / "team").write_text("vision\n")
     headers: dict[str, str | Secret] = {
@@ -293,9 +289,7 @@ async def test_a_run_goes_on_when_one_service_fails(photo: np.ndarray) -> None:
         assert "out of memory" in outcome.error
 
 
-async def test_abstentions_become_unscored_and_absent_models_are_not_served(
-    photo: np.ndarray,
-) -> None:
+async def test_abstentions_become_unscored_and_absent_models_are_not_served(photo: np.ndarray) -> None:
     flat = ScriptedTriton(refused("abstained/degenerate: no active block"))
     outcomes = await judged(flat, photo, "core.quality.piqe")
     expected = NoScore(kind="degenerate", reason="no active block")

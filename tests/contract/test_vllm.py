@@ -158,10 +158,7 @@ async def test_greedy_without_a_seed_and_cut() -> None:
 
 @pytest.mark.parametrize(
     ("reason", "finish", "calls"),
-    [
-        *(("repetition", "other", 1), ("length", "length", 1)),
-        *(("abort", "stop", 2), ("error", "stop", 2)),
-    ],
+    [*(("repetition", "other", 1), ("length", "length", 1)), *(("abort", "stop", 2), ("error", "stop", 2))],
 )
 async def test_other_ends_and_what_the_engine_gave_up_which_is_asked_for_again(
     reason: str, finish: str, calls: int
@@ -196,9 +193,7 @@ async def test_a_server_that_takes_no_images(media: str, schemes: str) -> None:
         with pytest.raises(errors.Rejection, match="SMG_VLLM_MM_PROCESSOR=inprocess"):
             await transport.complete(PROMPT, Sampling())
         assert server.requests == []
-        assert (await transport.complete(Prompt("", (Text("?"),)), Sampling())).content[
-            "text"
-        ] == "Yes"
+        assert (await transport.complete(Prompt("", (Text("?"),)), Sampling())).content["text"] == "Yes"
 
 
 async def test_a_server_that_takes_no_images_any_more() -> None:
@@ -270,9 +265,7 @@ async def noting_proxy(asked: list[bytes]) -> AsyncIterator[str]:
 
 
 @pytest.mark.parametrize("variable", ["http_proxy", "https_proxy", "grpc_proxy"])
-async def test_this_machine_is_never_asked_by_a_proxy(
-    variable: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_this_machine_is_never_asked_by_a_proxy(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[bytes] = []
     there = JudgeEndpoint(url="grpc://judge.test:5000")
 

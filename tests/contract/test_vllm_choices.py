@@ -32,9 +32,7 @@ def outside(server: ScriptedVllmGrpc, ids: list[int]) -> float:
 
 @pytest.mark.parametrize("words", [fakes.WORDS, fakes.SPLIT], ids=["whole", "split"])
 async def test_the_distribution_is_the_softmax_of_the_labels(words: tuple[str, ...]) -> None:
-    server = ScriptedVllmGrpc(
-        words=words, logits={k: v for k, v in LOGITS.items() if k in words}, floor=-2.0
-    )
+    server = ScriptedVllmGrpc(words=words, logits={k: v for k, v in LOGITS.items() if k in words}, floor=-2.0)
     choice = await choose(server, LEVELS)
     request = server.requests[-1]
     ids = list(request.sampling_params.logit_bias)

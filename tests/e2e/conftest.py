@@ -54,10 +54,7 @@ Started = subprocess.Popen[str]
 
 
 def process(
-    *arguments: object,
-    script: Sequence[str] = ("-m", "editjudge"),
-    cwd: Path | None = None,
-    **variables: str,
+    *arguments: object, script: Sequence[str] = ("-m", "editjudge"), cwd: Path | None = None, **variables: str
 ) -> Started:
     """A command that has just begun, or a script in its place."""
     words = [each if isinstance(each, bytes) else str(each) for each in arguments]

@@ -37,9 +37,7 @@ class Terminal:
         self.screens: list[Screen] = []
         self.written = b""
 
-    def run(
-        self, *arguments: str | Path, interrupt_at: Callable[[Screen], bool] | None = None
-    ) -> int:
+    def run(self, *arguments: str | Path, interrupt_at: Callable[[Screen], bool] | None = None) -> int:
         """Run a command; returns its exit code.
 
         Args:

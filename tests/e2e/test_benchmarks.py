@@ -28,10 +28,7 @@ USUAL = {case.benchmark: case for case in reversed(CASES)}
 def cells(ran: Ran, model: str) -> dict[str, tuple[float | None, int, int]]:
     """By column the number, and of how many edits; without the benchmark's name."""
     row = ran.json["models"][model]
-    return {
-        name.partition(".")[2]: (one["value"], one["scored"], one["asked"])
-        for name, one in row.items()
-    }
+    return {name.partition(".")[2]: (one["value"], one["scored"], one["asked"]) for name, one in row.items()}
 
 
 async def said(*words: object) -> Ran:

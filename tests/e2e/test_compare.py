@@ -58,9 +58,7 @@ def test_compare(judged: Path, command: Command) -> None:
         (("good", "bad", "-d", "core.lpips*"), "no dimension matches 'core.lpips*'"),
     ],
 )
-def test_what_cannot_be_compared(
-    judged: Path, command: Command, arguments: tuple[str, ...], told: str
-) -> None:
+def test_what_cannot_be_compared(judged: Path, command: Command, arguments: tuple[str, ...], told: str) -> None:
     done = command("compare", judged, *arguments)
     assert done.code == 2
     assert told in done.err

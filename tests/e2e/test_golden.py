@@ -16,9 +16,7 @@ from ..golden.taken import taken
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-async def test_a_run_is_as_it_was(
-    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_run_is_as_it_was(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if case.prompts is not None:
         case.prompts(monkeypatch, tmp_path / "prompts")
     text.check(f"runs/{case.name}", await taken(case, tmp_path))

@@ -55,9 +55,7 @@ def values(ran: Ran) -> dict[str, float]:
     return {v["dimension"]: v["value"] for v in ran.json["verdicts"] if v["status"] == "scored"}
 
 
-async def test_every_generic_dimension_is_scored_and_no_call_made_twice(
-    score: Any, tmp_path: Path
-) -> None:
+async def test_every_generic_dimension_is_scored_and_no_call_made_twice(score: Any, tmp_path: Path) -> None:
     server = Judge(models=("tiny-untrained",), answers_as="tiny-untrained")
     dimensions = [part for name in GENERIC for part in ("--dimension", name)]
     ledger = tmp_path / "ledger.sqlite"
@@ -99,22 +97,17 @@ async def test_a_failing_judge_costs_its_dimensions_only(score: Any) -> None:
 
 async def test_another_model_that_answers_is_a_failure(score: Any) -> None:
     server = Judge(answers_as="another")
-    ran = await score(
-        server, "--dimension", "core.editing_artifacts", "--generalist", "{}", "--json"
-    )
+    ran = await score(server, "--dimension", "core.editing_artifacts", "--generalist", "{}", "--json")
     assert ran.code == 3
     assert "'another' answered" in ran.json["verdicts"][0]["reason"]
 
 
-async def test_a_key_is_sent_and_shown_nowhere(
-    score: Any, command: Command, photo_file: Path, tmp_path: Path
-) -> None:
+async def test_a_key_is_sent_and_shown_nowhere(score: Any, command: Command, photo_file: Path, tmp_path: Path) -> None:
     server = Judge()
     async with server.serving() as url:
         config = tmp_path / "editjudge.toml"
         config.write_text(
-            f'[judges.judge]\nurl = "{url}"\napi_key = {{ env = "KEY" }}\n'
-            "price = { input = 1000, output = 1000 }\n"
+            f'[judges.judge]\nurl = "{url}"\napi_key = {{ env = "KEY" }}\nprice = {{ input = 1000, output = 1000 }}\n'
         )
         given = ["--source", photo_file, "--edited", photo_file, "--instruction", "x"]
         ran = await asyncio.to_thread(
@@ -142,9 +135,7 @@ NO = Fault(400, {"error": {"message": "no such deployment"}})
     ],
     ids=["lists", "lists none", "answers", "refuses", "says nothing", "says anything"],
 )
-async def test_doctor_asks_a_judge(
-    tmp_path: Path, server: ScriptedOpenAi, logprobs: str, told: str
-) -> None:
+async def test_doctor_asks_a_judge(tmp_path: Path, server: ScriptedOpenAi, logprobs: str, told: str) -> None:
     config, asked = tmp_path / "editjudge.toml", 0
     async with server.serving() as url:
         lines = [f'ledger = "{tmp_path / "ledger.sqlite"}"', "[judges.judge]", f'url = "{url}"']

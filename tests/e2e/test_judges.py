@@ -157,9 +157,7 @@ async def test_two_judges_twice_by_hand(data: Data, tmp_path: Path) -> None:
     assert {name for name, *_ in found} == {ARTIFACTS, FOLLOWED}
 
     shown = here("summary", data.out).out
-    assert re.search(
-        r"mean of the judges \S+ \(judge\), \S+ \(second\), 2 rounds each; run of", shown
-    )
+    assert re.search(r"mean of the judges \S+ \(judge\), \S+ \(second\), 2 rounds each; run of", shown)
     assert re.search(r"0\.4583( [±+]\S+)? sd 0\.059 \(6/6\)", shown), shown
     assert re.search(r"│ {3}judge +│ .*0.4167 sd 0.12 \(6/6\)", shown), shown
     assert "0.583" in here("agreement", data.out).out

@@ -52,10 +52,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
         save_picture(folder / "sources" / f"{number}.png", (8, 8 + number))
         save_picture(folder / "ours" / "a" / f"{number}.png", (8, 8 + number))
     (folder / "ours" / "a" / "3.png").unlink()
-    lines = (
-        {"id": f"a/{n}", "source": f"sources/{n}.png", "instruction": f"edit {n}"}
-        for n in range(COUNT)
-    )
+    lines = ({"id": f"a/{n}", "source": f"sources/{n}.png", "instruction": f"edit {n}"} for n in range(COUNT))
     write_items(folder, lines)
     made = Store()
     made.files.put(str(folder), "/bucket/data", recursive=True)
@@ -97,9 +94,7 @@ def test_a_run_over_urls_says_what_a_run_over_files_says(store: Store, tmp_path:
     store.asked.clear()
     again = run(URL, remote)
     assert again.code == 0, again.err
-    assert [path for method, path in store.asked if method == "cat_file"] == [
-        "bucket/data/items.jsonl"
-    ]
+    assert [path for method, path in store.asked if method == "cat_file"] == ["bucket/data/items.jsonl"]
     # An output that was replaced, and one that came.
     save_picture(tmp_path / "new.png", (9, 9))
     for name in ("2", "3"):
@@ -120,9 +115,7 @@ def test_pages_bundles_and_checks_show_pictures_of_a_store(store: Store, tmp_pat
     with zipfile.ZipFile(tmp_path / "a.ejb") as bundle:
         kept = [bundle.read(name) for name in bundle.namelist() if "/originals/" in name]
     assert (tmp_path / "data" / "ours" / "a" / "1.png").read_bytes() in kept
-    checked = here(
-        "validate", "core", "--data", f"{URL}/items.jsonl", "--outputs", f"ours={URL}/ours"
-    )
+    checked = here("validate", "core", "--data", f"{URL}/items.jsonl", "--outputs", f"ours={URL}/ours")
     assert "a/3" in checked.out + checked.err
 
 
@@ -146,9 +139,7 @@ def test_records_may_name_urls_that_are_allowed(store: Store, tmp_path: Path) ->
         (("cat_file", "items.jsonl"), f"{URL}/items.jsonl: cannot be read: no permission"),
     ],
 )
-def test_what_may_not_be_read_is_one_line(
-    store: Store, tmp_path: Path, denied: tuple[str, str], told: str
-) -> None:
+def test_what_may_not_be_read_is_one_line(store: Store, tmp_path: Path, denied: tuple[str, str], told: str) -> None:
     store.denied.add(denied)
     done = run(URL, tmp_path / "run")
     assert done.code == 2
@@ -178,9 +169,7 @@ def test_what_is_not_there_is_one_line(store: Store, tmp_path: Path, benchmark: 
     assert told[benchmark] in done.err
 
 
-def test_a_store_whose_packages_are_not_there_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_whose_packages_are_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fsspec, "filesystem", lambda *_, **__: (_ for _ in ()).throw(ImportError()))
     objects._connect.cache_clear()
     done = run("gs://bucket/data", tmp_path / "run")

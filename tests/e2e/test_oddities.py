@@ -26,8 +26,7 @@ Spoilt = dict[str, tuple[str, str]]
 
 def gie_release(folder: Path) -> tuple[Made, Spoilt]:
     records: list[dict[str, Any]] = [
-        gie_made.record(image=f"/p/{index}.jpg", edit_instruction=f"Do {index}.")
-        for index in range(6)
+        gie_made.record(image=f"/p/{index}.jpg", edit_instruction=f"Do {index}.") for index in range(6)
     ]
     records[0]["edit_instruction"] = " "
     records[1]["evaluation_question"] = ""
@@ -133,14 +132,7 @@ def i2i_own(folder: Path) -> tuple[Made, Spoilt]:
 
 def co_edit_own(folder: Path) -> tuple[Made, Spoilt]:
     made = co_edit(folder)
-    lines_of(
-        made,
-        {
-            "custom": {"mask": "gone.png"},
-            "text": {"instruction": " "},
-            "style": {"source": "gone.png"},
-        },
-    )
+    lines_of(made, {"custom": {"mask": "gone.png"}, "text": {"instruction": " "}, "style": {"source": "gone.png"}})
     return made, {
         "custom": ("mask", "no such file"),
         "text": ("instruction", "instruction: is blank"),
@@ -166,11 +158,7 @@ def rows(out: Path) -> dict[str, Row]:
 
 def because(row: Row, why: str) -> set[str]:
     """The dimensions that the data spoilt."""
-    return {
-        name
-        for name, outcome in row.outcomes.items()
-        if outcome.status == "unscored" and why in outcome.reason
-    }
+    return {name for name, outcome in row.outcomes.items() if outcome.status == "unscored" and why in outcome.reason}
 
 
 @pytest.mark.parametrize("name", MAKE)
@@ -224,13 +212,7 @@ async def test_an_oddity_costs_the_dimensions_that_it_touches(tmp_path: Path, na
         assert due <= shown["spoilt"].keys()
 
 
-BENCHMARKS = {
-    name: [d.id for d in benchmark.rules().dimensions]
-    for name, benchmark in load_benchmarks().items()
-}
+BENCHMARKS = {name: [d.id for d in benchmark.rules().dimensions] for name, benchmark in load_benchmarks().items()}
 FIELDS = {"source", "mask", "target", "target_text", "hint", "instruction", "questions"}
 # GIE-Bench shows its judge no instruction, Omni IIE Bench no source: there nothing is lost.
-READ = {
-    "gie": FIELDS - {"instruction", "edit_type"},
-    "omni_iie": {"mask", "target", "questions", "instruction"},
-}
+READ = {"gie": FIELDS - {"instruction", "edit_type"}, "omni_iie": {"mask", "target", "questions", "instruction"}}

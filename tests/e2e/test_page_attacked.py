@@ -48,9 +48,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Example:
 
 
 @pytest.mark.parametrize("name", ["page.html", "page"])
-def test_texts_of_others_stay_texts(
-    browser: Browser, tmp_path: Path, hostile: Example, name: str
-) -> None:
+def test_texts_of_others_stay_texts(browser: Browser, tmp_path: Path, hostile: Example, name: str) -> None:
     address = written(hostile, tmp_path / name).as_uri()
     with opened(browser, address) as page:
         assert "<script>window.hacked" in page.locator("#title").inner_text()
@@ -72,9 +70,7 @@ def first(made: Example) -> str:
     return f"#edit={quote(made.edits['items']['id'][0], safe='')}&model=fine"
 
 
-def test_a_reply_of_100_kb_is_cut_until_somebody_wants_it(
-    browser: Browser, tmp_path: Path, hostile: Example
-) -> None:
+def test_a_reply_of_100_kb_is_cut_until_somebody_wants_it(browser: Browser, tmp_path: Path, hostile: Example) -> None:
     address = written(hostile, tmp_path / "page.html").as_uri()
     with opened(browser, address + first(hostile)) as page:
         page.keyboard.press("v")
@@ -94,9 +90,7 @@ def test_ten_thousand_edits_scroll_with_a_handful_of_rows(browser: Browser, tmp_
         rows = page.locator(".row")
         assert 5 < rows.count() < 60
         for part in (0.3, 0.9, 0.5, 1):
-            page.locator("#list").evaluate(
-                "(list, part) => { list.scrollTop = part * list.scrollHeight; }", part
-            )
+            page.locator("#list").evaluate("(list, part) => { list.scrollTop = part * list.scrollHeight; }", part)
             middle = f".row[aria-posinset='{max(1, round(10_000 * part))}']"
             page.locator(middle).wait_for()
             assert rows.count() < 60

@@ -43,9 +43,7 @@ BAD: list[tuple[list[str], str]] = [
 
 
 @pytest.mark.parametrize(("arguments", "told"), BAD)
-def test_what_cannot_be_done_is_told(
-    run: Path, tmp_path: Path, arguments: list[str], told: str
-) -> None:
+def test_what_cannot_be_done_is_told(run: Path, tmp_path: Path, arguments: list[str], told: str) -> None:
     (tmp_path / "mine.html").write_text("mine")
     names = {"run": str(run), "tmp": str(tmp_path)}
     ran = here(*(one.format(**names) for one in arguments))

@@ -51,9 +51,7 @@ def count(page: Page) -> int:
     return int(found[0].replace(",", ""))
 
 
-def test_filters_find_what_the_data_holds_and_stay_in_the_address(
-    page: Page, made: Example
-) -> None:
+def test_filters_find_what_the_data_holds_and_stay_in_the_address(page: Page, made: Example) -> None:
     asked = made.dimension(FOLLOWS)
     status, kind = made.edits["status"][asked], made.edits["kind"][asked]
     assert count(page) == len(status)
@@ -83,9 +81,7 @@ def test_words_are_found_in_replies(page: Page) -> None:
     assert all("item 17" in text for text in page.locator(".row").all_inner_texts())
 
 
-def test_edits_are_sorted_by_a_value_and_by_the_gap_of_two_models(
-    page: Page, made: Example
-) -> None:
+def test_edits_are_sorted_by_a_value_and_by_the_gap_of_two_models(page: Page, made: Example) -> None:
     values = made.values(DIMENSIONS[0])
     page.select_option("#f-dimension", DIMENSIONS[0])
     page.select_option("#f-sort", "worst")
@@ -108,9 +104,7 @@ def test_edits_are_sorted_by_a_value_and_by_the_gap_of_two_models(
     assert page.locator("#where").inner_text() == f"1 of {len(gaps)}"
 
 
-def test_a_link_opens_its_edit_and_back_closes_it(
-    browser: Browser, address: str, page: Page, made: Example
-) -> None:
+def test_a_link_opens_its_edit_and_back_closes_it(browser: Browser, address: str, page: Page, made: Example) -> None:
     page.locator(".row").nth(4).click()
     assert at(page) == ("item 1", MODELS[1])
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -185,9 +179,7 @@ def test_two_pictures_of_which_one_is_missing_are_not_laid_over_each_other(
             assert page.locator("#alone").is_hidden()
 
 
-def test_the_slider_is_moved_by_keys_and_by_hand(
-    browser: Browser, address: str, made: Example
-) -> None:
+def test_the_slider_is_moved_by_keys_and_by_hand(browser: Browser, address: str, made: Example) -> None:
     with opened(browser, address + made.link(0, "&show=slider")) as page:
         veil = page.locator(".veil")
         clip = "each => each.style.clipPath"
@@ -206,9 +198,7 @@ def test_the_slider_is_moved_by_keys_and_by_hand(
         assert page.locator("#cut").input_value() == "75"
 
 
-def test_all_pictures_are_zoomed_and_moved_in_step(
-    browser: Browser, address: str, made: Example
-) -> None:
+def test_all_pictures_are_zoomed_and_moved_in_step(browser: Browser, address: str, made: Example) -> None:
     with opened(browser, address + made.link(0)) as page:
         layers = page.locator(".layer")
         assert layers.count() == 1 + len(MODELS)
@@ -229,9 +219,7 @@ def test_all_pictures_are_zoomed_and_moved_in_step(
         assert page.locator("#zoom").inner_text() == "300 %"
 
 
-def test_a_flicker_shows_one_and_then_the_other(
-    browser: Browser, address: str, made: Example
-) -> None:
+def test_a_flicker_shows_one_and_then_the_other(browser: Browser, address: str, made: Example) -> None:
     show = made.link(0, "&show=flicker")
     with opened(browser, address + show, reduced_motion="reduce") as page:
         seen = page.locator("#seen")
@@ -242,9 +230,7 @@ def test_a_flicker_shows_one_and_then_the_other(
         assert seen.inner_text() == before
 
 
-def test_the_difference_is_that_of_the_pixels(
-    browser: Browser, address: str, made: Example
-) -> None:
+def test_the_difference_is_that_of_the_pixels(browser: Browser, address: str, made: Example) -> None:
     source, result = (
         np.asarray(_pixels(made.pictures[name]), float)
         for name in (made.edits["items"]["sources"][0][0], made.edits["picture"][0])
@@ -264,9 +250,7 @@ def _pixels(uri: str) -> Pil.Image:
     return Pil.open(io.BytesIO(base64.b64decode(uri.partition(",")[2]))).convert("RGB")
 
 
-def test_a_verdict_says_what_was_asked_and_said(
-    browser: Browser, address: str, made: Example
-) -> None:
+def test_a_verdict_says_what_was_asked_and_said(browser: Browser, address: str, made: Example) -> None:
     edit = 9  # of a text, and judged
     with opened(browser, address + made.link(edit)) as page:
         page.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -295,9 +279,7 @@ def test_a_verdict_says_what_was_asked_and_said(
         assert read.locator("ins").all_inner_texts() == ["T"]
 
 
-def test_a_page_in_a_folder_works_from_a_double_click(
-    browser: Browser, made: Example, tmp_path: Path
-) -> None:
+def test_a_page_in_a_folder_works_from_a_double_click(browser: Browser, made: Example, tmp_path: Path) -> None:
     index = written(made, tmp_path / "out")
     (detail,) = tmp_path.rglob("detail-1.js")
     detail.unlink()

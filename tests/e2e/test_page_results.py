@@ -60,9 +60,7 @@ def rows(page: Page) -> list[str]:
     return page.locator(".board tbody:first-of-type th").all_inner_texts()
 
 
-def test_the_table_is_sorted_by_a_column_best_then_worst_then_as_it_was(
-    page: Page, made: Example
-) -> None:
+def test_the_table_is_sorted_by_a_column_best_then_worst_then_as_it_was(page: Page, made: Example) -> None:
     assert rows(page) == list(MODELS)
     cells = [row["cells"][columns(made).index(LOWER)] for row in made.report["tables"][0]["rows"]]
     order = sorted(range(len(MODELS)), key=lambda model: cells[model]["value"])
@@ -137,9 +135,7 @@ def test_labels_of_close_values_do_not_overlap(page: Page) -> None:
     page.select_option("#spread-of", label="instruction_following ↑")
     for width in (1280, 420):
         page.set_viewport_size({"width": width, "height": 900})
-        ends = page.eval_on_selector_all(
-            ".axis span", "all => all.map(each => each.getBoundingClientRect())"
-        )
+        ends = page.eval_on_selector_all(".axis span", "all => all.map(each => each.getBoundingClientRect())")
         assert len(ends) > 1
         assert all(left["right"] <= right["left"] for left, right in pairwise(ends))
 
@@ -226,9 +222,7 @@ def test_on_a_phone_source_and_result_are_seen_at_once(browser: Browser, address
         assert page.locator("#list").is_visible()
 
 
-def test_without_scripts_the_table_can_be_read(
-    browser: Browser, address: str, made: Example
-) -> None:
+def test_without_scripts_the_table_can_be_read(browser: Browser, address: str, made: Example) -> None:
     with opened(browser, address, java_script_enabled=False) as page:
         said = page.locator("noscript").inner_text()
         for name in MODELS:

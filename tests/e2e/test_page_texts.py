@@ -35,9 +35,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Example:
         row["cells"][1] |= {"interval": {"low": None, "high": None, "clusters": 1}, "outside": None}
         row["cells"][2] |= {"sd": 0.0, "outside": 0.0, "imputed": 1, "capped": 2}
         row["cells"][3]["counts"].pop("missing_output", None)
-    table["published"] = [
-        {"source": "table 3", "judge": "none", "note": "", "models": {"Older": {}}}
-    ]
+    table["published"] = [{"source": "table 3", "judge": "none", "note": "", "models": {"Older": {}}}]
     items["task"] = [""] * 4
     items["instruction"][1:] = [None] * 3
     items["target_text"], items["mask"], items["target"] = [None] * 4, [None] * 4, [None] * 4

@@ -20,12 +20,7 @@ from ..small_data import save_picture
 from .conftest import Ran, beside, ended, process
 
 SIZE = (32, 24)
-HASTY = {
-    "EDITJUDGE_PATIENCE": "0",
-    "EDITJUDGE_ATTEMPTS": "1",
-    "EDITJUDGE_DEADLINE": "5",
-    "EDITJUDGE_CONCURRENCY": "2",
-}
+HASTY = {"EDITJUDGE_PATIENCE": "0", "EDITJUDGE_ATTEMPTS": "1", "EDITJUDGE_DEADLINE": "5", "EDITJUDGE_CONCURRENCY": "2"}
 TASKS = ["Color Change", "Add Object", "", "Textual Change", "Background Change"]
 
 
@@ -96,9 +91,7 @@ class Set:
     def asked(self, verb: str, *more: Any, out: Path | None = None) -> list[Any]:
         return [verb, "--data", self.file, "--out", out or self.out, *more]
 
-    async def prepare(
-        self, verb: str, url: str, *more: object, code: int = 0, out: Path | None = None
-    ) -> Ran:
+    async def prepare(self, verb: str, url: str, *more: object, code: int = 0, out: Path | None = None) -> Ran:
         """Prepare by the judge at an address, to an exit code; what it says is JSON."""
         done = await prepared(*self.asked(verb, "--generalist", url, "--json", *more, out=out))
         assert done.code == code, done.err
@@ -273,17 +266,13 @@ async def test_another_judge_writes_all_anew_and_the_limit_is_kept(data: Set) ->
     assert server.count == 5
 
 
-async def test_the_money_is_not_passed(
-    data: Set, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_money_is_not_passed(data: Set, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data.write(8)
     monkeypatch.setenv("EDITJUDGE_CONCURRENCY", "1")
     server = Writer()
     async with server.serving() as url:
         config = tmp_path / "editjudge.toml"
-        config.write_text(
-            f'[judges.judge]\nurl = "{url}"\nprice = {{ input = 10000, output = 0 }}\n'
-        )
+        config.write_text(f'[judges.judge]\nurl = "{url}"\nprice = {{ input = 10000, output = 0 }}\n')
         asked = data.asked("questions", "--config", config, "--json")
         ended = await prepared(*asked, "--max-cost", "3.5")
         assert ended.code == 3, ended.err
@@ -301,10 +290,7 @@ BAD: dict[str, tuple[Callable[[Set], list[Any]], str]] = {
         "give one of segmenter.grounded_sam",
     ),
     "no data": (lambda d: ["questions", "--data", "x", "--out", d.out], "x: no such file"),
-    "onto the data": (
-        lambda d: d.asked("questions", "--generalist", URL, out=d.folder),
-        "holds the data itself",
-    ),
+    "onto the data": (lambda d: d.asked("questions", "--generalist", URL, out=d.folder), "holds the data itself"),
     "a folder with other items": (
         lambda d: d.asked("questions", "--generalist", URL, out=_file(d, "other/items.jsonl")),
         "no preparation wrote it",

@@ -33,9 +33,7 @@ class Segmenter(ScriptedTriton):
         self.failing: dict[str, Failure] = {}
 
     async def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
-        inputs = dict(
-            zip((one.name for one in request.inputs), request.raw_input_contents, strict=True)
-        )
+        inputs = dict(zip((one.name for one in request.inputs), request.raw_input_contents, strict=True))
         prompt = inputs["PROMPT"][4:].decode()
         self.prompts.append(prompt)
         self.requests.append(request)
@@ -82,9 +80,7 @@ async def test_masks_are_the_union_of_what_is_found(data: Set) -> None:
         first = await data.prepare("masks", url, *by)
         assert counts(first) == {"made": 4, "not_found": 1, "had": 1, "unsuited": 1}
         assert "unicorn" in first.json["reasons"]["not_found"]["set/5"]
-        assert sorted(segmenter.prompts) == sorted(
-            ["the cup", "its saucer", "cup", "unicorn", "unicorn", "cup"]
-        )
+        assert sorted(segmenter.prompts) == sorted(["the cup", "its saucer", "cup", "unicorn", "unicorn", "cup"])
         parameters = segmenter.requests[0].parameters
         assert parameters["select"].string_param == "best"
         made = writer.count, len(segmenter.requests)
@@ -94,11 +90,7 @@ async def test_masks_are_the_union_of_what_is_found(data: Set) -> None:
         assert writer.count == made[0], "the phrases are known"
         assert len(segmenter.requests) == 2 * made[1]
     lines = data.items()
-    share = {
-        line["id"]: load_mask(data.out / line["mask"]).region.mean()
-        for line in lines
-        if "mask" in line
-    }
+    share = {line["id"]: load_mask(data.out / line["mask"]).region.mean() for line in lines if "mask" in line}
     assert share == {"set/0": 0.75, "set/1": 1.0, "set/3": 1.0, "set/4": 0.5, "set/6": 0.5}
     shows = {one["id"]: one["mask_shows"] for one in lines if "mask" in one}
     assert shows.pop("set/4") == "kept", "what was named is white, and it is kept"

@@ -73,10 +73,7 @@ class Data:
             save_picture(folder / f"source{index}.png", _noise(3, index))
 
     def items(self, count: int) -> None:
-        lines = (
-            {"id": f"set/{i}", "instruction": f"edit {i}", "source": f"source{i % 3}.png"}
-            for i in range(count)
-        )
+        lines = ({"id": f"set/{i}", "instruction": f"edit {i}", "source": f"source{i % 3}.png"} for i in range(count))
         write_items(self.folder, lines)
 
     def model(self, name: str, count: int, missing: tuple[int, ...] = ()) -> None:
@@ -111,10 +108,7 @@ class Data:
 
     def verdicts(self, out: Path | None = None) -> dict[tuple[str, ...], dict[str, Any]]:
         with RunStore.open(out or self.out, read_only=True) as store:
-            return {
-                (one.model, one.item, one.dimension): one.verdict.model_dump()
-                for one in store.verdicts()
-            }
+            return {(one.model, one.item, one.dimension): one.verdict.model_dump() for one in store.verdicts()}
 
     def statuses(self) -> set[str]:
         return {one["status"] for one in self.verdicts().values()}
@@ -248,9 +242,7 @@ async def test_too_many_failures_end_it(data: Data) -> None:
     ],
     ids=["model", "key"],
 )
-async def test_a_judge_that_is_not_the_one_asked_for_ends_it(
-    data: Data, server: Judge, said: str
-) -> None:
+async def test_a_judge_that_is_not_the_one_asked_for_ends_it(data: Data, server: Judge, said: str) -> None:
     data.make(60)
     async with server.serving() as url:
         ended = await data.run(LEVELS, by=url, code=3, EDITJUDGE_CONCURRENCY="4")
@@ -263,9 +255,7 @@ async def test_the_money_is_not_passed_and_more_goes_on(data: Data, tmp_path: Pa
     server = Slow()
     async with server.serving() as url:
         config = tmp_path / "editjudge.toml"
-        config.write_text(
-            f'[judges.judge]\nurl = "{url}"\nprice = {{ input = 10000, output = 0 }}\n'
-        )
+        config.write_text(f'[judges.judge]\nurl = "{url}"\nprice = {{ input = 10000, output = 0 }}\n')
 
         async def limited(cost: float, code: int) -> Ran:
             flags = ("--config", config, "--json", "--max-cost", cost)

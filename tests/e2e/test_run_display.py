@@ -25,9 +25,7 @@ async def test_progress_is_drawn_interrupted_and_goes_on(tmp_path: Path) -> None
     first, second = Terminal(), Terminal()
     async with Slow(0.3).serving() as url:
         asked = [*data.arguments(PIXELS, LEVELS), "--generalist", url, "--set", "concurrency=2"]
-        code = await asyncio.to_thread(
-            first.run, "run", *asked, interrupt_at=lambda screen: (edits(screen) or 0) >= 4
-        )
+        code = await asyncio.to_thread(first.run, "run", *asked, interrupt_at=lambda screen: (edits(screen) or 0) >= 4)
         assert code == 130, first.text
         assert await asyncio.to_thread(second.run, "run", *asked) == 0, second.text
     for terminal in (first, second):

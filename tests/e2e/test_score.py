@@ -107,9 +107,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_input_is_one_line_and_exit_code_2(
-    case: str, files: dict[str, Path], tmp_path: Path
-) -> None:
+def test_bad_input_is_one_line_and_exit_code_2(case: str, files: dict[str, Path], tmp_path: Path) -> None:
     Pil.new("L", (50, 200), 255).save(tmp_path / "narrow.png")
     further = [word.format(tmp=tmp_path, **files) for word in BAD[case]]
     ran = here(*given(files, "source"), *further)
@@ -138,9 +136,7 @@ def test_a_path_that_is_not_utf8(files: dict[str, Path], tmp_path: Path) -> None
     assert ran.json["sample"]["edited"]["name"].endswith(r"caf\xe9.png")
 
 
-async def test_a_service_that_dies_gives_failed_verdicts_and_exit_code_3(
-    files: dict[str, Path],
-) -> None:
+async def test_a_service_that_dies_gives_failed_verdicts_and_exit_code_3(files: dict[str, Path]) -> None:
     """The server answers the client's questions and is gone for its calls."""
     hasty = {"EDITJUDGE_ATTEMPTS": "1", "EDITJUDGE_PATIENCE": "0"}
     gone = Failure(grpc.StatusCode.UNAVAILABLE, "connection reset")

@@ -29,16 +29,13 @@ def settings(folder: Path, url: str) -> Path:
     """A file of settings with a judge."""
     config = folder / "editjudge.toml"
     config.write_text(
-        f'[judges.judge]\nurl = "{url}"\nlogprobs = "never"\nsamples = 1\n'
-        "price = {input = 1000, output = 0}\n"
+        f'[judges.judge]\nurl = "{url}"\nlogprobs = "never"\nsamples = 1\nprice = {{input = 1000, output = 0}}\n'
     )
     return config
 
 
 @contextlib.asynccontextmanager
-async def serving(
-    url: str, folder: Path
-) -> AsyncIterator[tuple[conftest.Started, judge_pb2_grpc.JudgeServiceStub]]:
+async def serving(url: str, folder: Path) -> AsyncIterator[tuple[conftest.Started, judge_pb2_grpc.JudgeServiceStub]]:
     """The command, until the block ends it by SIGKILL."""
     given = ("--config", settings(folder.parent, url), "--endpoint", NOBODY, "--cache", folder)
     async with conftest.serving(*given) as (started, address):
@@ -118,10 +115,7 @@ def _check_purge(folder: Path, audit: Path) -> None:
     ("arguments", "told"),
     [
         (("serve", "purge", "FOLDER"), "no Judge service has stored usage here"),
-        (
-            ("serve", "purge", "NOTHING", "--older-than", "1"),
-            "no Judge service has stored usage here",
-        ),
+        (("serve", "purge", "NOTHING", "--older-than", "1"), "no Judge service has stored usage here"),
         (("serve", "usage", "FOLDER"), "no Judge service has stored usage here"),
         (("serve", "--cache-shared"), "--cache-shared needs a cache"),
         (("serve", "--cache", "FILE", "--endpoint", NOBODY), "File exists"),
@@ -165,9 +159,7 @@ async def test_a_verdict_is_the_one_that_show_tells(tmp_path: Path) -> None:
     assert {"scored"} <= {each["status"] for each in verdicts}
     for each in verdicts:
         if each["status"] in {"scored", "unscored"}:
-            assert {name: each[name] for name in stored[each["dimension"]]} == stored.pop(
-                each["dimension"]
-            )
+            assert {name: each[name] for name in stored[each["dimension"]]} == stored.pop(each["dimension"])
         else:
             assert each["dimension"] in shown["not_served"]
     assert not stored

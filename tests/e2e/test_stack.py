@@ -75,9 +75,7 @@ def test_up_status_down(command: Command, up: dict[str, Any]) -> None:
 
 
 @pytest.mark.usefixtures("one_model")
-def test_what_dies_is_started_again_at_the_same_address(
-    command: Command, up: dict[str, Any]
-) -> None:
+def test_what_dies_is_started_again_at_the_same_address(command: Command, up: dict[str, Any]) -> None:
     server = triton_pid(up["pid"])
     os.kill(server, signal.SIGKILL)
     wait_until(lambda: command("doctor").code == 0, 40)

@@ -13,11 +13,7 @@ from ..fakes.openai import ScriptedOpenAi, reply
 from ..tutorials import FOLDER, run_tutorial
 
 ADDRESS = "http://127.0.0.1:8000/v1"
-ENDS = {
-    "first": "exact beats no_edit by",
-    "criterion": "rubric.light",
-    "table": "no significant difference",
-}
+ENDS = {"first": "exact beats no_edit by", "criterion": "rubric.light", "table": "no significant difference"}
 """What the last comparison of each tutorial says."""
 ELSEWHERE = {"shared": "tests/front", "kubernetes": "tests/k8s"}
 """Where the others are run."""

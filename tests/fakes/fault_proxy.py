@@ -66,9 +66,7 @@ class FaultProxy:
         return self._server.hostname or "", self._server.port or 0
 
     async def _listen(self) -> None:
-        self._listening = await asyncio.start_server(
-            self._accept, "127.0.0.1", self._port, limit=_PIECE
-        )
+        self._listening = await asyncio.start_server(self._accept, "127.0.0.1", self._port, limit=_PIECE)
         self._port = self._listening.sockets[0].getsockname()[1]
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -84,9 +82,7 @@ class FaultProxy:
 class _Link:
     """One client's connection, and the one to the server that belongs to it."""
 
-    def __init__(
-        self, proxy: FaultProxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
+    def __init__(self, proxy: FaultProxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._proxy = proxy
         self._reader = reader
         self._client = writer
@@ -109,9 +105,7 @@ class _Link:
                 while await self._reader.read(_PIECE):
                     pass
                 return
-            await asyncio.gather(
-                self._pump(self._reader, self._server), self._pump(reader, self._client)
-            )
+            await asyncio.gather(self._pump(self._reader, self._server), self._pump(reader, self._client))
         except OSError:
             pass  # either side went away
         finally:

@@ -148,13 +148,7 @@ class _Handler(BaseHTTPRequestHandler):
         cut = (cuts.pop(0) if len(cuts) > 1 else cuts[0]) if cuts else None
         self._send(206 if start else 200, data[start:], headers, cut)
 
-    def _send(
-        self,
-        status: int,
-        body: bytes,
-        headers: dict[str, str] | None = None,
-        cut: int | None = None,
-    ) -> None:
+    def _send(self, status: int, body: bytes, headers: dict[str, str] | None = None, cut: int | None = None) -> None:
         self.send_response(status)
         for name, value in (headers or {}).items():
             self.send_header(name, value)

@@ -19,13 +19,7 @@ from editjudge.panel.openai import OpenAiTransport
 from editjudge.panel.retry import RetryPolicy
 
 POLICY = RetryPolicy(attempts=3, deadline=5.0, first_wait=0.001)
-CONTROL = {
-    "<|im_end|>": 90,
-    "<|image_pad|>": 91,
-    "[INST]": 92,
-    "<\uff5cUser\uff5c>": 93,
-    "</s>": 94,
-}
+CONTROL = {"<|im_end|>": 90, "<|image_pad|>": 91, "[INST]": 92, "<\uff5cUser\uff5c>": 93, "</s>": 94}
 # Qwen's way: good is one token, excellent and poor are two.
 WORDS = {"Yes": 1, "No": 2, "Y": 3, "N": 4, "good": 5, "ex": 6, "cellent": 7, "po": 8, "or": 9}
 SURE = {"Yes": 0.6, "Y": 0.1, "No": 0.2, "Maybe": 0.1}
@@ -275,7 +269,5 @@ def _failed(fault: Fault) -> web.Response:
     if isinstance(fault.body, bytes):
         kind = fault.headers.get("content-type", "application/json")
         headers = {k: v for k, v in fault.headers.items() if k != "content-type"}
-        return web.Response(
-            status=fault.status, body=fault.body, headers=headers, content_type=kind
-        )
+        return web.Response(status=fault.status, body=fault.body, headers=headers, content_type=kind)
     return web.json_response(fault.body, status=fault.status, headers=fault.headers)

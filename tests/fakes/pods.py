@@ -98,9 +98,7 @@ class Balancer(FaultProxy):
         self._chance = random.Random(3)
 
     def find_server(self) -> tuple[str, int]:
-        return self._chance.choice(self._names.addresses or ["127.0.0.99"]), super().find_server()[
-            1
-        ]
+        return self._chance.choice(self._names.addresses or ["127.0.0.99"]), super().find_server()[1]
 
 
 class Pods:
@@ -120,9 +118,7 @@ class Pods:
 
     pause = 0.2
 
-    def __init__(
-        self, make: Callable[[], Any], name: str = "pods.svc", *, balanced: bool = False
-    ) -> None:
+    def __init__(self, make: Callable[[], Any], name: str = "pods.svc", *, balanced: bool = False) -> None:
         self.names = NameServer(name)
         self.all: list[Any] = []
         self._make = make

@@ -12,9 +12,7 @@ from aiohttp import web
 
 from .openai import ScriptedOpenAi
 
-PROVIDERS: Mapping[str, Any] = tomllib.loads(
-    Path(__file__).with_name("providers.toml").read_text("utf-8")
-)
+PROVIDERS: Mapping[str, Any] = tomllib.loads(Path(__file__).with_name("providers.toml").read_text("utf-8"))
 TOO_MANY = {"status": 429, "body": {"error": {"message": "slow down"}}}
 ROOT = {
     "status": 400,
@@ -69,9 +67,7 @@ class ScriptedProvider(ScriptedOpenAi):
         elif name:
             self.refusals.append(name)
         if refusal is not None:
-            return web.json_response(
-                refusal["body"], status=refusal["status"], headers=refusal.get("headers")
-            )
+            return web.json_response(refusal["body"], status=refusal["status"], headers=refusal.get("headers"))
         return await super()._answer(request)
 
     def said(self) -> dict[str, Any]:

@@ -64,7 +64,5 @@ def edit(task: str = "", model: str = "m", item_id: str = "1", **replies: Any) -
     """An edit whose scripted scorers answer `replies`."""
     extra = {"replies": replies.pop("replies", replies), "subject": True}
     extra.update(replies.pop("extra", {}))
-    item = Item(
-        item_id, "x", (PIXEL,), mask=load_mask(np.ones((1, 1), bool)), task=task, extra=extra
-    )
+    item = Item(item_id, "x", (PIXEL,), mask=load_mask(np.ones((1, 1), bool)), task=task, extra=extra)
     return Edit(item, model, PIXEL)

@@ -17,11 +17,7 @@ from editjudge.panel.judge import Judge
 from editjudge.panel.pool import EndpointPool
 from editjudge.panel.prompt import Picture, Prompt
 from editjudge.panel.replica import Replica
-from editjudge.panel.transport import (
-    JudgeModel,
-    Sampling,
-    Transport,
-)
+from editjudge.panel.transport import JudgeModel, Sampling, Transport
 
 JUDGE = ServiceName.judge("judge")
 USAGE = Usage(prompt_tokens=100, cached_tokens=60, completion_tokens=1)
@@ -33,9 +29,7 @@ def seen(prompt: Prompt) -> str:
     return "".join(parts)
 
 
-def spread(
-    shares: Mapping[str, float], outside: float, model: str, usage: Usage = NO_USAGE
-) -> Reply:
+def spread(shares: Mapping[str, float], outside: float, model: str, usage: Usage = NO_USAGE) -> Reply:
     """A reply with probabilities of choices."""
     return Reply(asdict(ChoiceDistribution(shares, outside, "logprobs")), model, usage)
 
@@ -66,9 +60,7 @@ class ScriptedTransport(Transport):
 
     url = "http://127.0.0.1:1/v1"
 
-    def __init__(
-        self, *script: Any, model: str = "judge", seconds: float = 0.0, binds: bool = False
-    ) -> None:
+    def __init__(self, *script: Any, model: str = "judge", seconds: float = 0.0, binds: bool = False) -> None:
         self.script = list(script)
         self.binds = binds
         self.model = model
@@ -81,9 +73,7 @@ class ScriptedTransport(Transport):
     async def identify(self, timeout: float) -> JudgeModel:
         return JudgeModel(self.model, server="scripted 1")
 
-    async def choose(
-        self, prompt: Prompt, choices: tuple[str, ...], context: CallContext = NO_CALLER
-    ) -> Reply:
+    async def choose(self, prompt: Prompt, choices: tuple[str, ...], context: CallContext = NO_CALLER) -> Reply:
         if "frozen water" in seen(prompt):  # the probe
             answer = self.script[0]
             if isinstance(answer, Exception):
@@ -138,20 +128,11 @@ def pool_of(target: E, most: int) -> EndpointPool[E]:
 
 
 def scripted_judge(
-    transport: ScriptedTransport,
-    *,
-    ledger: ReplyStore | None = None,
-    concurrency: int = 32,
-    **settings: Any,
+    transport: ScriptedTransport, *, ledger: ReplyStore | None = None, concurrency: int = 32, **settings: Any
 ) -> Judge:
     """A judge over a scripted transport, not opened."""
     endpoint = JudgeEndpoint(url=transport.url, model=transport.model, **settings)
-    return Judge(
-        JUDGE,
-        endpoint,
-        pool_of(transport, concurrency),
-        ledger or MemoryReplies(),
-    )
+    return Judge(JUDGE, endpoint, pool_of(transport, concurrency), ledger or MemoryReplies())
 
 
 PRICE = Price(input=1000.0, cached=100.0, output=5000.0)

@@ -178,9 +178,7 @@ class ScriptedVllmGrpc(ScriptedGrpc, vllm_engine_pb2_grpc.VllmEngineServicer):  
         size = 4096
         for at in range(0, len(self.archive), size):
             last = at + size >= len(self.archive)
-            yield common_pb2.GetTokenizerChunk(
-                data=self.archive[at : at + size], sha256=self.digest if last else ""
-            )
+            yield common_pb2.GetTokenizerChunk(data=self.archive[at : at + size], sha256=self.digest if last else "")
 
     async def Abort(self, request: Any, context: Any) -> Any:  # noqa: N802
         self.aborted += request.request_ids
@@ -215,16 +213,11 @@ class ScriptedVllmGrpc(ScriptedGrpc, vllm_engine_pb2_grpc.VllmEngineServicer):  
         placeholder = self.tokenizer.token_to_id("<|image_pad|>")
         params = request.sampling_params
         if images and not self.media:
-            return (
-                "media_refs sent but --mm-processor (SMG_VLLM_MM_PROCESSOR) is off on this worker"
-            )
+            return "media_refs sent but --mm-processor (SMG_VLLM_MM_PROCESSOR) is off on this worker"
         if list(request.tokenized.input_ids).count(placeholder) != images:
             return "multimodal placeholder validation failed"
         if params.HasField("logprobs") and params.logprobs > self.most:
-            return (
-                f"Requested sample logprobs of {params.logprobs}, "
-                f"which is greater than max allowed: {self.most}"
-            )
+            return f"Requested sample logprobs of {params.logprobs}, which is greater than max allowed: {self.most}"
         if any(not 0 <= token < self.size for token in params.logit_bias):
             return "token_id(s) in logit_bias contain out-of-vocab token ids"
         return ""

@@ -114,9 +114,7 @@ class Door:
         credentials = grpc.ssl_channel_credentials(self.authority.certificate.read_bytes())
         return grpc.aio.secure_channel(self.target, credentials, [_OWN, _ANY_SIZE, *options])
 
-    async def ask(
-        self, method: str, request: Any, token: str | None, **headers: str
-    ) -> tuple[grpc.StatusCode, str]:
+    async def ask(self, method: str, request: Any, token: str | None, **headers: str) -> tuple[grpc.StatusCode, str]:
         """One call to Triton by plain gRPC: status and words."""
         metadata = [*headers.items()]
         if token is not None:
@@ -144,9 +142,7 @@ class Door:
             assert asyncio.get_running_loop().time() < end, f"never {code} alone: {codes}"
             await asyncio.sleep(0.1)
 
-    async def http(
-        self, path: str, body: Any = None, **headers: str
-    ) -> tuple[int, aiohttp.ClientResponse, str]:
+    async def http(self, path: str, body: Any = None, **headers: str) -> tuple[int, aiohttp.ClientResponse, str]:
         """The status, headers and text of a request; with a body, JSON is posted."""
         url, method = f"https://{self.target}{path}", "GET" if body is None else "POST"
         async with aiohttp.ClientSession(headers=headers) as session:
@@ -187,9 +183,7 @@ async def open_judged_door(folder: Path, **more: Any) -> AsyncIterator[tuple[Doo
 
 
 @contextlib.asynccontextmanager
-async def open_judging_door(
-    triton: TritonServer, folder: Path
-) -> AsyncIterator[tuple[Door, RunningService]]:
+async def open_judging_door(triton: TritonServer, folder: Path) -> AsyncIterator[tuple[Door, RunningService]]:
     """The Judge service before the real Triton, behind a door of its own."""
     settings = Settings(endpoints={"local": Endpoint(url=triton.url)})
     async with serve(settings, drain=5) as served:
@@ -198,9 +192,7 @@ async def open_judging_door(
             yield door, served
 
 
-async def score(
-    channel: grpc.aio.Channel, metadata: Any, request: pb.ScoreRequest | None = None
-) -> grpc.StatusCode:
+async def score(channel: grpc.aio.Channel, metadata: Any, request: pb.ScoreRequest | None = None) -> grpc.StatusCode:
     """The status of one edit."""
     asked = pb.ScoreRequest(request_id="1") if request is None else request
     stub = judge_pb2_grpc.JudgeServiceStub(channel)

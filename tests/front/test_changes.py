@@ -37,10 +37,7 @@ async def ask_for_ever(door: Door, team: str, answers: Answers) -> None:
 async def calling(door: Door, *teams: str) -> AsyncIterator[list[Answers]]:
     """Teams that ask while the block runs."""
     answers = [Answers() for _ in teams]
-    tasks = [
-        asyncio.create_task(ask_for_ever(door, team, of))
-        for team, of in zip(teams, answers, strict=True)
-    ]
+    tasks = [asyncio.create_task(ask_for_ever(door, team, of)) for team, of in zip(teams, answers, strict=True)]
     try:
         yield answers
     finally:
@@ -66,14 +63,10 @@ async def test_a_service_that_is_drained_while_calls_run_loses_none(tmp_path: Pa
         assert {call["server"] for call in door.called()[-10:]} == {stays.address}
 
 
-async def test_a_key_that_is_taken_back_while_calls_run_ends_its_team_alone(
-    tmp_path: Path,
-) -> None:
+async def test_a_key_that_is_taken_back_while_calls_run_ends_its_team_alone(tmp_path: Path) -> None:
     teams = ("leaving", "staying")
     async with serve() as served:
-        async with open_door(
-            tmp_path, teams=teams, gateway=gateway_values(served), rate=WIDE
-        ) as door:
+        async with open_door(tmp_path, teams=teams, gateway=gateway_values(served), rate=WIDE) as door:
             async with calling(door, *teams) as (leaving, staying):
                 await until(lambda: leaving[OK] and staying[OK])
                 door.keys.revoke("leaving")

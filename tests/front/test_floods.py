@@ -78,8 +78,7 @@ def resets(door: Door) -> Iterator[bytes]:
     """Calls that are broken off at once."""
     block = pack(call(door))
     return (
-        frame(HEADERS, END_HEADERS, stream, block) + frame(RESET, 0, stream, (8).to_bytes(4))
-        for stream in count(1, 2)
+        frame(HEADERS, END_HEADERS, stream, block) + frame(RESET, 0, stream, (8).to_bytes(4)) for stream in count(1, 2)
     )
 
 

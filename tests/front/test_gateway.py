@@ -35,9 +35,7 @@ def thin(door: Door, team: str, token: str) -> Path:
     return path
 
 
-async def test_teams_judge_side_by_side_and_get_what_direct_calls_give(
-    triton: TritonServer, tmp_path: Path
-) -> None:
+async def test_teams_judge_side_by_side_and_get_what_direct_calls_give(triton: TritonServer, tmp_path: Path) -> None:
     """One of them hits its limit of calls, and waits."""
     case = next(case for case in CASES if case.name == "core")
     arguments = [*case.arguments(tmp_path), *ASKED, "--limit", 5]
@@ -51,9 +49,7 @@ async def test_teams_judge_side_by_side_and_get_what_direct_calls_give(
         )
         assert [done.code for done in ended] == [0, 0, 0], ended
         assert teams_of(served.service) == set(teams)
-        code, found = await asyncio.to_thread(
-            spoken, "doctor", "--config", files["vision"], "--json"
-        )
+        code, found = await asyncio.to_thread(spoken, "doctor", "--config", files["vision"], "--json")
         assert (code, found[0]["team"]) == (0, "vision")
         limited = [call["team"] for call in door.called() if "rate_limited" in str(call["why"])]
         assert set(limited) == {"busy"}

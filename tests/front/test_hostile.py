@@ -108,10 +108,7 @@ class Hostile:
 
 
 async def test_two_honest_teams_lose_nothing_beside_a_hostile_one(
-    triton: TritonServer,
-    tmp_path: Path,
-    pytestconfig: pytest.Config,
-    capsys: pytest.CaptureFixture[str],
+    triton: TritonServer, tmp_path: Path, pytestconfig: pytest.Config, capsys: pytest.CaptureFixture[str]
 ) -> None:
     teams = ("vision", "audio", "busy", "hostile")
     async with open_door(tmp_path, triton, teams=teams) as door:
@@ -148,9 +145,7 @@ async def test_a_server_that_is_killed_while_calls_run_loses_none(tmp_path: Path
     assert len(set(numbers)) == 1
 
 
-async def test_what_is_in_flight_is_finished_when_the_door_is_closed(
-    triton: TritonServer, tmp_path: Path
-) -> None:
+async def test_what_is_in_flight_is_finished_when_the_door_is_closed(triton: TritonServer, tmp_path: Path) -> None:
     async with open_door(tmp_path, triton) as door:
         token = door.token("vision")
         await door.answers(token, OK)

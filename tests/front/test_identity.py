@@ -52,13 +52,9 @@ async def test_without_a_certificate_there_is_no_connection_where_one_is_asked_f
 
 async def listed(door: Door, token: str, **shown: Path) -> int:
     """What the door says to the client of judges, under a path where nothing is."""
-    judge = JudgeEndpoint(
-        url=f"https://{door.target}/v1", ca_file=door.authority.certificate, **shown
-    )
+    judge = JudgeEndpoint(url=f"https://{door.target}/v1", ca_file=door.authority.certificate, **shown)
     async with aiohttp.ClientSession(headers={"authorization": f"Bearer {token}"}) as session:
-        async with session.get(
-            f"{judge.url}/models", ssl=_make_tls_context(judge) or True
-        ) as reply:
+        async with session.get(f"{judge.url}/models", ssl=_make_tls_context(judge) or True) as reply:
             return reply.status
 
 
@@ -73,9 +69,7 @@ class Provider:
         self._ca.cert_pem.write_to_path(self.ca)
 
     def token(self, team: str) -> str:
-        return self.keys.issue_token(
-            team, 1, "batch", issuer="id", audience="judges", team_claim="department"
-        )
+        return self.keys.issue_token(team, 1, "batch", issuer="id", audience="judges", team_claim="department")
 
     async def _jwks(self, _: web.Request) -> web.Response:
         return web.Response(body=self.keys.public.read_bytes(), content_type="application/json")
@@ -96,9 +90,7 @@ class Provider:
 
 
 @contextlib.asynccontextmanager
-async def provided(
-    triton: TritonServer, folder: Path, **more: Any
-) -> AsyncIterator[tuple[Door, Provider]]:
+async def provided(triton: TritonServer, folder: Path, **more: Any) -> AsyncIterator[tuple[Door, Provider]]:
     provider = Provider(folder)
     provider.token("vision")
     async with provider.serving() as url:
@@ -108,9 +100,7 @@ async def provided(
             yield door, provider
 
 
-async def test_keys_are_fetched_from_a_provider_and_taken_back_there(
-    triton: TritonServer, tmp_path: Path
-) -> None:
+async def test_keys_are_fetched_from_a_provider_and_taken_back_there(triton: TritonServer, tmp_path: Path) -> None:
     async with provided(triton, tmp_path) as (door, provider):
         token = provider.token("vision")
         await door.answers(token, OK)
@@ -123,9 +113,7 @@ async def test_keys_are_fetched_from_a_provider_and_taken_back_there(
         assert await door.alive(late) == OK
 
 
-async def test_keys_of_a_provider_that_nobody_vouches_for_are_not_taken(
-    triton: TritonServer, tmp_path: Path
-) -> None:
+async def test_keys_of_a_provider_that_nobody_vouches_for_are_not_taken(triton: TritonServer, tmp_path: Path) -> None:
     trustme.CA().cert_pem.write_to_path(tmp_path / "others.pem")
     async with provided(triton, tmp_path, ca=tmp_path / "others.pem") as (door, provider):
         code, words = await door.ask("ServerLive", LIVE, provider.token("vision"))
@@ -133,9 +121,7 @@ async def test_keys_of_a_provider_that_nobody_vouches_for_are_not_taken(
         assert "Jwks remote fetch is failed" in words
 
 
-async def test_a_certificate_is_renewed_while_the_door_runs(
-    triton: TritonServer, tmp_path: Path
-) -> None:
+async def test_a_certificate_is_renewed_while_the_door_runs(triton: TritonServer, tmp_path: Path) -> None:
     async with open_door(tmp_path, triton) as door:
         token = door.token("vision")
         await door.answers(token, OK)

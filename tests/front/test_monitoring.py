@@ -91,9 +91,7 @@ def rules() -> Any:
 
 
 @pytest.mark.skipif(bool(_NO_PROMETHEUS), reason=_NO_PROMETHEUS)
-async def test_every_query_is_answered_where_there_was_traffic(
-    triton: TritonServer, tmp_path: Path
-) -> None:
+async def test_every_query_is_answered_where_there_was_traffic(triton: TritonServer, tmp_path: Path) -> None:
     here = {"front", "judge", "triton"}
     jobs = {"judge": "judge", "triton": "triton-small"}
     left = {

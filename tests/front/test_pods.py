@@ -27,7 +27,7 @@ typed_dns_resolver_config:
   typed_config:
     "@type": type.googleapis.com/envoy.extensions.network.dns_resolver.cares.v3.CaresDnsResolverConfig
     resolvers: [{socket_address: {protocol: UDP, address: 127.0.0.1, port_value: PORT}}]
-"""  # noqa: E501
+"""
 DNS_SECONDS = 1
 
 
@@ -54,9 +54,7 @@ async def test_pods_come_and_go_behind_the_door_and_connections_before_it(
     async with pods.serving() as url:
         gateway = {"addresses": [url.removeprefix("grpc://")]}
         limits = {"connection_seconds": DNS_SECONDS, "batch": 1024, "interactive": 1024}
-        async with open_door(
-            tmp_path, gateway=gateway, rate=WIDE, limits=limits, drain_seconds=1
-        ) as door:
+        async with open_door(tmp_path, gateway=gateway, rate=WIDE, limits=limits, drain_seconds=1) as door:
             async with door.channel() as channel:
                 stub, metadata = judge_pb2_grpc.JudgeServiceStub(channel), door.metadata("vision")
 

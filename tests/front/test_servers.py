@@ -51,11 +51,7 @@ CLOSED = (
     *("/judges/judge/metrics", "/judges/judge/v1/completions", "/judges/judge/v1/responses"),
     *("/judges/judge/v1/embeddings", "/judges/judge/v1/load_lora_adapter", "/judges/judge/sleep"),
     *("/judges/judge/reset_prefix_cache", "/judges/judge/detokenize", "/judges/judge/openapi.json"),
-    *(
-        "/judges/judge/v1/chat/completions/render",
-        "/judges/judge/v1xmodels",
-        "/judges/other/health",
-    ),
+    *("/judges/judge/v1/chat/completions/render", "/judges/judge/v1xmodels", "/judges/other/health"),
     *("/v1/", "/v1/scores", "/v1/score:", "/v1/openapixjson", "/metrics", "/health", "/"),
 )
 
@@ -118,10 +114,7 @@ async def test_of_every_proto_the_methods_of_the_list_pass_and_no_other(tmp_path
 async def test_of_json_the_paths_of_the_list_pass_and_no_other(tmp_path: Path) -> None:
     async with open_wide_door(tmp_path) as door:
         bearer = dict(door.metadata("vision"))
-        for path in (
-            *(f"/judges/judge/{each}" for each in JUDGE),
-            *(f"/v1/{each}" for each in JSON),
-        ):
+        for path in (*(f"/judges/judge/{each}" for each in JUDGE), *(f"/v1/{each}" for each in JSON)):
             assert (await door.http(path, **bearer))[0] == 200, path
         for path in CLOSED:
             assert (await door.http(path, **bearer))[0] == 404, path
@@ -150,18 +143,14 @@ asyncio.run(main())
 async def test_a_request_that_ends_a_server_is_sent_to_no_other(tmp_path: Path) -> None:
     root, pipe = Path(__file__).parents[2], asyncio.subprocess.PIPE
     command = (sys.executable, "-c", MORTAL)
-    servers = [
-        await asyncio.create_subprocess_exec(*command, cwd=root, stdout=pipe) for _ in range(2)
-    ]
+    servers = [await asyncio.create_subprocess_exec(*command, cwd=root, stdout=pipe) for _ in range(2)]
     try:
         urls = [(await server.stdout.readline()).decode().strip() for server in servers]  # type: ignore[union-attr]
         gateway = {"addresses": [url.removeprefix("grpc://") for url in urls]}
         async with open_door(tmp_path, gateway=gateway) as door, door.channel() as channel:
             code = await score(channel, door.metadata("vision"))
             assert code is grpc.StatusCode.UNAVAILABLE
-            await asyncio.wait(
-                [asyncio.create_task(s.wait()) for s in servers], return_when="FIRST_COMPLETED"
-            )
+            await asyncio.wait([asyncio.create_task(s.wait()) for s in servers], return_when="FIRST_COMPLETED")
             assert [server.returncode is None for server in servers].count(True) == 1
     finally:
         for server in servers:
@@ -171,9 +160,7 @@ async def test_a_request_that_ends_a_server_is_sent_to_no_other(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("code", [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED])
-async def test_what_a_draining_server_refuses_is_sent_to_another(
-    tmp_path: Path, code: grpc.StatusCode
-) -> None:
+async def test_what_a_draining_server_refuses_is_sent_to_another(tmp_path: Path, code: grpc.StatusCode) -> None:
     busy, free = ScriptedJudge(Failure(code, "ending")), ScriptedJudge()
     async with busy.serving() as first, free.serving() as second:
         gateway = {"addresses": [url.removeprefix("grpc://") for url in (first, second)]}
@@ -229,10 +216,7 @@ CLOSED_FIELDS: Mapping[str, tuple[str | bytes, str]] = {
     "capitals in numbers": (chat(', "uu\\u0069D": "1"'), "letters"),
     "an underline by its number": (chat(', "kv\\u005Ftransfer_params": {}'), "letters"),
     **{f"{n} from the end of a piece": (push(PIECE - n), "uuid") for n in range(-1, 8)},
-    "letters by their numbers behind a piece": (
-        push(PIECE).replace("uuid", "\\u0075uid"),
-        "letters",
-    ),
+    "letters by their numbers behind a piece": (push(PIECE).replace("uuid", "\\u0075uid"), "letters"),
     "behind too many that may be closed": (chat(user="", bad_words=["p"] * 30_000), "too many"),
     "UTF-16": (chat(', "uuid": "1"').encode("utf-16-le"), "UTF-8"),
     "UTF-32": (chat(', "uuid": "1"').encode("utf-32"), "UTF-8"),
@@ -278,9 +262,7 @@ class _Waiting(ScriptedOpenAi):
         return await super()._answer(request)
 
 
-async def test_calls_of_one_source_meet_one_judge_while_it_has_no_more_than_others(
-    tmp_path: Path,
-) -> None:
+async def test_calls_of_one_source_meet_one_judge_while_it_has_no_more_than_others(tmp_path: Path) -> None:
     judges = [_Waiting(owner="vllm") for _ in range(3)]
     arrived: set[str] = set()
     async with contextlib.AsyncExitStack() as stack:
@@ -296,9 +278,7 @@ async def test_calls_of_one_source_meet_one_judge_while_it_has_no_more_than_othe
 
         async def ask(source: str) -> None:
             path = "/judges/judge/v1/chat/completions"
-            status, _, text = await door.http(
-                path, json.loads(chat()), **bearer, **{"x-source": source}
-            )
+            status, _, text = await door.http(path, json.loads(chat()), **bearer, **{"x-source": source})
             assert status == 200, text
 
         async def find_home(source: str) -> int:

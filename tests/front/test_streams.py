@@ -51,9 +51,7 @@ async def test_answers_that_a_team_does_not_read_hold_up_no_others(tmp_path: Pat
     no_larger_windows = "grpc.http2.bdp_probe", 0
     async with limited(tmp_path) as (door, judge), door.channel(no_larger_windows) as theirs:
         stub = judge_pb2_grpc.JudgeServiceStub(theirs)
-        streams = [
-            stub.ScoreStream(metadata=door.metadata("audio", "batch")) for _ in range(UNREAD)
-        ]
+        streams = [stub.ScoreStream(metadata=door.metadata("audio", "batch")) for _ in range(UNREAD)]
         await asyncio.gather(*(each.write(large) for each in streams))
         await until(lambda: len(judge.metadata) == UNREAD)
         for _ in range(8):  # each of the door's threads has connections of its own

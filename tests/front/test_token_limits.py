@@ -33,17 +33,13 @@ async def take(door: Door, team: str, tokens: int = 1) -> tuple[grpc.StatusCode,
 
 
 @contextlib.asynccontextmanager
-async def counted(
-    folder: Path, limits: RateLimits, **more: Any
-) -> AsyncIterator[tuple[Door, ScriptedJudge]]:
+async def counted(folder: Path, limits: RateLimits, **more: Any) -> AsyncIterator[tuple[Door, ScriptedJudge]]:
     """A door whose teams have so many tokens, and the Judge service behind it."""
     async with ScriptedOpenAi(owner="vllm").serving() as vllm, limits.serving() as service:
         judges = {"judge": {"addresses": [vllm.removeprefix("http://").removesuffix("/v1")]}}
         counting = {"service": service, "uncounted": ["audio"], **more}
         teams = ("vision", "audio", "speech")
-        async with open_judged_door(
-            folder, teams=teams, judges=judges, token_limits=counting
-        ) as both:
+        async with open_judged_door(folder, teams=teams, judges=judges, token_limits=counting) as both:
             yield both
 
 
@@ -81,9 +77,7 @@ async def test_the_judge_service_tells_what_its_judge_took(tmp_path: Path) -> No
     assert len(scripted.requests) == 2
 
 
-async def test_a_team_that_hangs_up_each_time_spends_its_limit_and_what_is_in_flight(
-    tmp_path: Path,
-) -> None:
+async def test_a_team_that_hangs_up_each_time_spends_its_limit_and_what_is_in_flight(tmp_path: Path) -> None:
     """Each edit is two calls; the first is answered, and the team hangs up on the second."""
     limits, edit = RateLimits(vision=2000), 2 * 101
     script = [None, 600.0] * 100
@@ -93,10 +87,7 @@ async def test_a_team_that_hangs_up_each_time_spends_its_limit_and_what_is_in_fl
             stub, codes = judge_pb2_grpc.JudgeServiceStub(channel), Counter[Any]()
             for seed in range(100):
                 request = make_request(ASKED, "core.blending_naturalness", edited=png(seed))
-                call, end = (
-                    stub.Score(request, metadata=door.metadata("vision")),
-                    len(scripted.requests) + 2,
-                )
+                call, end = (stub.Score(request, metadata=door.metadata("vision")), len(scripted.requests) + 2)
                 await until(lambda call=call, end=end: call.done() or len(scripted.requests) == end)
                 call.cancel()
                 codes[await call.code()] += 1
@@ -124,9 +115,7 @@ async def test_who_has_so_many_tokens_takes_none_uncounted(tmp_path: Path) -> No
         assert "ask by Score" in told.words
 
 
-@pytest.mark.parametrize(
-    ("open_when_down", "code"), [(False, grpc.StatusCode.UNAVAILABLE), (True, OK)]
-)
+@pytest.mark.parametrize(("open_when_down", "code"), [(False, grpc.StatusCode.UNAVAILABLE), (True, OK)])
 async def test_while_nobody_counts_nothing_is_let_in_unless_somebody_said_so(
     tmp_path: Path, open_when_down: bool, code: grpc.StatusCode
 ) -> None:

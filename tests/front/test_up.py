@@ -51,9 +51,7 @@ def scored(up: dict[str, Any], token: str) -> dict[str, Any]:
         return dict(json.loads(reply.read()))
 
 
-def test_one_command_serves_a_team_and_one_ends_it(
-    command: Command, up: dict[str, Any], tmp_path: Path
-) -> None:
+def test_one_command_serves_a_team_and_one_ends_it(command: Command, up: dict[str, Any], tmp_path: Path) -> None:
     made = command("front", "token", "--team", "vision")
     assert made.code == 0, made.err
     assert "vision is new" in made.err
@@ -107,9 +105,7 @@ def test_a_client_certificate_is_two_files(command: Command, tmp_path: Path) -> 
     assert command("front", "certificate", "--team", "a b", "--out", tmp_path).code == 2
 
 
-def test_without_a_front_door_here_the_keys_for_another_are_named(
-    command: Command, tmp_path: Path
-) -> None:
+def test_without_a_front_door_here_the_keys_for_another_are_named(command: Command, tmp_path: Path) -> None:
     ran = command("front", "token", "--team", "vision")
     (keys,) = tmp_path.rglob("jwks.json")
     assert f"put {keys} there" in ran.err

@@ -42,9 +42,7 @@ def _said(case: Case, run: Path) -> dict[str, Any]:
         **{name: ("summary", *flags) for name, flags in dict(case.summaries).items()},
         **{item: ("show", item) for item in case.shown},
     }
-    found = {
-        name: spoken(verb, run, *more, "--json")[1] for name, (verb, *more) in commands.items()
-    }
+    found = {name: spoken(verb, run, *more, "--json")[1] for name, (verb, *more) in commands.items()}
     for item in case.shown:
         del found[item]["files"]  # no picture is there
     for form in ("csv", "jsonl"):

@@ -81,9 +81,7 @@ class Case:
             for more, model in ((0, "theirs"), (100, "ours")):
                 if not (folder / model / file).exists():
                     drawn(folder / model / file, seed + more, self.size)
-        grey, magenta, unreadable, missing = (
-            folder / "ours" / made.outputs[item] for item in self.troubles
-        )
+        grey, magenta, unreadable, missing = (folder / "ours" / made.outputs[item] for item in self.troubles)
         for path, colour in ((grey, GREY), (magenta, self.magenta)):
             Pil.new("RGB", self.size, colour).save(path)
         unreadable.write_bytes(b"no picture")
@@ -186,12 +184,7 @@ def co_edit(folder: Path) -> Made:
         line("text_editing", id="text"),
         line("style_editing", id="style", mask=None),
         line("in_context", id="context", **two),
-        line(
-            "background_editing",
-            id="background",
-            mask_shows="kept",
-            subject=True,
-        ),
+        line("background_editing", id="background", mask_shows="kept", subject=True),
         line(id="empty", mask="empty.png"),
         line(id="full", mask="full.png"),
         line(id="grey"),
@@ -303,10 +296,7 @@ CASES = (
         i2i,
         ("se-grey", "me-magenta", "se-unreadable", "me-missing"),
         ("se-full", "me-plain", "me-magenta"),
-        (
-            *("quality_qinsight", "aesthetics_artimuse", "ocr_got"),
-            *("segmenter_sa2va", "features_dinov3"),
-        ),
+        (*("quality_qinsight", "aesthetics_artimuse", "ocr_got"), *("segmenter_sa2va", "features_dinov3")),
     ),
     Case(
         "kris",

@@ -152,10 +152,7 @@ def filled(schema: Mapping[str, Any], seed: int, key: str) -> Any:
         return schema["enum"][seed % len(schema["enum"])]
     match schema["type"]:
         case "object":
-            return {
-                name: filled(of, number(seed, name), name)
-                for name, of in schema["properties"].items()
-            }
+            return {name: filled(of, number(seed, name), name) for name, of in schema["properties"].items()}
         case "array":
             count = schema.get("minItems", 1)
             count += seed % (min(schema.get("maxItems", count), count + 1) - count + 1)
@@ -191,9 +188,7 @@ class Specialists(ScriptedTriton):
     async def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
         names = (one.name for one in request.inputs)
         raw = dict(zip(names, request.raw_input_contents, strict=True))
-        inputs = {
-            name: data[4 : 4 + struct.unpack("<I", data[:4])[0]] for name, data in raw.items()
-        }
+        inputs = {name: data[4 : 4 + struct.unpack("<I", data[:4])[0]] for name, data in raw.items()}
         pictures = [opened(inputs[name]) for name in sorted(inputs) if name.startswith("IMAGE")]
         # A part of an edit may come in a frame, or on the source.
         parts = [_shown(one, inputs) for one in pictures]

@@ -192,12 +192,8 @@ def _service(name: str, text: str, usual: Mapping[str, str]) -> str:
     if name not in usual:
         return ""
     own, named = unpack("", text).items(), unpack("", usual[name]).items()
-    less, more = (
-        sorted(f"{n[1:]}={one}" for n, one in each) for each in (named - own, own - named)
-    )
-    return " ".join(
-        [name, *(["without", *less] if less else []), *(["with", *more] if more else [])]
-    )
+    less, more = (sorted(f"{n[1:]}={one}" for n, one in each) for each in (named - own, own - named))
+    return " ".join([name, *(["without", *less] if less else []), *(["with", *more] if more else [])])
 
 
 def _cells(said: Plain) -> dict[str, str]:
@@ -240,8 +236,7 @@ def _agreement(out: Path) -> Iterator[tuple[str, str]]:
         for row in table["rows"]:
             if row["records"]:
                 figures = {
-                    n: one["reason"] if one["value"] is None else one["value"]
-                    for n, one in row["figures"].items()
+                    n: one["reason"] if one["value"] is None else one["value"] for n, one in row["figures"].items()
                 }
                 name = f"{table['dimension']} by {row['who']}"
                 yield name, f"of {row['records']} edits {brief(figures)}"
@@ -269,9 +264,7 @@ def ledger(file: Path) -> Section:
             abstained = ", abstained" * (row[4] is None and row[8] is None)
             repeat = document.get("repeat", 0) + 1
             keys[f"{name} {form} round {repeat}{abstained}"].append(row[2].hex())
-    digests = {
-        name: hashlib.sha256("".join(one).encode()).hexdigest() for name, one in keys.items()
-    }
+    digests = {name: hashlib.sha256("".join(one).encode()).hexdigest() for name, one in keys.items()}
     return dict(sorted(services.items())) | {
         name: f"{len(keys[name])} calls, keys {digests[name][:8]}" for name in sorted(keys)
     }

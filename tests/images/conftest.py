@@ -19,9 +19,7 @@ IMAGES = {
 
 
 @pytest.fixture(scope="session")
-def layers(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Layer]:
+def layers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Layer]:
     """All that are asked for by name, made side by side."""
     named = {name for item in request.session.items for name in item.fixturenames}
     with ThreadPoolExecutor(2) as threads:

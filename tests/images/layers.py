@@ -39,12 +39,7 @@ class Layer:
         for line in build.of("RUN"):
             here = line.replace("/opt/", f"{folder}/opt/").replace("/dist", f"{folder}/dist")
             done = subprocess.run(
-                ["sh", "-ec", here],
-                cwd=source,
-                env=self._variables,
-                capture_output=True,
-                text=True,
-                check=False,
+                ["sh", "-ec", here], cwd=source, env=self._variables, capture_output=True, text=True, check=False
             )
             assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
 
@@ -64,12 +59,7 @@ class Layer:
     def said(self, *command: str, **more: str) -> str:
         """What a command of the image prints, run away from any checkout."""
         done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            cwd=self.root / "opt",
-            env=self.variables(more),
-            check=False,
+            command, capture_output=True, text=True, cwd=self.root / "opt", env=self.variables(more), check=False
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout

@@ -25,9 +25,7 @@ pytestmark = pytest.mark.timeout(1500)  # the environments are made first
 
 
 @contextmanager
-def running(
-    command: Sequence[str | Path], ready: str, log: Path, env: Mapping[str, str]
-) -> Iterator[None]:
+def running(command: Sequence[str | Path], ready: str, log: Path, env: Mapping[str, str]) -> Iterator[None]:
     """A server of an image until the test is over; it has to end by itself when it is told to."""
     with log.open("wb") as output:
         process = subprocess.Popen(command, cwd=log.parent, env=env, stdout=output, stderr=output)

@@ -29,9 +29,7 @@ pytestmark = [
     pytest.mark.timeout(1500),  # the environments are made first
     pytest.mark.skipif(not (chart.TOOLS / "bin" / "helm").is_file(), reason="no helm: make k8s"),
 ]
-VALUES: dict[str, Any] = {
-    file: yaml.safe_load((CHART / "values" / f"{file}.yaml").read_text()) for file in chart.FILES
-}
+VALUES: dict[str, Any] = {file: yaml.safe_load((CHART / "values" / f"{file}.yaml").read_text()) for file in chart.FILES}
 KNOWN = json.loads((CHART / "files" / "models.json").read_text())["models"]
 GROUPS = [
     (file, group)
@@ -62,9 +60,7 @@ def weights(fetch: Layer, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
         for each in containers(template):
             if each["name"] == "untrained" or each["name"].startswith("export-"):
                 entries = [word for word in each["command"] if word in ENTRIES]
-                steps.setdefault(tuple(w for w in each["command"] if w not in ENTRIES), []).extend(
-                    entries
-                )
+                steps.setdefault(tuple(w for w in each["command"] if w not in ENTRIES), []).extend(entries)
     folder = {"EDITJUDGE_MODELS_DIR": str(tmp_path_factory.mktemp("weights"))}
     for command, entries in steps.items():
         fetch.said(*command, *dict.fromkeys(entries), **folder)
@@ -80,14 +76,10 @@ class Twin:
 
 
 @pytest.fixture(scope="session")
-def twins(
-    triton: Layer, triton_torch: Layer, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Twin]:
+def twins(triton: Layer, triton_torch: Layer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Twin]:
     layers = {"cpu": triton, "torch-cpu": triton_torch}
     folder = tmp_path_factory.mktemp("older")
-    return {
-        name: Twin(layer, layer.with_older_numpy(folder / name)) for name, layer in layers.items()
-    }
+    return {name: Twin(layer, layer.with_older_numpy(folder / name)) for name, layer in layers.items()}
 
 
 def twin_of(variant: str) -> str:

@@ -80,9 +80,7 @@ class Cut(Panel):
 
 @pytest.mark.parametrize("inverted", [False, True])
 @pytest.mark.parametrize("found", ["each", "edited"])
-async def test_a_region_by_command_is_a_region_by_mask(
-    stack: TritonServer, found: Any, inverted: bool
-) -> None:
+async def test_a_region_by_command_is_a_region_by_mask(stack: TritonServer, found: Any, inverted: bool) -> None:
     mask = np.zeros((96, 128), bool)
     mask[20:70, 30:90] = True
     source, edited = photograph(1), photograph(2)
@@ -103,9 +101,7 @@ async def test_sa2va_and_got_are_asked_as_they_expect(panel: Panel) -> None:
     says(panel, {"source_index": 1, "phrase": "the red box"})
     sources = tuple(load_image(photograph(seed)) for seed in (1, 2))
     names = ["subject_consistency", "text_content_style_accuracy"]
-    item = Item(
-        "1", "x", sources, target_text="A", task="basic_combination", extra={"dimensions": names}
-    )
+    item = Item("1", "x", sources, target_text="A", task="basic_combination", extra={"dimensions": names})
     known = {d.id: d for d in load_benchmark("i2i").dimensions}
     asked = [known[f"i2i.me.{name}"] for name in names]
     done = await judge(Edit(item, "m", load_image(photograph(3))), asked, known, panel)
@@ -138,10 +134,7 @@ COMMANDS: dict[str, list[Any]] = {
     "must look the same afterwards": ["left part", "right part"],
     "take over without any change": [{"source_index": 1, "phrase": "left part"}],
     "and show again": [{"source_index": n, "phrase": "left part"} for n in (0, 1)],
-    "make them recognisable": [
-        {"source_index": 0, "phrase": "right part"},
-        {"source_index": 1, "phrase": "left part"},
-    ],
+    "make them recognisable": [{"source_index": 0, "phrase": "right part"}, {"source_index": 1, "phrase": "left part"}],
 }
 """By a phrase of each prompt that no other one has: the regions that the judge names."""
 

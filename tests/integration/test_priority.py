@@ -28,9 +28,7 @@ URGENT = CallTerms(urgent=True)
 def waiting(server: TritonServer) -> int:
     """Requests that Triton has and no model works on."""
     with urllib.request.urlopen(server.metrics_url, timeout=5) as reply:  # noqa: S310
-        told = re.search(
-            r"^nv_inference_pending_request_count\{.*\} (\d+)", reply.read().decode(), re.MULTILINE
-        )
+        told = re.search(r"^nv_inference_pending_request_count\{.*\} (\d+)", reply.read().decode(), re.MULTILINE)
     return int(told[1]) if told else 0
 
 

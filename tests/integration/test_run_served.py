@@ -61,11 +61,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def started(
-    data: Path,
-    out: Path,
-    *options: str,
-    dimensions: tuple[str, ...] = SERVED + PIXELS,
-    concurrency: int = 2,
+    data: Path, out: Path, *options: str, dimensions: tuple[str, ...] = SERVED + PIXELS, concurrency: int = 2
 ) -> subprocess.Popen[str]:
     arguments: list[Any] = ["run", "core", "--data", data / "items.jsonl", "--out", out, "--json"]
     for model in MODELS:
@@ -92,10 +88,7 @@ def finished(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 def verdicts(out: Path) -> dict[tuple[str, ...], dict[str, Any]]:
     with RunStore.open(out, read_only=True) as store:
-        return {
-            (one.model, one.item, one.dimension): one.verdict.model_dump()
-            for one in store.verdicts()
-        }
+        return {(one.model, one.item, one.dimension): one.verdict.model_dump() for one in store.verdicts()}
 
 
 def replies(out: Path) -> int:
@@ -112,9 +105,7 @@ def requests(triton: TritonServer) -> int:
     """What the server was asked for, by its own count."""
     with urllib.request.urlopen(triton.metrics_url, timeout=5) as reply:  # noqa: S310
         text = reply.read().decode()
-    counted = re.findall(
-        r"^nv_inference_request_(?:success|failure)\{.*\} (\d+)$", text, re.MULTILINE
-    )
+    counted = re.findall(r"^nv_inference_request_(?:success|failure)\{.*\} (\d+)$", text, re.MULTILINE)
     return sum(map(int, counted))
 
 
@@ -122,9 +113,7 @@ Ended = tuple[Path, dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def undisturbed(
-    data: Path, triton: TritonServer, tmp_path_factory: pytest.TempPathFactory
-) -> Ended:
+def undisturbed(data: Path, triton: TritonServer, tmp_path_factory: pytest.TempPathFactory) -> Ended:
     out = tmp_path_factory.mktemp("whole") / "run"
     return out, finished(started(data, out, "--endpoint", triton.url))
 
@@ -139,9 +128,7 @@ def test_every_dimension_is_scored_and_every_reply_kept(undisturbed: Ended) -> N
     assert replies(out) == 2 * ITEMS * len(MODELS), "one of each service for each output"
 
 
-def test_a_second_run_and_rescore_ask_the_server_nothing(
-    data: Path, triton: TritonServer, undisturbed: Ended
-) -> None:
+def test_a_second_run_and_rescore_ask_the_server_nothing(data: Path, triton: TritonServer, undisturbed: Ended) -> None:
     out, last = undisturbed
     before, asked = verdicts(out), requests(triton)
     assert asked > 0
@@ -178,9 +165,7 @@ def test_scores_do_not_depend_on_what_else_is_in_flight(
         assert other[key]["value"] == pytest.approx(one["value"], abs=max(tolerance, 1e-12)), key
 
 
-async def test_a_server_that_is_killed_in_mid_run_fails_nothing(
-    data: Path, undisturbed: Ended, tmp_path: Path
-) -> None:
+async def test_a_server_that_is_killed_in_mid_run_fails_nothing(data: Path, undisturbed: Ended, tmp_path: Path) -> None:
     server, out = TritonServer(tmp_path / "triton.log"), tmp_path / "run"
     server.start()
     try:

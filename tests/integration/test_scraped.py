@@ -21,12 +21,7 @@ pytestmark = pytest.mark.triton
 
 def test_every_name_is_somebody_s() -> None:
     names = {one.name for query in queries() for one in selectors(query.text)}
-    assert {exporter(name) for name in names - recorded().keys() - {"up"}} == {
-        "front",
-        "judge",
-        "triton",
-        "vllm",
-    }
+    assert {exporter(name) for name in names - recorded().keys() - {"up"}} == {"front", "judge", "triton", "vllm"}
 
 
 async def test_triton_has_what_it_is_asked(panel: Panel, triton: TritonServer) -> None:
@@ -36,9 +31,7 @@ async def test_triton_has_what_it_is_asked(panel: Panel, triton: TritonServer) -
     assert not absent("triton", scraped.decode())
 
 
-async def test_the_judge_service_has_what_it_is_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_judge_service_has_what_it_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accounting, "WAIT_SECONDS", 0.1)
     async with serve_with_judge(tmp_path, edits=1) as (_, service):
         await service.score("vision")

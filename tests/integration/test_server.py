@@ -119,9 +119,7 @@ async def test_overload_is_rejected_and_not_queued_for_ever(tmp_path: Path) -> N
         assert len(answered) >= 2
         assert len(rejected) >= 6
         async with panel_of(server, attempts=20, retry_wait=0.1) as panel:
-            assert all(
-                isinstance(a, dict) for a in await asyncio.gather(*(ask(panel) for _ in range(8)))
-            )
+            assert all(isinstance(a, dict) for a in await asyncio.gather(*(ask(panel) for _ in range(8))))
 
 
 async def test_waiting_requests_are_batched(tmp_path: Path) -> None:
@@ -223,9 +221,7 @@ async def test_old_connections_are_left_and_a_server_that_ends_says_so(tmp_path:
 def test_without_any_model_there_is_no_server(tmp_path: Path) -> None:
     model(tmp_path, ABSENT)
     server = server_of(tmp_path)
-    with pytest.raises(
-        errors.StackError, match="quality_piqe: RuntimeError: weights are absent; see"
-    ):
+    with pytest.raises(errors.StackError, match="quality_piqe: RuntimeError: weights are absent; see"):
         server.start()
     assert not server.is_healthy()
 
@@ -270,9 +266,7 @@ def test_nobody_else_reads_along(tmp_path: Path) -> None:
                     getattr(stub_of(channel), method)(request)
 
 
-def test_what_is_started_for_a_while_is_started_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_started_for_a_while_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EDITJUDGE_STATE_DIR", str(tmp_path / "state"))
     settings = StackSettings(models=("quality_piqe",), startup_timeout=patience(120))
     with temporary_stack(settings) as server:
@@ -299,9 +293,7 @@ async def answered(server: TritonServer) -> bool:
             return False
 
 
-async def test_pictures_that_trip_the_decoder_cost_their_neighbours_nothing(
-    tmp_path: Path,
-) -> None:
+async def test_pictures_that_trip_the_decoder_cost_their_neighbours_nothing(tmp_path: Path) -> None:
     head = struct.pack(">IIBBBBB", 1, 1, 8, 3, 0, 0, 0)
     without_palette = b"\x89PNG\r\n\x1a\n" + b"".join(
         struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
@@ -352,9 +344,7 @@ TritonPythonModel = serve(qinsight_service.QInsight)
 """
 
 
-async def test_a_language_model_behind_triton(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_language_model_behind_triton(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     good = reply('<answer>{"rating": 4.0}</answer>')
     scripted = ScriptedOpenAi(good, reply("no idea"), problem(500, "scripted"), owner="vllm")
     for name in QInsight.prompts:
@@ -371,9 +361,7 @@ async def test_a_language_model_behind_triton(
         await asyncio.to_thread(server.start)
         try:
             endpoint = Endpoint(url=server.url, services=("quality.qinsight",))
-            async with Panel(
-                Settings(endpoints={"local": endpoint}, attempts=1, patience=0)
-            ) as panel:
+            async with Panel(Settings(endpoints={"local": endpoint}, attempts=1, patience=0)) as panel:
                 image = probe_inputs("quality")
                 assert (await panel.call("quality.qinsight", image))["SCORE"].tolist() == [0.75]
                 with pytest.raises(errors.Abstention, match="0 answers") as abstained:

@@ -80,9 +80,7 @@ async def test_a_flat_image_has_no_quality(panel: Panel) -> None:
 
 @pytest.mark.parametrize("service", SERVED)
 @pytest.mark.parametrize("case", [case for case in REFUSED if case != "too many bytes"])
-async def test_bad_images_are_refused_with_the_reason(
-    panel: Panel, service: str, case: str
-) -> None:
+async def test_bad_images_are_refused_with_the_reason(panel: Panel, service: str, case: str) -> None:
     make, reason = REFUSED[case]
     with pytest.raises(Rejection, match=f"IMAGE: .*{reason}"):
         await ask(panel, service, make())
@@ -90,9 +88,7 @@ async def test_bad_images_are_refused_with_the_reason(
 
 @pytest.mark.parametrize("service", SERVED)
 @pytest.mark.parametrize("case", CONVERTED)
-async def test_odd_images_are_judged_as_the_client_sees_them(
-    panel: Panel, service: str, case: str
-) -> None:
+async def test_odd_images_are_judged_as_the_client_sees_them(panel: Panel, service: str, case: str) -> None:
     encoded = CONVERTED[case][0]
     answers = []
     for image in (encoded, load_image(decode(encoded)[0]).encoded_bytes):
@@ -105,9 +101,7 @@ async def test_odd_images_are_judged_as_the_client_sees_them(
 
 async def test_a_bad_request_does_not_cost_its_neighbours_theirs(panel: Panel) -> None:
     images = [sign(f"NUMBER {n}") if n % 3 else b"not an image" for n in range(12)]
-    answers = await asyncio.gather(
-        *(ask(panel, "ocr.ppocr", image) for image in images), return_exceptions=True
-    )
+    answers = await asyncio.gather(*(ask(panel, "ocr.ppocr", image) for image in images), return_exceptions=True)
     for n, answer in enumerate(answers):
         if n % 3:
             assert not isinstance(answer, BaseException)

@@ -40,9 +40,7 @@ async def test_every_model_is_served_and_says_what_its_weights_said(stack: Trito
 
 def decoded(contract: Contract, inputs: dict[str, bytes]) -> Request:
     read: dict[str, Any] = {
-        tensor.name: decode(inputs[tensor.name])[0]
-        if tensor.holds == "image"
-        else inputs[tensor.name].decode()
+        tensor.name: decode(inputs[tensor.name])[0] if tensor.holds == "image" else inputs[tensor.name].decode()
         for tensor in contract.inputs
         if tensor.name in inputs
     }
@@ -69,9 +67,7 @@ async def test_served_equals_in_process(name: str, stack: TritonServer) -> None:
 
 def photographs() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(3)
-    source = np.kron(
-        rng.integers(0, 256, (8, 10, 3), dtype=np.uint8), np.ones((16, 16, 1), np.uint8)
-    )
+    source = np.kron(rng.integers(0, 256, (8, 10, 3), dtype=np.uint8), np.ones((16, 16, 1), np.uint8))
     edited = source.copy()
     edited[32:96, 40:120] = (200, 40, 30)
     mask = np.zeros(source.shape[:2], bool)
@@ -81,9 +77,7 @@ def photographs() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 async def test_edits_are_judged_and_marked_untrained(stack: TritonServer) -> None:
     source, edited, mask = photographs()
-    edit = Edit.load(
-        source=source, edited=edited, instruction="x", mask=mask, target=edited, target_text="A"
-    )
+    edit = Edit.load(source=source, edited=edited, instruction="x", mask=mask, target=edited, target_text="A")
     async with Client(settings_of(stack)) as client:
         judged = await client.score(edit, ["core.features.*", "core.clip.*", "core.lpips.*"])
         reading = await client.score(edit, ["core.text_content_accuracy*"])
@@ -104,12 +98,8 @@ async def test_empty_and_full_masks(stack: TritonServer) -> None:
     source, edited, mask = photographs()
     async with Client(settings_of(stack)) as client:
         for whole, without in ((np.zeros_like(mask), "inside"), (np.ones_like(mask), "outside")):
-            edit = Edit.load(
-                source=source, edited=edited, instruction="x", mask=whole, target=edited
-            )
-            names = [
-                f"core.{s}.*.{without}" for s in ("features.dinov2", "clip.vit_b_32", "lpips.vgg")
-            ]
+            edit = Edit.load(source=source, edited=edited, instruction="x", mask=whole, target=edited)
+            names = [f"core.{s}.*.{without}" for s in ("features.dinov2", "clip.vit_b_32", "lpips.vgg")]
             judged = await client.score(edit, names)
             for outcome in judged.outcomes.values():
                 assert isinstance(outcome, NoScore)
@@ -119,9 +109,7 @@ async def test_empty_and_full_masks(stack: TritonServer) -> None:
         assert isinstance(judged.outcomes["core.lpips.vgg.source.outside"], NotApplicable)
 
 
-async def test_weights_exchanged_behind_a_running_server_are_refused(
-    stack: TritonServer,
-) -> None:
+async def test_weights_exchanged_behind_a_running_server_are_refused(stack: TritonServer) -> None:
     specialist = KINDS["lpips.alex"]()
     with pytest.raises(RuntimeError, match="its configuration declares"):
         specialist.load({"precision": "fp32", "weights": "sha256:other"})

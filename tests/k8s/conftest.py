@@ -29,8 +29,6 @@ def lacking(program: str) -> str:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     told = [*map(lacking, NEEDED), plane.lacking(), prometheus.lacking()]
     if CRDS is None:
-        told.append(
-            "EDITJUDGE_CRDS is not set: what clusters add (gateways, rules, …) has no schema"
-        )
+        told.append("EDITJUDGE_CRDS is not set: what clusters add (gateways, rules, …) has no schema")
     for line in filter(None, told):
         terminalreporter.write_line(f"NOT CHECKED: {line}", red=True, bold=True)

@@ -85,12 +85,7 @@ def cluster(folder: Path, things: Sequence[Object]) -> Iterator[dict[str, str]]:
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": "test",
-            "clusters": [
-                {
-                    "name": "test",
-                    "cluster": {"server": f"http://127.0.0.1:{server.server_address[1]}"},
-                }
-            ],
+            "clusters": [{"name": "test", "cluster": {"server": f"http://127.0.0.1:{server.server_address[1]}"}}],
             "users": [{"name": "test", "user": {}}],
             "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
         }

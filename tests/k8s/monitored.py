@@ -27,11 +27,7 @@ def anchors(page: str) -> set[str]:
 def _what_is_scraped_is_there(things: Sequence[Object]) -> Iterator[str]:
     for one in of(things, "ServiceMonitor"):
         selector = one["spec"]["selector"]
-        services = [
-            service
-            for service in of(things, "Service")
-            if matches(selector, service["metadata"]["labels"])
-        ]
+        services = [service for service in of(things, "Service") if matches(selector, service["metadata"]["labels"])]
         for endpoint in one["spec"]["endpoints"]:
             ports = [p.get("name") for s in services for p in s["spec"]["ports"]]
             if endpoint["port"] not in ports:
@@ -135,8 +131,7 @@ def _panels_have_room(things: Sequence[Object]) -> Iterator[str]:
 
 def _overlap(one: Mapping[str, int], other: Mapping[str, int]) -> bool:
     return all(
-        one[at] < other[at] + other[size] and other[at] < one[at] + one[size]
-        for at, size in (("x", "w"), ("y", "h"))
+        one[at] < other[at] + other[size] and other[at] < one[at] + one[size] for at, size in (("x", "w"), ("y", "h"))
     )
 
 

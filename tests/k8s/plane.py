@@ -54,9 +54,7 @@ def control_plane(assets: Path, folder: Path) -> Iterator[Plane]:
     """A control plane for the duration of a block."""
     etcd, peer, secure = reserve_ports((0, 0, 0))
     key = rsa.generate_private_key(65537, 2048).private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.TraditionalOpenSSL,
-        serialization.NoEncryption(),
+        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
     )
     (folder / "account.key").write_bytes(key)
     (folder / "tokens.csv").write_text(f'{_TOKEN},tester,tester,"system:masters"\n')
@@ -91,20 +89,14 @@ def control_plane(assets: Path, folder: Path) -> Iterator[Plane]:
             )
         )
         plane = Plane(_kubeconfig(folder / "kubeconfig", secure))
-        wait_until(
-            lambda: plane.kubectl("get", "--raw", "/readyz").stdout.strip() == "ok",
-            _READY_SECONDS,
-            pause=0.5,
-        )
+        wait_until(lambda: plane.kubectl("get", "--raw", "/readyz").stdout.strip() == "ok", _READY_SECONDS, pause=0.5)
         yield plane
 
 
 @contextmanager
 def _started(log: Path, *command: str | Path) -> Iterator[None]:
     with log.open("wb") as output:
-        process = subprocess.Popen(
-            command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL
-        )
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
     try:
         yield
     finally:
@@ -144,7 +136,6 @@ def restricted(plane: Plane, namespace: str) -> None:
 def shown(plane: Plane, things: Sequence[object]) -> str:
     """What the server says against objects; "" where it takes all of them without a warning."""
     done = plane.kubectl(
-        *("apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-"),
-        told=yaml.safe_dump_all(things),
+        *("apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-"), told=yaml.safe_dump_all(things)
     )
     return done.stderr.strip() or ("refused" if done.returncode else "")

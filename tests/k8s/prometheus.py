@@ -98,9 +98,7 @@ def answers(server: Prometheus, query: str) -> bool:
 
 
 @contextmanager
-def prometheus(
-    folder: Path, targets: Sequence[Target], rules: Mapping[str, Any]
-) -> Iterator[Prometheus]:
+def prometheus(folder: Path, targets: Sequence[Target], rules: Mapping[str, Any]) -> Iterator[Prometheus]:
     """The real one, asking its targets each second."""
     (port,) = reserve_ports((0,))
     (folder / "rules.yml").write_text(yaml.safe_dump(dict(rules)))

@@ -17,9 +17,7 @@ def paths(schema: Mapping[str, Any] = SCHEMA) -> dict[str, str]:
     return dict(_below(schema, schema["definitions"], ()))
 
 
-def _below(
-    one: Any, definitions: Mapping[str, Any], at: tuple[str, ...]
-) -> Iterator[tuple[str, str]]:
+def _below(one: Any, definitions: Mapping[str, Any], at: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     if "$ref" in one:
         one = definitions[one["$ref"].rpartition("/")[2]]
     if at:

@@ -308,9 +308,7 @@ def _shared_memory_fits(things: Sequence[Object]) -> Iterator[str]:
                 yield f"{label(one)}: volume {volume['name']} has no bound"
             if (empty or {}).get("medium") == "Memory":
                 users = [
-                    c
-                    for c in containers(template)
-                    if volume["name"] in {m["name"] for m in c.get("volumeMounts", ())}
+                    c for c in containers(template) if volume["name"] in {m["name"] for m in c.get("volumeMounts", ())}
                 ]
                 for each in users:
                     if 2 * _mib(empty["sizeLimit"]) > _memory(each):
@@ -382,9 +380,7 @@ def _pods_have_time_to_end(things: Sequence[Object]) -> Iterator[str]:
         for each in spec["containers"]:
             pause = each.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
             words = " ".join([*each.get("command", ()), *each.get("args", ())])
-            drains = re.findall(
-                r"--(?:drain|notice|exit-timeout-secs|shutdown-timeout)=(\d+)", words
-            )
+            drains = re.findall(r"--(?:drain|notice|exit-timeout-secs|shutdown-timeout)=(\d+)", words)
             if spec["terminationGracePeriodSeconds"] <= pause + sum(map(int, drains)):
                 yield f"{label(one)}: it is killed before it has drained"
 
@@ -441,9 +437,7 @@ def _open(policies: Sequence[Object], caller: Any, called: Any, port: int) -> bo
     return out and _lets(policies, called, "ingress", "from", caller, port)
 
 
-def _lets(
-    policies: Sequence[Object], pod: Any, way: str, peers: str, other: Any, port: int
-) -> bool:
+def _lets(policies: Sequence[Object], pod: Any, way: str, peers: str, other: Any, port: int) -> bool:
     for one in policies:
         if not matches(one["spec"]["podSelector"], pod):
             continue
@@ -451,8 +445,7 @@ def _lets(
             ports = [p["port"] for p in each.get("ports", ())]
             meant = each.get(peers)
             met = meant is None or any(
-                "namespaceSelector" not in p and matches(p.get("podSelector", {}), other)
-                for p in meant
+                "namespaceSelector" not in p and matches(p.get("podSelector", {}), other) for p in meant
             )
             if met and port in ports:
                 return True
@@ -484,18 +477,14 @@ def _what_cannot_be_changed_is_named_after_what_it_is(things: Sequence[Object]) 
 
 def start_seconds(template: Mapping[str, Any]) -> int:
     """How long a pod may take to start."""
-    probes = [
-        each["startupProbe"] for each in template["spec"]["containers"] if "startupProbe" in each
-    ]
+    probes = [each["startupProbe"] for each in template["spec"]["containers"] if "startupProbe" in each]
     return max((p["periodSeconds"] * p["failureThreshold"] for p in probes), default=0)
 
 
 @rule
 def _pods_may_start_as_long_as_their_rollout_waits(things: Sequence[Object]) -> Iterator[str]:
     for one in of(things, "Deployment"):
-        if start_seconds(one["spec"]["template"]) >= one["spec"].get(
-            "progressDeadlineSeconds", 600
-        ):
+        if start_seconds(one["spec"]["template"]) >= one["spec"].get("progressDeadlineSeconds", 600):
             yield f"{label(one)}: its rollout has failed before a pod may have started"
 
 
@@ -582,11 +571,7 @@ def _jobs_can_be_retried(things: Sequence[Object]) -> Iterator[str]:
 @rule
 def _servers_do_not_write_weights(things: Sequence[Object]) -> Iterator[str]:
     for one, template in workloads(things):
-        claims = {
-            volume["name"]
-            for volume in template["spec"].get("volumes", ())
-            if "persistentVolumeClaim" in volume
-        }
+        claims = {volume["name"] for volume in template["spec"].get("volumes", ()) if "persistentVolumeClaim" in volume}
         for each in containers(template) if one["kind"] in SERVING else ():
             for mount in each.get("volumeMounts", ()):
                 if mount["name"] in claims and not mount.get("readOnly"):

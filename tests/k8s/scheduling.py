@@ -55,17 +55,11 @@ def _requests(container: Mapping[str, Any]) -> dict[str, float]:
     return {what: amount(much) for what, much in container["resources"]["requests"].items()}
 
 
-def add(
-    together: Sequence[Mapping[str, float]], apart: Sequence[Mapping[str, float]] = ()
-) -> dict[str, float]:
+def add(together: Sequence[Mapping[str, float]], apart: Sequence[Mapping[str, float]] = ()) -> dict[str, float]:
     """Sums by name; of each that comes alone the sum is at least its amount."""
     whole = {what for each in (*together, *apart) for what in each}
     return {
-        what: max(
-            sum(each.get(what, 0.0) for each in together),
-            *(each.get(what, 0.0) for each in apart),
-            0.0,
-        )
+        what: max(sum(each.get(what, 0.0) for each in together), *(each.get(what, 0.0) for each in apart), 0.0)
         for what in whole
     }
 
@@ -100,17 +94,14 @@ class Node:
 
 def _terms(pod: Pod) -> Sequence[Mapping[str, Any]]:
     affinity = pod.spec.get("affinity", {}).get("podAffinity", {})
-    terms: Sequence[Mapping[str, Any]] = affinity.get(
-        "requiredDuringSchedulingIgnoredDuringExecution", ()
-    )
+    terms: Sequence[Mapping[str, Any]] = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", ())
     return terms
 
 
 def _selects(selector: Mapping[str, Any], pod: Pod) -> bool:
     """By labels, and by expressions of the operator In."""
     return matches(selector, pod.labels) and all(
-        pod.labels.get(each["key"]) in each["values"]
-        for each in selector.get("matchExpressions", ())
+        pod.labels.get(each["key"]) in each["values"] for each in selector.get("matchExpressions", ())
     )
 
 
@@ -216,9 +207,7 @@ def installed(things: Sequence[Object], nodes: Iterable[Node]) -> Cluster:
 
 def _mounts(template: Mapping[str, Any]) -> set[str]:
     volumes = template["spec"].get("volumes", ())
-    return {
-        v["persistentVolumeClaim"]["claimName"] for v in volumes if "persistentVolumeClaim" in v
-    }
+    return {v["persistentVolumeClaim"]["claimName"] for v in volumes if "persistentVolumeClaim" in v}
 
 
 @rule
@@ -226,9 +215,7 @@ def _rollouts_end(things: Sequence[Object]) -> Iterator[str]:
     for one in of(things, *SERVING):
         spec = one["spec"]["template"]["spec"]
         devices = spec.get("resourceClaims") or any(
-            "/" in what
-            for c in containers(one["spec"]["template"])
-            for what in c["resources"]["limits"]
+            "/" in what for c in containers(one["spec"]["template"]) for what in c["resources"]["limits"]
         )
         strategy = one["spec"].get("strategy", {})
         rolling = strategy.get("rollingUpdate", {})
@@ -250,9 +237,7 @@ def _rollouts_wait_for_weights(things: Sequence[Object]) -> Iterator[str]:
             loads = probe.get("periodSeconds", 10) * probe.get("failureThreshold", 3)
             if one["spec"].get("progressDeadlineSeconds", 600) <= wait + loads:
                 yield f"{label(one)}: its rollout is given up before weights are there and loaded"
-            classes = [
-                names(things, "PriorityClass").get(_class(each)) for each in (weights, template)
-            ]
+            classes = [names(things, "PriorityClass").get(_class(each)) for each in (weights, template)]
             first, then = (each["value"] if each else None for each in classes)
             # Of classes that are not the chart's nothing is known.
             if first is not None and then is not None and first <= then:
@@ -280,9 +265,7 @@ def _claims_of_devices_fit(things: Sequence[Object]) -> Iterator[str]:
     templates, used = names(things, "ResourceClaimTemplate"), set()
     for one, template in workloads(things):
         claims = {c["name"]: c for c in template["spec"].get("resourceClaims", ())}
-        taken = {
-            c["name"] for each in containers(template) for c in each["resources"].get("claims", ())
-        }
+        taken = {c["name"] for each in containers(template) for c in each["resources"].get("claims", ())}
         used |= {claim["resourceClaimTemplateName"] for claim in claims.values()}
         for name in taken ^ claims.keys():
             yield f"{label(one)}: device {name} is asked for, and not claimed or not used"

@@ -61,12 +61,7 @@ def said(thing: dict[str, Any], further: Mapping[tuple[str, str], Any]) -> Any:
             schemas.validate(thing, VERSION, strict=True)
     except schemas.SchemaNotFoundError:
         return {"unknown": " ".join(kind)}
-    except (
-        jsonschema.ValidationError,
-        schemas.ValidationError,
-        schemas.InvalidSchemaError,
-        Warning,
-    ) as error:
+    except (jsonschema.ValidationError, schemas.ValidationError, schemas.InvalidSchemaError, Warning) as error:
         where = ".".join(map(str, getattr(error, "path", ())))
         return f"{where}: {getattr(error, 'message', error)}"
     return None

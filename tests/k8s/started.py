@@ -69,10 +69,7 @@ class Pod:
             "/run/editjudge": self.folder / "run",
             "/etc/editjudge": self.folder,
             "//127.0.0.1:8000": f"//127.0.0.1:{self.ports[0]}",
-            **{
-                f"-port={own}": f"-port={port}"
-                for own, port in zip((8000, 8001, 8002), self.ports, strict=True)
-            },
+            **{f"-port={own}": f"-port={port}" for own, port in zip((8000, 8001, 8002), self.ports, strict=True)},
         }
         for own, place in places.items():
             words = [word.replace(own, str(place)) for word in words]
@@ -97,11 +94,7 @@ class Pod:
 
 
 def made(
-    things: Sequence[Object],
-    group: str,
-    folder: Path,
-    variables: Mapping[str, str] = os.environ,
-    programs: Path = OWN,
+    things: Sequence[Object], group: str, folder: Path, variables: Mapping[str, str] = os.environ, programs: Path = OWN
 ) -> Pod:
     """The pod of a group once its init container is done."""
     spec = rules.pod(things, group)
@@ -146,9 +139,7 @@ def serving(pod: Pod) -> Iterator[Pod]:
             cwd=pod.folder,
         )
     try:
-        wait_until(
-            lambda: server.poll() is not None or pod.health().returncode == 0, 120, pause=0.5
-        )
+        wait_until(lambda: server.poll() is not None or pod.health().returncode == 0, 120, pause=0.5)
         assert server.poll() is None, pod.log[-2000:]
         yield pod
         server.terminate()

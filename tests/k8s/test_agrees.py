@@ -71,9 +71,7 @@ def options(*commands: Command) -> set[str]:
     return {name for each in commands for option in each.params for name in option.opts}
 
 
-def test_the_front_door_takes_its_values_and_envoy_its_file(
-    production: list[Object], tmp_path: Path
-) -> None:
+def test_the_front_door_takes_its_values_and_envoy_its_file(production: list[Object], tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     authority.renew_certificate(("front",))
     keys = tmp_path / "jwks.json"
@@ -84,9 +82,7 @@ def test_the_front_door_takes_its_values_and_envoy_its_file(
     check(render(validate_values(told, "chart"), tmp_path / "front"))
 
 
-def test_the_front_door_leads_to_every_model_and_to_no_specialists_vllm(
-    production: list[Object],
-) -> None:
+def test_the_front_door_leads_to_every_model_and_to_no_specialists_vllm(production: list[Object]) -> None:
     values = FrontValues.model_validate(front_values(production))
     served = {
         name: set(json.loads(one["data"]["models.json"]))
@@ -100,9 +96,7 @@ def test_the_front_door_leads_to_every_model_and_to_no_specialists_vllm(
     assert values.gateway is not None
 
 
-def test_every_table_of_models_is_one_that_triton_can_be_started_with(
-    production: list[Object], tmp_path: Path
-) -> None:
+def test_every_table_of_models_is_one_that_triton_can_be_started_with(production: list[Object], tmp_path: Path) -> None:
     kinds = {kind.name: kind for kind in find_specialists()}
     for name, one in names(production, "ConfigMap").items():
         if table := one["data"].get("models.json"):
@@ -112,9 +106,7 @@ def test_every_table_of_models_is_one_that_triton_can_be_started_with(
                 assert f"count: {serving.instances}" in render_config(kinds[model], serving=serving)
 
 
-def test_the_judge_service_takes_its_settings_and_its_arguments(
-    production: list[Object], tmp_path: Path
-) -> None:
+def test_the_judge_service_takes_its_settings_and_its_arguments(production: list[Object], tmp_path: Path) -> None:
     settings = settings_of(production, "judge", tmp_path)
     assert set(settings.endpoints) == {"language", "ocr", "segmentation", "small"}
     assert settings.judges["judge"].model == "judge"
@@ -214,16 +206,12 @@ def test_a_run_takes_its_settings_and_its_arguments(tmp_path: Path) -> None:
 def test_hosted_judges_have_the_providers_and_settings_of_judges() -> None:
     schema = json.loads((CHART / "values.schema.json").read_text())
     field = schema["properties"]["judge"]["properties"]["hosted"]["properties"]
-    hosted = {
-        n for n, p in load_providers().items() if p.url.startswith("https:") and "{" not in p.url
-    }
+    hosted = {n for n, p in load_providers().items() if p.url.startswith("https:") and "{" not in p.url}
     assert set(field["provider"]["enum"]) == {"", *hosted}
     # What has a value of its own, and what is for servers of one's own.
     own = {*("provider", "url", "model", "api_key", "price", "send_images"), "headers", "replicas"}
     own |= {"ca_file", "cert_file", "key_file"}
-    assert (
-        set(field["settings"]["propertyNames"]["enum"]) == JudgeEndpoint.model_fields.keys() - own
-    )
+    assert set(field["settings"]["propertyNames"]["enum"]) == JudgeEndpoint.model_fields.keys() - own
 
 
 def test_runs_and_the_panel_know_a_hosted_judge(tmp_path: Path) -> None:
@@ -284,9 +272,7 @@ def test_vllm_is_started_as_on_a_laptop(tmp_path: Path) -> None:
         assert ("SMG_VLLM_MM_PROCESSOR" in env) == (protocol == "grpc")
 
 
-def test_vllm_waits_for_what_the_job_brings(
-    production: list[Object], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_vllm_waits_for_what_the_job_brings(production: list[Object], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EDITJUDGE_MODELS_DIR", "/weights")
     brought = [each["command"] for _, _, each in each_container(of(production, "Job"))]
     entries = {word for command in brought if "pull" in command for word in command}
@@ -302,9 +288,7 @@ def test_vllm_waits_for_what_the_job_brings(
 
 
 @pytest.mark.parametrize("damage", ["", "model.safetensors", "SHA256SUMS"])
-def test_what_a_step_of_the_users_copies_is_compared_before_anybody_reads_it(
-    tmp_path: Path, damage: str
-) -> None:
+def test_what_a_step_of_the_users_copies_is_compared_before_anybody_reads_it(tmp_path: Path, damage: str) -> None:
     """By the commands of the Job, in folders of this machine."""
     source, weights = tmp_path / "bucket", tmp_path / "weights"
     judge = source / "judges" / "judge" / PARTS["revision"]
@@ -316,10 +300,7 @@ def test_what_a_step_of_the_users_copies_is_compared_before_anybody_reads_it(
     (judge / "SHA256SUMS").write_text(f"{digest}  model.safetensors\n")
     if damage:
         (judge / damage).write_bytes(b"")
-    copy = {
-        **OPTIONS["weights copied"]["weights.job.copy"],
-        "command": ["cp", "-R", f"{source}/.", "/weights"],
-    }
+    copy = {**OPTIONS["weights copied"]["weights.job.copy"], "command": ["cp", "-R", f"{source}/.", "/weights"]}
     things = based({"weights.job.copy": copy, "vllm.servers.judge": PARTS["server"]})
     (job,) = of(things, "Job")
 
@@ -342,12 +323,7 @@ def test_weights_in_an_image_need_no_claim_no_job_and_no_way_out() -> None:
     assert volume["image"]["reference"] == f"{image['repository']}@{image['digest']}"
     for each in (*server["initContainers"], *server["containers"]):
         (mount,) = (one for one in each["volumeMounts"] if one["name"] == "weights")
-        assert mount == {
-            "name": "weights",
-            "mountPath": "/weights",
-            "readOnly": True,
-            "subPath": "models",
-        }
+        assert mount == {"name": "weights", "mountPath": "/weights", "readOnly": True, "subPath": "models"}
     told = chart.chosen(values=PARTS["base"] | OPTIONS["weights in an image"])
     with pytest.raises(chart.Refused, match=r"weights.image: Kubernetes v1.32.0 mounts no images"):
         helm("template", "a", CHART, "--kube-version=1.32.0", *told)

@@ -21,17 +21,7 @@ from editjudge.cli import root
 from . import chart, released
 from .changes import unchangeable, unfollowed
 from .chart import CHART, OPTIONS, PARTS, Object, based, checked, helm, label, rendered, text
-from .rules import (
-    broken,
-    containers,
-    each_container,
-    matches,
-    names,
-    of,
-    pod,
-    setting,
-    workloads,
-)
+from .rules import broken, containers, each_container, matches, names, of, pod, setting, workloads
 
 # What no schema is at hand for; it is told, and never green.
 UNCHECKED_OF_GATEWAYS = frozenset(
@@ -105,9 +95,7 @@ def test_the_key_of_a_hosted_judge_is_in_the_pods_of_the_judge_service_alone() -
         if any(v.get("secret", {}).get("secretName") == "key" for v in template["spec"]["volumes"])
     ]
     assert mounting == ["judges-judge"]
-    (edge,) = (
-        n for n in of(things, "NetworkPolicy") if n["metadata"]["name"].endswith("judge-to-outside")
-    )
+    (edge,) = (n for n in of(things, "NetworkPolicy") if n["metadata"]["name"].endswith("judge-to-outside"))
     assert edge["spec"]["egress"] == [{"ports": [{"port": 8443, "protocol": "TCP"}]}]
 
 
@@ -115,17 +103,11 @@ def test_a_proxy_is_reached_by_who_goes_out_and_calls_inside_do_without() -> Non
     values = OPTIONS["hosted judge behind a proxy"]
     things = based(values)
     out = {
-        name.removeprefix("judges-"): [
-            port["port"] for port in policy["spec"]["egress"][0]["ports"]
-        ]
+        name.removeprefix("judges-"): [port["port"] for port in policy["spec"]["egress"][0]["ports"]]
         for name, policy in names(things, "NetworkPolicy").items()
         if name.endswith("-to-outside")
     }
-    assert out == {
-        "judge-to-outside": [443, 3128],
-        "run-to-outside": [443, 3128],
-        "weights-to-outside": [443, 80],
-    }
+    assert out == {"judge-to-outside": [443, 3128], "run-to-outside": [443, 3128], "weights-to-outside": [443, 80]}
     settings = parse_toml(setting(things, "judge", "editjudge.toml"))
     at = settings["endpoints"]["small"]["url"]
     with pytest.MonkeyPatch.context() as environment:
@@ -266,9 +248,7 @@ def test_what_cannot_be_used_is_refused_by_its_name(told: str, values: Mapping[s
     assert told in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("release", "namespace", "further"), chart.VALUES["hostile"], ids=lambda one: str(one)[:20]
-)
+@pytest.mark.parametrize(("release", "namespace", "further"), chart.VALUES["hostile"], ids=lambda one: str(one)[:20])
 def test_every_name_that_helm_takes_is_text_to_kubernetes(
     release: str, namespace: str, further: Mapping[str, Any]
 ) -> None:
@@ -285,9 +265,7 @@ def test_every_name_that_helm_takes_is_text_to_kubernetes(
         ("amd.com/gpu", {"amd.com/gpu"}),
     ],
 )
-def test_nodes_with_parts_of_gpus_may_have_the_taint_of_whole_ones(
-    resource: str, taints: set[str]
-) -> None:
+def test_nodes_with_parts_of_gpus_may_have_the_taint_of_whole_ones(resource: str, taints: set[str]) -> None:
     things = based({"triton.servers.small": {**PARTS["small"], "gpus": 1, "gpuResource": resource}})
     tolerated = pod(things, "triton-small")["tolerations"]
     assert {one["key"] for one in tolerated} == taints
@@ -316,9 +294,7 @@ def test_the_notes_lead_to_what_is_there(release: str) -> None:
     values = chart.chosen(values=PARTS["base"])
     things = chart.parsed(helm("template", release, CHART, *values))
     said = helm("install", release, CHART, "--dry-run=client", *values).split("NOTES:")[1]
-    (service,), (panel,) = (
-        re.findall(rf"{kind}([a-z0-9-]+)", said) for kind in ("service/", "configmap ")
-    )
+    (service,), (panel,) = (re.findall(rf"{kind}([a-z0-9-]+)", said) for kind in ("service/", "configmap "))
     assert service in names(things, "Service")
     assert names(things, "ConfigMap")[panel]["data"].keys() == {"panel.json"}
     # A door is trusted by a file and wants a token, which no option names.
@@ -371,10 +347,7 @@ def test_what_decides_no_verdict_starts_no_run_and_no_pod_anew(before: list[Obje
     }
     after = based("installed", change)
     assert tasks(after) == tasks(before)
-    pods = [
-        {n: d["spec"]["template"] for n, d in names(t, "Deployment").items()}
-        for t in (before, after)
-    ]
+    pods = [{n: d["spec"]["template"] for n, d in names(t, "Deployment").items()} for t in (before, after)]
     assert pods[0] == pods[1]
     dearer = {"judge.price": {"input": 1}, "judge.deadlineSeconds": 90}
     assert tasks(based("installed", dearer)) == tasks(before)
@@ -438,9 +411,7 @@ def test_every_value_is_described() -> None:
             assert name in shown or "const" in value, f"{kind}: {name}"
 
 
-@pytest.mark.parametrize(
-    "file", ["images", "run", "ray", "next", "platform", "copy", "image", "laptop"]
-)
+@pytest.mark.parametrize("file", ["images", "run", "ray", "next", "platform", "copy", "image", "laptop"])
 def test_the_values_of_the_page_are_right(file: str) -> None:
     values = chart.of_page(file)
     right(based(OPTIONS["hosted judge"], values))
@@ -490,9 +461,7 @@ def _is_told(path: str, there: Collection[str]) -> bool:
 
 def test_helm_finds_no_fault(tmp_path: Path) -> None:
     values = least_values(tmp_path / "values.yaml")
-    assert "0 chart(s) failed" in helm(
-        "lint", "--strict", CHART, values, f"--values={chart.IMAGES}"
-    )
+    assert "0 chart(s) failed" in helm("lint", "--strict", CHART, values, f"--values={chart.IMAGES}")
 
 
 def test_a_server_has_time_to_load_and_memory_for_a_batch() -> None:
@@ -503,8 +472,7 @@ def test_a_server_has_time_to_load_and_memory_for_a_batch() -> None:
     known = json.loads((CHART / "files" / "models.json").read_text())["models"]
     served = json.loads(setting(things, "triton-small", "models.json"))
     least = sum(
-        how.get("instances", 1) * known[name]["batch"] * known[name]["pictures"] * 16
-        for name, how in served.items()
+        how.get("instances", 1) * known[name]["batch"] * known[name]["pictures"] * 16 for name, how in served.items()
     )
     (shm,) = [v["emptyDir"] for v in spec["volumes"] if v["name"] == "shm"]
     assert shm["medium"] == "Memory"

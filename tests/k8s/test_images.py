@@ -12,18 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from ..images.dockerfile import (
-    FOLDER,
-    LOCKS,
-    ROOT,
-    TABLE,
-    Stage,
-    dockerfiles,
-    locked,
-    of,
-    read,
-    whole,
-)
+from ..images.dockerfile import FOLDER, LOCKS, ROOT, TABLE, Stage, dockerfiles, locked, of, read, whole
 from .chart import ran
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -118,9 +107,7 @@ def broken(before: list[tuple[str, str]], stages: list[Stage]) -> list[str]:
     told += [f"{rest} has a default" for name, rest in before if name == "ARG" and "=" in rest]
     told += [] if last.of("USER") == ["10001:10001"] else ["another user than 10001"]
     installs = [rest for stage in stages for rest in stage.of("RUN") if "pip" in rest]
-    for each in (
-        part for rest in installs for part in re.split(r"&&|;", rest) if "install" in part
-    ):
+    for each in (part for rest in installs for part in re.split(r"&&|;", rest) if "install" in part):
         if not ("--no-index" in each or ("--require-hashes" in each and "--no-deps" in each)):
             told.append(f"not from a lock: {each.strip()}")
     told += ["the last stage runs something"] if last.of("RUN") else []

@@ -80,16 +80,12 @@ def test_what_does_not_follow_its_value_is_found(mistake: str) -> None:
     kind, name = told["in"].split()
     (one,) = (x for x in of(before, kind) if fnmatch(x["metadata"]["name"], name))
     path = told["put"]
-    old = reduce(
-        lambda at, word: at[int(word) if word.isdigit() else word], path.split(), one["spec"]
-    )
+    old = reduce(lambda at, word: at[int(word) if word.isdigit() else word], path.split(), one["spec"])
     wrong = planted(after, {"in": told["in"], "put": {path: old}})
     assert any(told["finds"] in each for each in unfollowed(before, wrong))
 
 
-@pytest.mark.parametrize(
-    ("part", "mistake"), [(part, each) for part, them in MISTAKES.items() for each in them]
-)
+@pytest.mark.parametrize(("part", "mistake"), [(part, each) for part, them in MISTAKES.items() for each in them])
 def test_each_mistake_is_found(right: dict[str, list[Object]], part: str, mistake: str) -> None:
     things = planted(right[part], MISTAKES[part][mistake])
     # Only what a server refuses is any business of schemas.

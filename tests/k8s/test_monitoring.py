@@ -61,10 +61,7 @@ def test_what_is_expected_is_what_is_deployed(things: list[Object]) -> None:
         "vllm-judge": "vector(1)",
     }
     # A job is what a ServiceMonitor makes of its Service's label.
-    components = {
-        service["metadata"]["labels"]["app.kubernetes.io/component"]
-        for service in of(things, "Service")
-    }
+    components = {service["metadata"]["labels"]["app.kubernetes.io/component"] for service in of(things, "Service")}
     assert pods.keys() <= components
 
 

@@ -60,12 +60,8 @@ def test_it_makes_every_image_that_has_a_lock() -> None:
     assert {*images, *(f"triton-{each}" for each in variants)} == locked
 
 
-@pytest.mark.parametrize(
-    ("tag", "told"), [("v9.9.9", "pyproject.toml says"), ("", "CHANGELOG.md has no section")]
-)
-def test_a_release_without_its_version_or_its_notes_ends(
-    tag: str, told: str, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(("tag", "told"), [("v9.9.9", "pyproject.toml says"), ("", "CHANGELOG.md has no section")])
+def test_a_release_without_its_version_or_its_notes_ends(tag: str, told: str, tmp_path: Path) -> None:
     """In a copy without the section of any version."""
     for name in ("pyproject.toml", ".ci/release"):
         (tmp_path / name).parent.mkdir(exist_ok=True)

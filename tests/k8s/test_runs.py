@@ -65,9 +65,7 @@ def moved(words: list[str], places: dict[str, Path], **variables: str) -> list[s
     return told
 
 
-async def test_shards_of_which_one_is_evicted_give_the_table_of_the_whole(
-    things: list[Object], tmp_path: Path
-) -> None:
+async def test_shards_of_which_one_is_evicted_give_the_table_of_the_whole(things: list[Object], tmp_path: Path) -> None:
     folders = {name: tmp_path / name for name in ("data", "runs", "settings")}
     for folder in folders.values():
         folder.mkdir()

@@ -33,14 +33,8 @@ PLACES: dict[str, tuple[str, Callable[[], list[Node]]]] = {
     "what the page has for a small laptop": ("laptop", lambda: [laptop(8)]),
     "dev on 16 CPUs": ("dev", lambda: [node(16, 60)]),
     "single-gpu": ("single-gpu", lambda: [node(16, 60, 1)]),
-    "single-gpu with a tainted node beside": (
-        "single-gpu",
-        lambda: [node(64, 256), node(16, 60, 1, taints=[GPU])],
-    ),
-    "production": (
-        "production",
-        lambda: [node(64, 256), *(node(96, 768, 8, taints=[GPU]) for _ in range(2))],
-    ),
+    "single-gpu with a tainted node beside": ("single-gpu", lambda: [node(64, 256), node(16, 60, 1, taints=[GPU])]),
+    "production": ("production", lambda: [node(64, 256), *(node(96, 768, 8, taints=[GPU]) for _ in range(2))]),
 }
 
 
@@ -137,10 +131,7 @@ def test_what_mounts_a_claim_for_one_node_is_on_one(mode: str, many: int) -> Non
 
 def test_the_job_lands_where_the_servers_are() -> None:
     """With a claim for one node: by their node selector, past their taints."""
-    place = {
-        "nodeSelector": {"pool": "gpus"},
-        "tolerations": [{"key": "dear", "operator": "Exists"}],
-    }
+    place = {"nodeSelector": {"pool": "gpus"}, "tolerations": [{"key": "dear", "operator": "Exists"}]}
     gpu = {**PARTS["small"], "models": {"features_dinov2": {}}, "gpus": 1, "pod": place}
     things = based({"triton.servers.small": gpu, "weights.claim.accessMode": "ReadWriteOnce"})
     dear = node(8, 32, 1, labels={"pool": "gpus"}, taints=["dear", GPU])

@@ -44,12 +44,9 @@ def test_the_server_takes_each_option(plane: Plane, option: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "mistake"),
-    [*(("refused", each) for each in MISTAKES["refused"]), *(("further", e) for e in OF_FURTHER)],
+    ("part", "mistake"), [*(("refused", each) for each in MISTAKES["refused"]), *(("further", e) for e in OF_FURTHER)]
 )
-def test_the_server_refuses_each_mistake(
-    plane: Plane, right: dict[str, list[Object]], part: str, mistake: str
-) -> None:
+def test_the_server_refuses_each_mistake(plane: Plane, right: dict[str, list[Object]], part: str, mistake: str) -> None:
     # Pod Security refuses pods; of what makes them it warns.
     assert shown(plane, planted(right[part], MISTAKES[part][mistake]))
 

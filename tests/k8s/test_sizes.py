@@ -59,11 +59,7 @@ def requested(things: list[Object]) -> Iterator[Pods]:
                 *(read(each.get(what, nothing)) for each in needs[1]),
                 0,
             )
-            for what, read, nothing in (
-                ("cpu", cpus, "0"),
-                ("memory", gib, "0Gi"),
-                ("nvidia.com/gpu", int, "0"),
-            )
+            for what, read, nothing in (("cpu", cpus, "0"), ("memory", gib, "0Gi"), ("nvidia.com/gpu", int, "0"))
         }
         yield Pods(one["kind"], count, most["cpu"], most["memory"], int(most["nvidia.com/gpu"]))
 
@@ -107,11 +103,7 @@ def test_what_a_file_of_values_takes_is_told_and_fits(file: str) -> None:
     pods = list(requested(filled(file)))
     cpu, memory, gpus = (
         sum(each.count * amount for each, amount in zip(pods, amounts, strict=True))
-        for amounts in (
-            [each.cpu for each in pods],
-            [each.gib for each in pods],
-            [each.gpus for each in pods],
-        )
+        for amounts in ([each.cpu for each in pods], [each.gib for each in pods], [each.gpus for each in pods])
     )
     assert f"# In all: {cpu:g} CPUs, {memory:g}Gi of memory, {gpus} GPUs.\n" in told
     claim, gpu = on_claim(values), on_gpus(values)
@@ -119,9 +111,7 @@ def test_what_a_file_of_values_takes_is_told_and_fits(file: str) -> None:
     each_gpu = ", ".join(f"`{name}` {size}Gi" for name, size in gpu.items()) or "none"
     row = f"| `{file}.yaml` | {cpu:g} | {memory:g}Gi | {gpus} | {claim}Gi | {each_gpu} |\n"
     assert row in PAGE, row
-    node = re.search(
-        r"^# Node: (\d+) CPUs, (\d+)Gi of memory(?:, (\d+) GPU)?\.$", told, re.MULTILINE
-    )
+    node = re.search(r"^# Node: (\d+) CPUs, (\d+)Gi of memory(?:, (\d+) GPU)?\.$", told, re.MULTILINE)
     if node is None:
         assert max(each.count for each in pods) > 1  # a cluster of several nodes
         return

@@ -62,9 +62,7 @@ async def found(pod: Pod, things: list[Object], **facts: str) -> dict[str, str]:
     return {str(one.service): one.problem for one in findings}
 
 
-async def test_a_model_that_does_not_load_costs_itself_until_it_does(
-    started: Pod, things: list[Object]
-) -> None:
+async def test_a_model_that_does_not_load_costs_itself_until_it_does(started: Pod, things: list[Object]) -> None:
     with grpc.insecure_channel(started.url.removeprefix("grpc://")) as channel:
         said = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
     assert said.status == health_pb2.HealthCheckResponse.SERVING
@@ -83,9 +81,7 @@ async def test_a_model_that_does_not_load_costs_itself_until_it_does(
     assert started.log.count("successfully loaded 'quality_piqe'") == 1
 
 
-async def test_doctor_finds_the_panel_that_the_chart_expects(
-    started: Pod, things: list[Object]
-) -> None:
+async def test_doctor_finds_the_panel_that_the_chart_expects(started: Pod, things: list[Object]) -> None:
     (started.folder / "mended").touch()
     wait_until(lambda: started.ready == SERVED.keys(), 60)
     told = await found(started, things, device="gpu", implementation="piqe.0")

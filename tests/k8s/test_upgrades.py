@@ -19,9 +19,7 @@ CACHED = {"judge.cache": {"enabled": True, "size": "20Gi", "storageClass": "fast
 SMALL = {"weights.claim": {"size": "50Gi", "storageClass": "slow"}}
 
 
-def upgraded(
-    folder: Path, there: list[Object], *files: str, values: Mapping[str, Any]
-) -> list[Object]:
+def upgraded(folder: Path, there: list[Object], *files: str, values: Mapping[str, Any]) -> list[Object]:
     """What helm would make of a release whose objects are there."""
     told = chart.chosen(*files, values=values)
     place = f"--namespace={NAMESPACE}"
@@ -31,9 +29,7 @@ def upgraded(
 
 
 def size(things: list[Object]) -> str:
-    return str(
-        names(things, "PersistentVolumeClaim")[WEIGHTS]["spec"]["resources"]["requests"]["storage"]
-    )
+    return str(names(things, "PersistentVolumeClaim")[WEIGHTS]["spec"]["resources"]["requests"]["storage"])
 
 
 def test_from_one_gpu_to_production_is_refused_with_what_to_do(tmp_path: Path) -> None:
@@ -75,9 +71,7 @@ def test_what_cannot_be_changed_is_refused(
         ("60G", "50Gi", "60G"),
     ],
 )
-def test_a_claim_that_has_grown_does_not_shrink(
-    tmp_path: Path, there: str, wanted: str, becomes: str
-) -> None:
+def test_a_claim_that_has_grown_does_not_shrink(tmp_path: Path, there: str, wanted: str, becomes: str) -> None:
     before = based(SMALL)
     (claim,) = of(before, "PersistentVolumeClaim")
     claim["spec"]["resources"]["requests"]["storage"] = there
@@ -110,9 +104,6 @@ def test_another_version_of_the_chart_makes_other_jobs(tmp_path: Path) -> None:
     about.write_text(about.read_text().replace("\nversion: ", "\nversion: 9"))
     models = {"triton.servers.small.models": {"features_dinov2": {}}}
     told = chart.chosen(values=PARTS["installed"] | models)
-    jobs = [
-        names(chart.parsed(helm("template", RELEASE, each, *told)), "Job").keys()
-        for each in (CHART, other)
-    ]
+    jobs = [names(chart.parsed(helm("template", RELEASE, each, *told)), "Job").keys() for each in (CHART, other)]
     assert len(jobs[0]) == len(jobs[1]) == 3
     assert jobs[0].isdisjoint(jobs[1])

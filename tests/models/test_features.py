@@ -263,8 +263,7 @@ def test_a_processor_without_bf16_is_no_quiet_fp32(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("variable", "value"),
-    [("THREADS", "-1"), ("THREADS", "x"), ("DEVICE", "tpu"), ("DEVICE", "cuda")],
+    ("variable", "value"), [("THREADS", "-1"), ("THREADS", "x"), ("DEVICE", "tpu"), ("DEVICE", "cuda")]
 )
 def test_settings_that_cannot_be_used_are_refused(monkeypatch, variable, value):
     monkeypatch.setenv(f"EDITJUDGE_ONNX_{variable}", value)

@@ -49,9 +49,7 @@ def says(reader, *texts, end="<|im_end|>", limit=SHORT):
 
 
 def test_inputs_equal_the_processor(reader, processor):
-    expected = processor(
-        images=[Pil.fromarray(one) for one in PICTURES], return_tensors="pt", num_image_tokens=16
-    )
+    expected = processor(images=[Pil.fromarray(one) for one in PICTURES], return_tensors="pt", num_image_tokens=16)
     ours = reader._inputs(PICTURES)
     assert set(ours) == set(expected)
     for name, value in expected.items():
@@ -61,11 +59,7 @@ def test_inputs_equal_the_processor(reader, processor):
 def test_reading_equals_transformers(reader, processor):
     given = processor(images=PICTURES, return_tensors="pt", num_image_tokens=16)
     out = reader.network.generate(
-        **given,
-        do_sample=False,
-        tokenizer=processor.tokenizer,
-        stop_strings="<|im_end|>",
-        max_new_tokens=10,
+        **given, do_sample=False, tokenizer=processor.tokenizer, stop_strings="<|im_end|>", max_new_tokens=10
     )
     answers = out[:, given["input_ids"].shape[1] :]
     expected = [one.strip() for one in processor.batch_decode(answers, skip_special_tokens=True)]

@@ -15,10 +15,7 @@ ENTRIES = ("clip-vit-base-patch32",)
 
 def measure(*arguments: str) -> list[dict[str, object]]:
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), *arguments, "--json"],
-        capture_output=True,
-        text=True,
-        check=True,
+        [sys.executable, str(SCRIPT), *arguments, "--json"], capture_output=True, text=True, check=True
     )
     rows: list[dict[str, object]] = json.loads(done.stdout)
     return rows
@@ -39,8 +36,7 @@ def test_a_judge_is_asked_in_every_order() -> None:
     server = ScriptedOpenAi()
     with beside(server) as url:
         rows = measure(
-            *("judge", "--url", url, "--model", "weights@1"),
-            *("--side", "64", "--siblings", "2", "--count", "4"),
+            *("judge", "--url", url, "--model", "weights@1"), *("--side", "64", "--siblings", "2", "--count", "4")
         )
     assert [(row["first"], row["paper"]) for row in rows] == [("pictures", ""), ("rubric", "")]
     assert all(row["requests_per_second"] > 0 for row in rows)  # type: ignore[operator]

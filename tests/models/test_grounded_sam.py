@@ -66,14 +66,10 @@ def reference(image, prompt):
         )[0]
         boxes = found["boxes"].tolist()
         cut = sam_processor(images=image, input_boxes=[boxes], return_tensors="pt")
-        decoded = sam(
-            pixel_values=cut["pixel_values"],
-            input_boxes=cut["input_boxes"].float(),
-            multimask_output=True,
-        )
-    cut_out = sam_processor.post_process_masks(
-        decoded.pred_masks, cut["original_sizes"], cut["reshaped_input_sizes"]
-    )[0]
+        decoded = sam(pixel_values=cut["pixel_values"], input_boxes=cut["input_boxes"].float(), multimask_output=True)
+    cut_out = sam_processor.post_process_masks(decoded.pred_masks, cut["original_sizes"], cut["reshaped_input_sizes"])[
+        0
+    ]
     best = decoded.iou_scores[0].argmax(-1)
     return found, cut_out[torch.arange(len(best)), best].numpy(), given, cut
 
@@ -154,13 +150,7 @@ LEFT, RIGHT, NONE = (np.array([row], dtype=bool) for row in ([1, 0, 0], [0, 0, 1
 
 @pytest.mark.parametrize(
     ("each", "expected"),
-    [
-        ([LEFT], LEFT),
-        ([LEFT, RIGHT], LEFT | RIGHT),
-        ([LEFT, NONE], LEFT),
-        ([NONE, NONE], None),
-        ([], None),
-    ],
+    [([LEFT], LEFT), ([LEFT, RIGHT], LEFT | RIGHT), ([LEFT, NONE], LEFT), ([NONE, NONE], None), ([], None)],
 )
 def test_masks_are_joined(each, expected):
     np.testing.assert_array_equal(masks.unite_masks(each), expected)

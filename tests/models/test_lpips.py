@@ -141,9 +141,7 @@ def test_what_lies_far_outside_the_region_does_not_count(specialist):
     changed[-8:, -8:] ^= 255
     corner = np.zeros((96, 128), dtype=bool)
     corner[:1, :1] = True
-    assert distance(specialist, A, changed, corner) < 0.05 * distance(
-        specialist, A, changed, ~half()
-    )
+    assert distance(specialist, A, changed, corner) < 0.05 * distance(specialist, A, changed, ~half())
 
 
 def test_pixels_outside_are_black(specialist, entry):
@@ -223,9 +221,7 @@ def test_checkpoints_may_be_whole_and_of_either_format(tmp_path, entry):
     save_file(weights, tmp_path / "model.safetensors")
     loaded = recipe.load(tmp_path).features.state_dict()
     assert all(
-        torch.equal(loaded[k.removeprefix("features.")], v)
-        for k, v in weights.items()
-        if k.startswith("features.")
+        torch.equal(loaded[k.removeprefix("features.")], v) for k, v in weights.items() if k.startswith("features.")
     )
 
 
@@ -303,9 +299,7 @@ def test_nothing_is_kept_without_a_budget(monkeypatch):
 def test_the_released_codes_range():
     """As it is done there: to [-1, 1], times the mask, then normalised once more."""
     model = RECIPES["lpips-alex"].load(checkpoint_dir("lpips-alex"))
-    pair = [
-        2 * (torch.from_numpy(to_signed(x))[None] * torch.from_numpy(half())) - 1 for x in (A, B)
-    ]
+    pair = [2 * (torch.from_numpy(to_signed(x))[None] * torch.from_numpy(half())) - 1 for x in (A, B)]
     with torch.inference_mode():
         due = float(model(*pair)[0])
     specialist = load(LpipsAlex)

@@ -76,8 +76,7 @@ def test_padded_sizes_equal_the_reference(height, width):
 
 
 @pytest.mark.parametrize(
-    "columns",
-    [(7,), (8,), (9,), (7, 9), (7, 8), (0, 15), tuple(range(0, 16, 2)), tuple(range(16))],
+    "columns", [(7,), (8,), (9,), (7, 9), (7, 8), (0, 15), tuple(range(0, 16, 2)), tuple(range(16))]
 )
 def test_centre_and_surround_equal_the_reference(columns):
     image = np.tile(painted(*columns), (2, 3, 1))
@@ -131,9 +130,7 @@ def test_other_arrays_are_refused(image):
         compute_piqe(image)
 
 
-@pytest.mark.parametrize(
-    ("measure", "quality"), [(0, 1), (100, 0), (25, 0.75), (-0.5, 1), (100.5, 0)]
-)
+@pytest.mark.parametrize(("measure", "quality"), [(0, 1), (100, 0), (25, 0.75), (-0.5, 1), (100.5, 0)])
 def test_quality_turns_the_scale_round(measure, quality):
     assert quality_from_piqe(measure) == pytest.approx(quality)
 
@@ -154,11 +151,7 @@ def test_a_batch_is_scored_side_by_side_and_in_its_order(monkeypatch):
     images = [ASTRONAUT, np.full((64, 64, 3), 128, np.uint8), noisy(ASTRONAUT), PHOTOS["coffee"]]
     both = threading.Barrier(2)
     monkeypatch.setattr(piqe_service, "_THREADS", ThreadPoolExecutor(2))
-    monkeypatch.setattr(
-        piqe_service,
-        "compute_piqe",
-        lambda image: both.wait(patience(30)) + 1 and compute_piqe(image),
-    )
+    monkeypatch.setattr(piqe_service, "compute_piqe", lambda image: both.wait(patience(30)) + 1 and compute_piqe(image))
     answers = piqe_service.Piqe().infer([Request({"IMAGE": image}) for image in images])
     assert isinstance(answers[1], Abstention)
     for image, answer in zip(images, answers, strict=True):

@@ -79,9 +79,7 @@ def rapidocr():
 
 def same(a, b):
     arrays = ((a.boxes, b.boxes), (a.confidences, b.confidences))
-    return (a.lines, a.pieces) == (b.lines, b.pieces) and all(
-        np.array_equal(*pair) for pair in arrays
-    )
+    return (a.lines, a.pieces) == (b.lines, b.pieces) and all(np.array_equal(*pair) for pair in arrays)
 
 
 def by_place(boxes, *others):
@@ -125,8 +123,7 @@ def test_an_image_is_read_the_same_in_any_company(reader):
 
 @pytest.mark.parametrize("degrees", [0, 15, -15, 90, 180, 270])
 @pytest.mark.parametrize(
-    ("lines", "settings"),
-    [(PARAGRAPH, {}), (JAPANESE, {"font": CJK}), (("SUMMER", "SALE"), {"height": 64})],
+    ("lines", "settings"), [(PARAGRAPH, {}), (JAPANESE, {"font": CJK}), (("SUMMER", "SALE"), {"height": 64})]
 )
 def test_turned_lines_keep_their_order(reader, lines, settings, degrees):
     [reading] = reader.read([turned(column(lines, **settings), degrees)])
@@ -232,9 +229,7 @@ def test_the_wheels_networks_are_the_pinned_ones():
     verify_weights()
 
 
-@pytest.mark.parametrize(
-    ("content", "message"), [(None, "is missing"), (b"other weights", "was changed")]
-)
+@pytest.mark.parametrize(("content", "message"), [(None, "is missing"), (b"other weights", "was changed")])
 def test_absent_and_other_networks_are_refused(monkeypatch, tmp_path, content, message):
     (tmp_path / "models").mkdir()
     for name in ppocr.WEIGHTS if content else ():
@@ -279,8 +274,7 @@ def test_order_survives_any_turn(layout, degrees, random):
     lines = ppocr._lines((boxes @ turn)[shuffled], along[shuffled])
     order = [[shuffled[index] for index in line] for line in lines]
     assert order == [
-        [index for index, line in enumerate(line_of) if line == wanted]
-        for wanted in range(line_of[-1] + 1)
+        [index for index, line in enumerate(line_of) if line == wanted] for wanted in range(line_of[-1] + 1)
     ]
 
 

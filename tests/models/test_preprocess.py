@@ -61,16 +61,13 @@ def test_where_the_middle_of_transformers_is_another(more):
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_dinov2_equals_its_processor(shape):
-    processor = BitImageProcessorPil(
-        **IMAGENET, size={"shortest_edge": 256}, crop_size={"height": 224, "width": 224}
-    )
+    processor = BitImageProcessorPil(**IMAGENET, size={"shortest_edge": 256}, crop_size={"height": 224, "width": 224})
     image = picture(*shape)
     assert np.array_equal(preprocess.DINOV2_CROP(image), by_transformers(processor, image))
 
 
 @pytest.mark.parametrize(
-    ("rule", "resample"),
-    [(preprocess.CLIP_SQUASH, "LANCZOS"), (preprocess.DINOV2_SQUASH, "BICUBIC")],
+    ("rule", "resample"), [(preprocess.CLIP_SQUASH, "LANCZOS"), (preprocess.DINOV2_SQUASH, "BICUBIC")]
 )
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_squash_equals_the_processor_on_the_resized_image(rule, resample, shape):
@@ -89,10 +86,7 @@ def test_dinov3_equals_torch(shape):
         unit, size=(224, 224), mode="bilinear", antialias=True, align_corners=False
     )
     expected = resized[0].permute(1, 2, 0).numpy()
-    assert (
-        np.abs(preprocess.resize_bilinear(image.astype(np.float32) / 255, 224) - expected).max()
-        < 1e-6
-    )
+    assert np.abs(preprocess.resize_bilinear(image.astype(np.float32) / 255, 224) - expected).max() < 1e-6
     mean, deviation = np.float32(preprocess.IMAGENET[0]), np.float32(preprocess.IMAGENET[1])
     normalised = ((expected - mean) / deviation).transpose(2, 0, 1)
     # Normalising divides by 0.22 and more.
@@ -100,13 +94,7 @@ def test_dinov3_equals_torch(shape):
 
 
 @pytest.mark.parametrize(
-    "rule",
-    [
-        preprocess.CLIP_CROP,
-        preprocess.CLIP_SQUASH,
-        preprocess.DINOV2_CROP,
-        preprocess.DINOV3_SQUASH,
-    ],
+    "rule", [preprocess.CLIP_CROP, preprocess.CLIP_SQUASH, preprocess.DINOV2_CROP, preprocess.DINOV3_SQUASH]
 )
 @pytest.mark.parametrize("shape", [(1, 1), (1, 300), (300, 1)])
 def test_the_smallest_images_pass(rule, shape):

@@ -12,12 +12,7 @@ from editjudge.base.images import load_mask
 from editjudge_services.runtime.specialist import BadRequest, Request
 from editjudge_services.segmentation.sa2va import Sa2Va
 from editjudge_services.segmentation.sa2va_recipe import load_published
-from editjudge_services.segmentation.sa2va_weights import (
-    SAM2_LARGE,
-    split_networks,
-    to_author_state,
-    to_sam2_state,
-)
+from editjudge_services.segmentation.sa2va_weights import SAM2_LARGE, split_networks, to_author_state, to_sam2_state
 from editjudge_services.segmentation.segmenter_service import Sa2VaSegmenter
 from editjudge_services.zoo.artefact import checkpoint_dir, load_artefact
 from editjudge_services.zoo.export import export
@@ -164,8 +159,7 @@ def test_the_prompt_is_the_chat_template(network):
     text = network._tokenizer.decode(network._inputs(IMAGE, "the horse.", [])["input_ids"][0])
     assert text.startswith("<|im_start|>user\n<|vision_start|><|image_pad|>")
     assert text.endswith(
-        "<|image_pad|><|vision_end|>Please segment the horse in this image.<|im_end|>\n"
-        "<|im_start|>assistant\n"
+        "<|image_pad|><|vision_end|>Please segment the horse in this image.<|im_end|>\n<|im_start|>assistant\n"
     )
 
 
@@ -199,10 +193,7 @@ def test_the_memory_of_videos_is_left_out():
 
 
 def test_point_embeddings_become_one_table_and_positions_two():
-    rows = {
-        f"sam_prompt_encoder.point_embeddings.{at}.weight": torch.full((1, 2), float(at))
-        for at in (3, 0, 2, 1)
-    }
+    rows = {f"sam_prompt_encoder.point_embeddings.{at}.weight": torch.full((1, 2), float(at)) for at in (3, 0, 2, 1)}
     matrix = "sam_prompt_encoder.pe_layer.positional_encoding_gaussian_matrix"
     names = to_sam2_state({**rows, matrix: torch.ones(2, 2)})
     assert names["prompt_encoder.point_embed.weight"][:, 0].tolist() == [0, 1, 2, 3]

@@ -15,11 +15,7 @@ from ..small_data import save_picture, write_items
 
 COUNT = 5
 URL = "s3://pictures/set"
-KEYS = {
-    "AWS_ACCESS_KEY_ID": "key",
-    "AWS_SECRET_ACCESS_KEY": "secret",
-    "AWS_DEFAULT_REGION": "us-east-1",
-}
+KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_DEFAULT_REGION": "us-east-1"}
 
 
 class Bucket:
@@ -28,11 +24,7 @@ class Bucket:
     def __init__(self, url: str) -> None:
         self.variables = {**KEYS, "AWS_ENDPOINT_URL": url}
         self.client: Any = boto3.client(
-            "s3",
-            endpoint_url=url,
-            aws_access_key_id="key",
-            aws_secret_access_key="secret",
-            region_name="us-east-1",
+            "s3", endpoint_url=url, aws_access_key_id="key", aws_secret_access_key="secret", region_name="us-east-1"
         )
 
     def put(self, file: Path, key: str) -> None:
@@ -83,17 +75,13 @@ def test_data_sources_and_outputs_are_read_from_s3(bucket: Bucket, tmp_path: Pat
         ("s3://nobody/set", "s3://nobody/set/items.jsonl: no such object"),
     ],
 )
-def test_what_is_not_there_is_one_line(
-    bucket: Bucket, tmp_path: Path, data: str, told: str
-) -> None:
+def test_what_is_not_there_is_one_line(bucket: Bucket, tmp_path: Path, data: str, told: str) -> None:
     done = bucket.run(tmp_path / "run", data=data)
     assert (done.code, len(done.err.splitlines())) == (2, 1), done.err
     assert told in done.err
 
 
-def test_no_permission_no_keys_and_no_server_are_one_line_each(
-    bucket: Bucket, tmp_path: Path
-) -> None:
+def test_no_permission_no_keys_and_no_server_are_one_line_each(bucket: Bucket, tmp_path: Path) -> None:
     policy = (
         '{"Version": "2012-10-17", "Statement": [{"Effect": "Deny", "Principal": "*",'
         ' "Action": "s3:*", "Resource": ["arn:aws:s3:::pictures", "arn:aws:s3:::pictures/*"]}]}'

@@ -118,19 +118,12 @@ def _masks() -> dict[str, Any]:
 def _fitted() -> dict[str, Any]:
     image = load_image(scene())
     sizes = {"smaller": (200, 150), "larger": (512, 333), "squeezed": (100, 240)}
-    return {
-        name: digest(fitted(image, load_image(np.zeros((h, w, 3), np.uint8)))[0])
-        for name, (w, h) in sizes.items()
-    }
+    return {name: digest(fitted(image, load_image(np.zeros((h, w, 3), np.uint8)))[0]) for name, (w, h) in sizes.items()}
 
 
 def _pairs() -> dict[str, tuple[Pixels, Pixels]]:
     image = scene()
-    return {
-        "edited": (image, edited(image)),
-        "noise": (noise(64, 48, 1), noise(64, 48, 2)),
-        "equal": (image, image),
-    }
+    return {"edited": (image, edited(image)), "noise": (noise(64, 48, 1), noise(64, 48, 2)), "equal": (image, image)}
 
 
 def _metric(of: Callable[..., float]) -> dict[str, Any]:
@@ -227,9 +220,7 @@ COMPUTED: Mapping[Callable[..., object], Callable[[], dict[str, Any]]] = {
     fitted: _fitted,
     squashed: lambda: {str(n): digest(squashed(load_image(scene()), n)) for n in (64, 224)},
     squared: lambda: {"scene": digest(squared(load_image(scene())).rgb)},
-    **{
-        one.implementations[0]: partial(_metric, one.implementations[0]) for one in METRICS.values()
-    },
+    **{one.implementations[0]: partial(_metric, one.implementations[0]) for one in METRICS.values()},
     psnr_from_mse: _psnr,
     ssim: lambda: {name: ssim(image, other) for name, (image, other) in _pairs().items()},
     windows_within: _windows,
@@ -261,9 +252,7 @@ def kept() -> dict[str, dict[str, Any]]:
     return json.loads(TABLE.read_text(encoding="utf-8")) if TABLE.exists() else {}
 
 
-def differences(
-    due: Mapping[str, Mapping[str, Any]], there: Mapping[str, Mapping[str, Any]]
-) -> Iterator[str]:
+def differences(due: Mapping[str, Mapping[str, Any]], there: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """What is not as it is due, a line each."""
     for name, numbers in there.items():
         if name not in due:

@@ -57,10 +57,7 @@ async def test_four_processes_spend_one_budget(
 ) -> None:
     spawn = multiprocessing.get_context("spawn")
     begun = spawn.Barrier(PROCESSES)
-    workers = [
-        spawn.Process(target=_work, args=(tmp_path, str(number), shared, begun))
-        for number in range(PROCESSES)
-    ]
+    workers = [spawn.Process(target=_work, args=(tmp_path, str(number), shared, begun)) for number in range(PROCESSES)]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -93,9 +90,7 @@ async def test_those_who_wait_are_told_by_one_statement(ledger: PostgresLedger) 
     assert len(asked) < 40
 
 
-async def test_nothing_is_spent_of_what_cannot_be_read(
-    server: Server, shared: PostgresAddress
-) -> None:
+async def test_nothing_is_spent_of_what_cannot_be_read(server: Server, shared: PostgresAddress) -> None:
     with open_ledger(shared, 0.0, lambda _: None) as ledger:
         budget = make(ledger, "ours")
         await spend(budget)

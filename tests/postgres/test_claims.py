@@ -104,9 +104,7 @@ async def test_an_owner_that_was_stopped_pays_beside_the_next(
     assert (ledger.repeated_count, other.repeated_count) == (1, 0)
 
 
-def _work(
-    folder: Path, name: str, shared: PostgresAddress, first: int, begun: threading.Barrier
-) -> None:
+def _work(folder: Path, name: str, shared: PostgresAddress, first: int, begun: threading.Barrier) -> None:
     """A run that makes calls, 4 at a time, and notes each that it pays for."""
     calls = iter([*range(first, CALLS), *range(first)])
 
@@ -194,8 +192,7 @@ GONE = "DROP SCHEMA editjudge CASCADE"
 
 
 @pytest.mark.parametrize(
-    ("fault", "reason"),
-    [(DISK_FULL, "could not extend file"), (READ_ONLY, "read-only"), (GONE, "does not exist")],
+    ("fault", "reason"), [(DISK_FULL, "could not extend file"), (READ_ONLY, "read-only"), (GONE, "does not exist")]
 )
 async def test_a_database_that_fails_costs_no_reply(
     tmp_path: Path, server: Server, shared: PostgresAddress, fault: str, reason: str
@@ -228,9 +225,7 @@ async def test_many_begin_at_once(shared: PostgresAddress) -> None:
     await asyncio.gather(*(asyncio.to_thread(begin) for _ in range(6)))
 
 
-def test_what_cannot_be_a_ledger(
-    server: Server, shared: PostgresAddress, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_a_ledger(server: Server, shared: PostgresAddress, monkeypatch: pytest.MonkeyPatch) -> None:
     open_ledger(shared, 1.0).close()
     server.execute(shared.url, "UPDATE editjudge.version SET number = number + 1")
     with pytest.raises(ConfigError, match=f"of version {VERSION + 1}, this editjudge reads"):
@@ -251,9 +246,7 @@ def test_what_cannot_be_a_ledger(
     assert PASSWORD not in str(refused.value)
 
 
-async def test_a_statement_outlives_a_server_that_is_lost(
-    server: Server, shared: PostgresAddress
-) -> None:
+async def test_a_statement_outlives_a_server_that_is_lost(server: Server, shared: PostgresAddress) -> None:
     notes: list[str] = []
     with PostgresLedger(Postgres(shared, 120.0, notes.append)) as ledger:
         await ledger.put(ask(), REPLY)

@@ -62,9 +62,7 @@ async def test_the_second_run_pays_nothing_and_nobody_writes_the_password(
     assert server.execute(shared.url, "SELECT DISTINCT team FROM editjudge.calls") == [(b"",)]
 
 
-async def test_no_process_is_started_with_the_password_in_its_command(
-    tmp_path: Path, shared: PostgresAddress
-) -> None:
+async def test_no_process_is_started_with_the_password_in_its_command(tmp_path: Path, shared: PostgresAddress) -> None:
     """Nor is it in a variable, where it is in a file that the address names."""
     save_picture(tmp_path / "data" / "s.png")
     items = write_items(tmp_path / "data", [{}] * 4)
@@ -104,10 +102,7 @@ def test_a_password_in_an_address_is_refused_and_not_repeated(tmp_path: Path, of
         url = f"postgresql://127.0.0.1:1/ledger?password={PASSWORD}"
     picture = save_picture(tmp_path / "a.png")
     arguments = ("score", "--source", picture, "--edited", picture, "--instruction", "x")
-    if of == "variable":
-        refused = here(*arguments, EDITJUDGE_LEDGER=url)
-    else:
-        refused = here(*arguments, "--ledger", url)
+    refused = here(*arguments, EDITJUDGE_LEDGER=url) if of == "variable" else here(*arguments, "--ledger", url)
     assert refused.code == 2
     assert "a password is in the address" in refused.err
     assert "PGPASSWORD" in refused.err

@@ -104,9 +104,7 @@ async def test_modes_of_tls(server: Server, shared: PostgresAddress, tmp_path: P
             assert "\n" not in str(error.value)
 
 
-async def test_a_pooler_that_shares_sessions_between_transactions(
-    server: Server, shared: PostgresAddress
-) -> None:
+async def test_a_pooler_that_shares_sessions_between_transactions(server: Server, shared: PostgresAddress) -> None:
     """Prepared statements are given up where another session lacks them; teams stay apart."""
     with serve_pooler(server, shared) as address, ExitStack() as opened:
         ledgers = [opened.enter_context(open_database(address, 1.0)) for _ in range(4)]
@@ -140,9 +138,7 @@ async def test_a_server_that_stalls_is_left(
     assert "is lost, calls wait for it" in notes[0]
 
 
-async def test_a_disk_that_is_full_costs_no_reply(
-    tmp_path: Path, server: Server, shared: PostgresAddress
-) -> None:
+async def test_a_disk_that_is_full_costs_no_reply(tmp_path: Path, server: Server, shared: PostgresAddress) -> None:
     """The tables lie on a file system of 4 MB."""
     disk = server.folder / "disk"
     disk.mkdir()

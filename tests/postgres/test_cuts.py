@@ -87,9 +87,7 @@ async def test_a_way_that_is_cut_costs_no_reply_and_no_second_call(
     async with way.open(shared) as address:
         with ExitStack() as opened:
             own = opened.enter_context(Ledger(tmp_path / "run.sqlite"))
-            store = await asyncio.to_thread(
-                open_call_store, own, address, 300.0, notes.append, opened
-            )
+            store = await asyncio.to_thread(open_call_store, own, address, 300.0, notes.append, opened)
 
             async def work(first: int) -> None:
                 number = first

@@ -32,9 +32,7 @@ async def score(service: RunningService, team: str) -> None:
 async def test_replicas_share_a_teams_replies_and_no_others(shared: PostgresAddress) -> None:
     judge = judge_service.scripted_judge()
     async with judge.serving() as url, AsyncExitStack() as replicas:
-        here, there = [
-            await replicas.enter_async_context(serve_priced(url, shared)) for _ in range(2)
-        ]
+        here, there = [await replicas.enter_async_context(serve_priced(url, shared)) for _ in range(2)]
         probes = len(judge.requests)
         # At the same moment, by both: one of them asks the judge.
         await asyncio.gather(score(here, "a"), score(there, "a"))
@@ -99,9 +97,7 @@ async def test_an_outage_fails_no_request_and_is_told_in_a_line(
         assert await calls.get(ask()) == reply()
 
 
-async def test_a_role_that_sees_all_teams_is_refused(
-    server: Server, shared: PostgresAddress
-) -> None:
+async def test_a_role_that_sees_all_teams_is_refused(server: Server, shared: PostgresAddress) -> None:
     address = PostgresAddress(server.url(shared.url.rpartition("/")[2]))
     with pytest.raises(ConfigError, match="the role sees the rows of all teams"):
         async with CallCache(address, is_shared=False, say=print):

@@ -28,9 +28,7 @@ def forget_teams(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, sql in statements.items():
         statements[name] = re.sub(r"team = %\(team\)s( AND|(?=;| ))", r"true\1", sql)
     # What stays is the team of rows that are written.
-    assert {name for name in statements if "%(team)s" in statements[name]} == {
-        *("claim", "put", "put_fact")
-    }
+    assert {name for name in statements if "%(team)s" in statements[name]} == {*("claim", "put", "put_fact")}
     monkeypatch.setattr(postgres_ledger, "_load_statements", lambda: statements)
 
 

@@ -71,9 +71,7 @@ class Setting:
         self._ray = ("--ray", cluster.address)
         self.judge = SlowJudge()
 
-    def arguments(
-        self, out: str, *options: str, ray: bool = True, ledger: bool = True
-    ) -> list[Any]:
+    def arguments(self, out: str, *options: str, ray: bool = True, ledger: bool = True) -> list[Any]:
         given = ["run", "core", "--data", self._items, "--outputs", f"ours={self.folder / 'ours'}"]
         given += ["--dimension", "core.editing_artifacts", "--dimension", "core.psnr.source.whole"]
         given += [*self._ledger] if ledger else []
@@ -130,10 +128,7 @@ async def test_the_table_is_that_of_one_process_and_replies_are_shared(setting: 
     event = last_event(done)
     assert (event["edits"], event["judged"]) == (EDITS - 1, EDITS - 1)
     assert event["usage"]["prompt_tokens"] == 100 * calls, "whether it binds replies takes none"
-    assert (last_event(again)["usage"]["calls"], last_event(again)["usage"]["known"]) == (
-        0,
-        EDITS - 1,
-    )
+    assert (last_event(again)["usage"]["calls"], last_event(again)["usage"]["known"]) == (0, EDITS - 1)
 
 
 @pytest.mark.parametrize("victim", ["worker", "node", "driver", "interrupted", "preempted"])
@@ -270,7 +265,4 @@ async def test_pixels_need_no_ledger(setting: Setting) -> None:
     first = asked.index("--dimension")
     done = await ran(*asked[:first], *asked[first + 2 :], **setting.variables)
     assert done.code == 0, done.err
-    assert (
-        last_event(done)["columns"]["ours"]["core.psnr.source.whole"]["counts"]["scored"]
-        == EDITS - 1
-    )
+    assert last_event(done)["columns"]["ours"]["core.psnr.source.whole"]["counts"]["scored"] == EDITS - 1

@@ -48,10 +48,7 @@ def _trial(_: int, number: int) -> str:
     return "fine"
 
 
-@pytest.mark.parametrize(
-    ("number", "what"),
-    [(1, "uncaught KeyError"), (2, "not as it must be"), (4, "MiB"), (5, "")],
-)
+@pytest.mark.parametrize(("number", "what"), [(1, "uncaught KeyError"), (2, "not as it must be"), (4, "MiB"), (5, "")])
 def test_findings(number: int, what: str) -> None:
     attack = Attack("x", _trial, full=9, small=9, seconds=60, mib=20)
     outcome, said, _ = made(attack, SEED, number)

@@ -205,9 +205,7 @@ def test_the_pages_are_short() -> None:
     words = {
         page.name: sum(bool(re.search(r"\w", word)) for word in text.split())
         for page in pages
-        for text in [
-            re.sub(r"^ *```.*?^ *```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
-        ]
+        for text in [re.sub(r"^ *```.*?^ *```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)]
     }
     assert sum(words.values()) <= MOST_WORDS, sorted(words.items(), key=lambda each: -each[1])[:5]
 

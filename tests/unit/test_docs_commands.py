@@ -101,9 +101,7 @@ def _without_shell(arguments: list[str]) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    ("page", "arguments"),
-    typed(),
-    ids=lambda value: value if isinstance(value, str) else shlex.join(value),
+    ("page", "arguments"), typed(), ids=lambda value: value if isinstance(value, str) else shlex.join(value)
 )
 def test_a_command_of_a_page_parses(page: str, arguments: list[str]) -> None:
     try:
@@ -120,9 +118,7 @@ def test_commands_were_found_on_most_pages() -> None:
     assert len({page for page, _ in commands}) > 15
 
 
-@pytest.mark.parametrize(
-    "line", ["run core --dato x", "rum", "list nothing", "export RUN --format docx", "compare"]
-)
+@pytest.mark.parametrize("line", ["run core --dato x", "rum", "list nothing", "export RUN --format docx", "compare"])
 def test_a_slip_would_be_seen(line: str) -> None:
     with pytest.raises(click.ClickException):
         parse(shlex.split(line))

@@ -97,8 +97,6 @@ def test_untrained_is_a_fact_and_no_part_of_a_name() -> None:
         (Missing("unreadable", "1.png: 0 bytes"), "unreadable: 1.png: 0 bytes", True),
     ],
 )
-def test_why_an_output_is_missing_is_told_in_words(
-    missing: Missing, text: str, given: bool
-) -> None:
+def test_why_an_output_is_missing_is_told_in_words(missing: Missing, text: str, given: bool) -> None:
     assert str(missing) == text
     assert missing.was_given == given

@@ -13,15 +13,7 @@ from editjudge.cli import plugin_commands
 from editjudge.prompts import MAX_PROMPT_CHARACTERS, custom_templates, prompt_files
 from editjudge_services.front import identity
 from editjudge_services.front.values import FrontValues, Limits, Rate, TokenAuthentication
-from editjudge_services.gateway import (
-    accounting,
-    admission,
-    bounds,
-    calls,
-    protocols,
-    reward_bodies,
-    schemas,
-)
+from editjudge_services.gateway import accounting, admission, bounds, calls, protocols, reward_bodies, schemas
 from editjudge_services.gateway.options import ServiceOptions
 from editjudge_services.runtime.specialist import Specialist
 
@@ -84,18 +76,12 @@ DUE = {
     "calls and streams of a class that are open to the Judge service": f"{DOOR.open_calls:,}",
     "streams that a team opens in a minute": f"{DOOR.streams_per_minute}",
     "a stream; one without a byte": f"{DOOR.stream_seconds} s; {DOOR.stream_idle_seconds} s",
-    "quotes or backslashes in a question to a judge's own path; those before `u`, `p`, `k` or `e`"
-    " count as": (
-        f"{find('front/envoy.yaml', 'most_marks = '):,};"
-        f" {find('front/envoy.yaml', r'at [+] 1[)]] and ')}"
+    "quotes or backslashes in a question to a judge's own path; those before `u`, `p`, `k` or `e` count as": (
+        f"{find('front/envoy.yaml', 'most_marks = '):,}; {find('front/envoy.yaml', r'at [+] 1[)]] and ')}"
     ),
     "tokens of a team by day": "as many as it likes",
-    "days that a token is valid; seconds after its end": (
-        f"{identity._MOST_DAYS}; {envoy('clock_skew_seconds')}"
-    ),
-    "seconds that a key is accepted after it was revoked": (
-        f"{default(TokenAuthentication, 'key_cache_seconds')}"
-    ),
+    "days that a token is valid; seconds after its end": (f"{identity._MOST_DAYS}; {envoy('clock_skew_seconds')}"),
+    "seconds that a key is accepted after it was revoked": (f"{default(TokenAuthentication, 'key_cache_seconds')}"),
     "name of a team, model or server": f"{contracts.LONGEST_NAME} characters",
     "a request that waits for room and has no deadline": f"{accounting.WAIT_SECONDS:.0f} s",
     "calls that are open; of one team alone": f"{admission.MAX_CALLS:,}; half",
@@ -114,8 +100,7 @@ DUE = {
         f"{bounds.MAX_PARTS:,}; {reward_bodies.ROOM_OF_BATCH * bounds.MAX_PARTS:,}"
     ),
     "what of a request is no picture; of a batch": (
-        f"{bounds.MAX_TEXT_BYTES // MIB} MiB;"
-        f" {reward_bodies.ROOM_OF_BATCH * bounds.MAX_TEXT_BYTES // MIB} MiB"
+        f"{bounds.MAX_TEXT_BYTES // MIB} MiB; {reward_bodies.ROOM_OF_BATCH * bounds.MAX_TEXT_BYTES // MIB} MiB"
     ),
     "a picture": f"{images.MAX_BYTES // MIB} MiB, {images.MAX_PIXELS // MIB} megapixels",
     "of a picture: a PPM's header; EXIF; tags; scans; pieces; a file that is decoded slowly": (
@@ -123,24 +108,16 @@ DUE = {
         f" {integrity.MAX_TAGS:,}; {integrity.MAX_SCANS}; {integrity.MAX_PIECES:,};"
         f" {integrity.MAX_SLOW // MIB} MiB"
     ),
-    "`sources`; `flaws`; `questions`": (
-        f"{schemas._MAX_SOURCES}; {schemas._MAX_FLAWS}; {schemas._MAX_QUESTIONS}"
-    ),
-    "`dimensions`, and of a protocol; globs among them": (
-        f"{schemas.MAX_DIMENSIONS:,}; {protocols._MAX_GLOBS}"
-    ),
+    "`sources`; `flaws`; `questions`": (f"{schemas._MAX_SOURCES}; {schemas._MAX_FLAWS}; {schemas._MAX_QUESTIONS}"),
+    "`dimensions`, and of a protocol; globs among them": (f"{schemas.MAX_DIMENSIONS:,}; {protocols._MAX_GLOBS}"),
     "`judges`; `on`, `off`": f"{schemas._MAX_JUDGES}; {schemas._MAX_SWITCHES}",
-    "`prompts`: files; all together": (
-        f"{schemas.MAX_PROMPTS}; {protocols._MAX_PROMPT_CHARS:,} characters"
-    ),
+    "`prompts`: files; all together": (f"{schemas.MAX_PROMPTS}; {protocols._MAX_PROMPT_CHARS:,} characters"),
     "a template; a field in it; a prompt": (
         f"{prompt_files.MAX_CHARACTERS:,} characters; {custom_templates._MAX_REPEATS} times;"
         f" {MAX_PROMPT_CHARACTERS:,} characters"
     ),
     "a text of an item": OF_CHARACTERS,
-    "`extra`, `questions`, the evidence of a flaw": (
-        f"{schemas._MAX_JSON_CHARACTERS:,} characters of JSON"
-    ),
+    "`extra`, `questions`, the evidence of a flaw": (f"{schemas._MAX_JSON_CHARACTERS:,} characters of JSON"),
     "protocols in memory; replies of a team in memory; teams with replies there": (
         f"{protocols._CACHE_BYTES // MIB} MiB; {calls._MAX_REPLIES_IN_MEMORY}; {calls._MAX_TEAMS:,}"
     ),

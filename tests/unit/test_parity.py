@@ -41,9 +41,7 @@ def test_what_other_versions_are_asked_with_is_all_that_is_imported() -> None:
         "loaded = {name.partition('.')[0] for name in sys.modules}\n"
         "print(*{where.lower() for name in loaded for where in of.get(name, ())})"
     )
-    ran = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True
-    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
     there, waiting = set[str](), {"pip", "setuptools"}
     for file in ("oldest", "newest"):
         text = (ROOT / "tests" / "parity" / f"{file}.txt").read_text(encoding="utf-8")
@@ -63,9 +61,7 @@ def test_numbers_are_as_kept() -> None:
 
 
 def test_every_implementation_that_a_signature_names_is_measured() -> None:
-    protocols = (
-        (b, switches) for b in load_benchmarks().values() for switches in b.protocols.values()
-    )
+    protocols = ((b, switches) for b in load_benchmarks().values() for switches in b.protocols.values())
     dimensions = [d for b, switches in protocols for d in b.make_dimensions(switches)]
     readings = {reading for d in dimensions for reading in d.readings}
     named = {of for one in readings for of in one.scorer.dependencies(one.field)}

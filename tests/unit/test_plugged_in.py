@@ -35,9 +35,7 @@ def plug(monkeypatch: pytest.MonkeyPatch) -> Iterator[Plug]:
     def replace(group: str, *values: str) -> None:
         points = [EntryPoint(value.partition(":")[0], value, group) for value in values]
         for module in (cli, services):
-            monkeypatch.setattr(
-                module, "entry_points", lambda group: [one for one in points if one.group == group]
-            )
+            monkeypatch.setattr(module, "entry_points", lambda group: [one for one in points if one.group == group])
         cli.plugin_commands.cache_clear()
 
     yield replace
@@ -99,9 +97,7 @@ def test_a_package_adds_a_verb(declare: Any, package: ModuleType) -> None:
     assert "Print the result as strict JSON." in run("greet", "--help")
 
 
-def test_without_the_package_its_verbs_are_unknown(
-    plug: Plug, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_the_package_its_verbs_are_unknown(plug: Plug, capsys: pytest.CaptureFixture[str]) -> None:
     plug(cli.GROUP)
     code, text = told(capsys, "up")
     assert code == 2
@@ -171,9 +167,7 @@ def test_a_stack_without_the_models_is_not_started(plug: Plug, package: ModuleTy
 
 
 @pytest.mark.parametrize("values", [(), ("somebodys:cannot",)])
-def test_without_a_stack_there_are_no_services(
-    plug: Plug, package: ModuleType, values: tuple[str, ...]
-) -> None:
+def test_without_a_stack_there_are_no_services(plug: Plug, package: ModuleType, values: tuple[str, ...]) -> None:
     package.cannot = lambda settings, models: None
     plug("editjudge.stack", *values)
     with services.provide_services(Settings(), roles=[OCR, JUDGE], say=pytest.fail) as settings:

@@ -21,9 +21,7 @@ from ..patience import patience
 from .checkpoints import MAKERS
 
 HERE = Path(__file__).parent
-PYTHON = Path(
-    os.environ.get("EDITJUDGE_VLLM_PYTHON") or HERE.parents[1] / ".venv-vllm/bin/python"
-).absolute()
+PYTHON = Path(os.environ.get("EDITJUDGE_VLLM_PYTHON") or HERE.parents[1] / ".venv-vllm/bin/python").absolute()
 POLICY = RetryPolicy(attempts=3, deadline=60.0)
 
 
@@ -66,10 +64,7 @@ def serving(
         for name, folder in folders.items():
             log = work / f"{name}-{protocol}.log"
             settings = StackSettings(
-                judge=folder,
-                judge_protocol=protocol,
-                judge_args=arguments,
-                judge_timeout=patience(300),
+                judge=folder, judge_protocol=protocol, judge_args=arguments, judge_timeout=patience(300)
             )
             servers[name] = VllmServer(log, PYTHON, settings)
             stack.callback(servers[name].stop)
@@ -85,19 +80,14 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="session", params=["whole", "split"])
 def pair(
-    request: pytest.FixtureRequest,
-    checkpoints: dict[str, Path],
-    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest, checkpoints: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Pair]:
     """A float32 Qwen3-VL over HTTP and gRPC."""
     name: str = request.param
     folders = {name: checkpoints[name]}
     work = tmp_path_factory.mktemp("logs")
     flags = ("--dtype=float32",)
-    with (
-        serving(folders, work, *flags) as http,
-        serving(folders, work, *flags, protocol="grpc") as grpc,
-    ):
+    with serving(folders, work, *flags) as http, serving(folders, work, *flags, protocol="grpc") as grpc:
         found: dict[Protocol, VllmServer] = {"http": http[name], "grpc": grpc[name]}
         for server in found.values():
             server.wait_until_ready()

@@ -63,9 +63,7 @@ def logprobs(folder: Path, prompt: Prompt) -> torch.Tensor:
     inputs = {**tokens_of(folder)(text, return_tensors="pt"), **seen}
     inputs.pop("token_type_ids", None)
     if qwen:
-        inputs["mm_token_type_ids"] = (
-            inputs["input_ids"] == tokens_of(folder).convert_tokens_to_ids(pad)
-        ).int()
+        inputs["mm_token_type_ids"] = (inputs["input_ids"] == tokens_of(folder).convert_tokens_to_ids(pad)).int()
     with torch.inference_mode():
         last = _model(folder)(**inputs, logits_to_keep=1).logits[0, -1].float()
     return torch.log_softmax(last, -1)
@@ -75,14 +73,10 @@ def choice_ids(folder: Path, choices: Sequence[str]) -> dict[int, str]:
     """Every token that stands for one choice, with that choice."""
     tokens = tokens_of(folder)
     ids = {text: tokens.encode(text, add_special_tokens=False) for text in list_labels(choices)}
-    return select_label_tokens(
-        choices, {text: of[0] if len(of) == 1 else None for text, of in ids.items()}
-    )
+    return select_label_tokens(choices, {text: of[0] if len(of) == 1 else None for text, of in ids.items()})
 
 
-def spread_of(
-    found: torch.Tensor, ids: dict[int, str], choices: Sequence[str]
-) -> tuple[dict[str, float], float]:
+def spread_of(found: torch.Tensor, ids: dict[int, str], choices: Sequence[str]) -> tuple[dict[str, float], float]:
     """Probability of each choice, and what is left for all other tokens."""
     mass = {c: sum(float(found[i].exp()) for i, d in ids.items() if d == c) for c in choices}
     total = sum(mass.values())

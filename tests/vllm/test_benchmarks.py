@@ -17,9 +17,7 @@ from ..unit.benchmarks.kris.made import released
 from .conftest import serving
 from .test_score import TOLERANT
 
-pytestmark = [
-    pytest.mark.timeout(600),
-]
+pytestmark = [pytest.mark.timeout(600)]
 SIDE = 64
 
 
@@ -64,13 +62,7 @@ def editjudge(folder: Path, *arguments: Any) -> subprocess.CompletedProcess[str]
 
 
 def judged(
-    folder: Path,
-    benchmark: str,
-    data: Path,
-    judge: str,
-    *more: str,
-    told: str = TOLERANT,
-    code: int = 0,
+    folder: Path, benchmark: str, data: Path, judge: str, *more: str, told: str = TOLERANT, code: int = 0
 ) -> dict[str, Any]:
     """The summary's cells of `ours`, after a run that ends with this exit code."""
     (folder / "editjudge.toml").write_text(f'[judges.judge]\nurl = "{judge}"\n{told}')
@@ -86,19 +78,12 @@ def judged(
 def covered(cells: dict[str, Any], but: tuple[str, ...] = ()) -> dict[str, float]:
     """Values of the cells that ask about anything; each but some has full coverage."""
     asked = {name: c for name, c in cells.items() if c["asked"] and not name.endswith(but or " ")}
-    assert {
-        name: cell["counts"] for name, cell in asked.items() if cell["scored"] < cell["asked"]
-    } == {}
+    assert {name: cell["counts"] for name, cell in asked.items() if cell["scored"] < cell["asked"]} == {}
     return {name: cell["value"] for name, cell in asked.items()}
 
 
 def test_kris(judge: str, tmp_path: Path) -> None:
-    data = released(
-        tmp_path / "KRIS_Bench",
-        anomaly_correction=1,
-        temporal_prediction=1,
-        rule__based_reasoning=1,
-    )
+    data = released(tmp_path / "KRIS_Bench", anomaly_correction=1, temporal_prediction=1, rule__based_reasoning=1)
     for number, folder in enumerate(sorted(p for p in data.iterdir() if p.is_dir())):
         picture(tmp_path / "ours" / folder.name / "1.png", number)
     values = covered(judged(tmp_path, "kris", data, judge))

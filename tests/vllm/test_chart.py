@@ -16,9 +16,7 @@ from ..k8s.chart import PARTS, TOOLS, Object, filled, rendered
 from ..k8s.rules import containers, workloads
 from .conftest import PYTHON, Pair
 
-pytestmark = pytest.mark.skipif(
-    not (TOOLS / "bin" / "helm").is_file(), reason="no helm: make k8s brings it"
-)
+pytestmark = pytest.mark.skipif(not (TOOLS / "bin" / "helm").is_file(), reason="no helm: make k8s brings it")
 _WANTED = """
 wanted = (
     "model", "served_model_name", "port", "limit_mm_per_prompt", "tensor_parallel_size",
@@ -49,10 +47,7 @@ AsyncEngineArgs.add_cli_args(parser)
 def read(parser: str, things: list[Object]) -> dict[str, Any]:
     """What a parser makes of the chart's arguments, by the name of the model."""
     commands = [
-        each["args"]
-        for _, template in workloads(things)
-        for each in containers(template)
-        if each["name"] == "vllm"
+        each["args"] for _, template in workloads(things) for each in containers(template) if each["name"] == "vllm"
     ]
     done = subprocess.run(
         [PYTHON, "-c", parser + _WANTED],
@@ -84,9 +79,7 @@ def test_vllm_takes_the_arguments_of_the_chart() -> None:
 
 def test_vllm_takes_those_of_its_own_protocol() -> None:
     server = {**PARTS["server"], "gpus": 0, "protocol": "grpc"}
-    things = rendered(
-        values={"vllm.servers.own": server, "judge.vllm": "own", "front.kind": "none"}
-    )
+    things = rendered(values={"vllm.servers.own": server, "judge.vllm": "own", "front.kind": "none"})
     (own,) = read(_GRPC, things).values()
     assert own["scheduling_policy"] == "priority"
     assert own["logprobs_mode"] == "processed_logprobs"

@@ -22,9 +22,7 @@ def part(kind: str, url: str) -> dict[str, Any]:
     return {"type": kind, kind: {"url": url}}
 
 
-async def test_vllm_fetches_nothing_and_runs_nothing_for_a_team(
-    checkpoints: dict[str, Path], tmp_path: Path
-) -> None:
+async def test_vllm_fetches_nothing_and_runs_nothing_for_a_team(checkpoints: dict[str, Path], tmp_path: Path) -> None:
     fetched: list[str] = []
 
     async def serve_picture(request: web.Request) -> web.Response:
@@ -41,18 +39,14 @@ async def test_vllm_fetches_nothing_and_runs_nothing_for_a_team(
             fetches: dict[str, list[dict[str, Any]]] = {
                 "picture": [part("image_url", f"http://{at}/a.png")],
                 "picture in capitals": [part("image_url", f"HTTP://{at}/b.png")],
-                "name with a part of the domain": [
-                    part("image_url", f"http://none.invalid@{at}/c.png")
-                ],
+                "name with a part of the domain": [part("image_url", f"http://none.invalid@{at}/c.png")],
                 "film": [part("video_url", f"http://{at}/d.mp4")],
                 "sound": [part("audio_url", f"http://{at}/e.wav")],
                 "file": [part("image_url", "file:///etc/hostname")],
             }
             runs: dict[str, dict[str, Any]] = {
                 "template": {"chat_template": "{{ messages }}"},
-                "template among its values": {
-                    "chat_template_kwargs": {"chat_template": "{{ messages }}"}
-                },
+                "template among its values": {"chat_template_kwargs": {"chat_template": "{{ messages }}"}},
                 "options of the processor": {"mm_processor_kwargs": {"max_pixels": 2**31}},
                 "options of the reader": {"media_io_kwargs": {"image": {"mode": "L"}}},
                 "replies without end": {"n": 9},

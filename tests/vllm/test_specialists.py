@@ -27,9 +27,7 @@ QUESTION = "How good does this picture look?"
 
 
 @pytest.fixture(scope="module")
-def served(
-    checkpoints: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, VllmServer]]:
+def served(checkpoints: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, VllmServer]]:
     folders = {name: checkpoints[name] for name in ("qinsight", "artimuse")}
     with serving(folders, tmp_path_factory.mktemp("logs"), "--dtype=float32") as servers:
         for server in servers.values():
@@ -37,12 +35,7 @@ def served(
         yield servers
 
 
-def loaded(
-    kind: type[Any],
-    server: VllmServer,
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Any:
+def loaded(kind: type[Any], server: VllmServer, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A specialist with stand-ins for the authors' prompts, under digests of their own."""
     digests = {}
     for name in kind.prompts:
@@ -59,10 +52,7 @@ def loaded(
 
 
 def test_artimuse(
-    served: dict[str, VllmServer],
-    checkpoints: dict[str, Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    served: dict[str, VllmServer], checkpoints: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     specialist = loaded(ArtiMuse, served["artimuse"], tmp_path, monkeypatch)
     monkeypatch.setattr(specialist, "side", INTERN_SIDE)
@@ -84,10 +74,7 @@ def test_artimuse(
 
 
 def test_qinsight(
-    served: dict[str, VllmServer],
-    checkpoints: dict[str, Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    served: dict[str, VllmServer], checkpoints: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     specialist = loaded(QInsight, served["qinsight"], tmp_path, monkeypatch)
     answers = {f'<answer>{{"rating": {one}}}</answer>': (one - 1) / 4 for one in RATINGS}

@@ -48,9 +48,7 @@ def question(seed: int = 0, instruction: str = "make the cup red") -> Prompt:
     )
 
 
-def expected(
-    pair: Pair, prompt: Prompt, choices: tuple[str, ...]
-) -> tuple[dict[str, float], float]:
+def expected(pair: Pair, prompt: Prompt, choices: tuple[str, ...]) -> tuple[dict[str, float], float]:
     ids = choice_ids(pair.folder, choices)
     return spread_of(logprobs(pair.folder, prompt), ids, choices)
 
@@ -157,9 +155,7 @@ async def test_a_schema_is_followed(transport: Transport, name: str) -> None:
 async def test_a_second_question_finds_the_first_in_the_cache(transport: Transport) -> None:
     shared = question(5, instruction="replace the sky with a sunset. " * 40)
     first = await transport.complete(shared, Sampling(max_tokens=1))
-    again = await transport.complete(
-        shared.followed_by(Text(" And its background?")), Sampling(max_tokens=1)
-    )
+    again = await transport.complete(shared.followed_by(Text(" And its background?")), Sampling(max_tokens=1))
     assert again.usage.prompt_tokens > first.usage.prompt_tokens > 256
     assert again.usage.cached_tokens > 128
 
@@ -179,9 +175,7 @@ async def test_what_is_kept_apart_is_not_found_in_the_cache(pair: Pair) -> None:
         assert await cached("a" * 64) > 128
 
 
-async def test_a_cancelled_call_ends_on_the_server(
-    pair: Pair, protocol: Protocol, transport: Transport
-) -> None:
+async def test_a_cancelled_call_ends_on_the_server(pair: Pair, protocol: Protocol, transport: Transport) -> None:
     long = Sampling(temperature=0, max_tokens=7000)
     calls = [asyncio.create_task(transport.complete(question(s), long)) for s in range(6)]
     await until(lambda: running(pair, protocol) >= 1)

@@ -24,11 +24,7 @@ FLAGS = ("--set", "stack.triton=false", "--set", 'stack.judge_args=["--dtype=flo
 
 def editjudge(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "editjudge", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
+        [sys.executable, "-m", "editjudge", *arguments], capture_output=True, text=True, check=False, timeout=300
     )
 
 

@@ -36,9 +36,7 @@ class _Finder:
     """Finds torchvision where it is, with the loader above."""
 
     @staticmethod
-    def find_spec(
-        name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
+    def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
         if name != "torchvision":
             return None
         spec = PathFinder.find_spec(name, path, target)

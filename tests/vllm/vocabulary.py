@@ -36,10 +36,7 @@ _LEARNED = 400
 
 
 def tokenizer(
-    words: Iterable[tuple[str, ...]],
-    special: tuple[str, ...],
-    template: str,
-    named: Mapping[str, str] | None = None,
+    words: Iterable[tuple[str, ...]], special: tuple[str, ...], template: str, named: Mapping[str, str] | None = None
 ) -> PreTrainedTokenizerFast:
     """A tokenizer that writes each word as the given pieces.
 
@@ -75,12 +72,7 @@ def tokenizer(
 
 
 def _label_merges(words: Iterable[tuple[str, ...]]) -> list[tuple[str, str]]:
-    chains = [
-        (piece[:end], piece[end])
-        for pieces in words
-        for piece in pieces
-        for end in range(1, len(piece))
-    ]
+    chains = [(piece[:end], piece[end]) for pieces in words for piece in pieces for end in range(1, len(piece))]
     return list(dict.fromkeys(chains))
 
 
@@ -90,9 +82,7 @@ def _learned_merges(words: Iterable[tuple[str, ...]]) -> list[tuple[str, str]]:
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     trained.train_from_iterator(
         [_TEXT],
-        trainers.BpeTrainer(
-            vocab_size=len(alphabet) + _LEARNED, initial_alphabet=alphabet, show_progress=False
-        ),
+        trainers.BpeTrainer(vocab_size=len(alphabet) + _LEARNED, initial_alphabet=alphabet, show_progress=False),
     )
     import json
 

@@ -158,9 +158,7 @@ def read_last_object(
     return _FENCE.sub("", before).strip(), match_keys(members, keys, also_allowed)
 
 
-def _find_object(
-    reply: ReplyText, ours: Set[str], keys: Set[str] | None = None
-) -> tuple[str, Members]:
+def _find_object(reply: ReplyText, ours: Set[str], keys: Set[str] | None = None) -> tuple[str, Members]:
     """Find the one object after the last draft of a reply, and set `reply.end` to its end.
 
     Args:
@@ -179,9 +177,7 @@ def _find_object(
     if len(objects) > 1:
         raise Unparsable(f"more than one JSON object{' with scores' if keys else ''}")
     if not objects:
-        raise Unparsable(
-            "cut at the token limit before the JSON object" if reply.cut else "no JSON object"
-        )
+        raise Unparsable("cut at the token limit before the JSON object" if reply.cut else "no JSON object")
     start, reply.end, members = objects[0]
     reply.words = reply.text[begin:start]
     return reply.words, members
@@ -215,9 +211,7 @@ def _next_mark(reply: ReplyText, at: int) -> tuple[int, int, bool] | None:
     return None if brace < 0 else (brace, brace + 1, False)
 
 
-def match_keys(
-    members: Members, keys: Iterable[str], extra: Iterable[str] = ()
-) -> dict[str, Value]:
+def match_keys(members: Members, keys: Iterable[str], extra: Iterable[str] = ()) -> dict[str, Value]:
     """Return the values of an object by the contract's keys.
 
     Args:
@@ -251,9 +245,7 @@ def match_keys(
     return values
 
 
-def _find_objects(
-    reply: ReplyText, ours: Set[str], due: Set[str] | None
-) -> tuple[int, list[tuple[int, int, Members]]]:
+def _find_objects(reply: ReplyText, ours: Set[str], due: Set[str] | None) -> tuple[int, list[tuple[int, int, Members]]]:
     """Find where the text after the last draft begins, and the objects in it (start, end, members).
 
     The search stops at the second object, because one is allowed.

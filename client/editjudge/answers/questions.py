@@ -77,10 +77,7 @@ class Questions(OutputContract[tuple[str, ...]]):
             if question is not None:
                 questions.setdefault(_normalise(question), question)
         if len(questions) < self.low:
-            raise Unparsable(
-                f"{len(questions)} different questions among {len(entries)} entries,"
-                f" {self.low} are due"
-            )
+            raise Unparsable(f"{len(questions)} different questions among {len(entries)} entries, {self.low} are due")
         return tuple(questions.values())
 
 

@@ -46,10 +46,7 @@ LONGEST_QUOTE = 150
 # A server removes the drafts of models that it knows; other drafts arrive in the reply.
 # No answer is read from a draft.
 _DRAFTS = package_tables(__package__, "drafts.toml")["drafts"]
-_OPENS, _CLOSES = (
-    re.compile("|".join(tags[side] for tags in _DRAFTS), re.IGNORECASE)
-    for side in ("opens", "closes")
-)
+_OPENS, _CLOSES = (re.compile("|".join(tags[side] for tags in _DRAFTS), re.IGNORECASE) for side in ("opens", "closes"))
 # Before the first tag of a reply: blanks, and the header of a turn of gpt-oss.
 _BEFORE = re.compile(r"\s*(?:<\|start\|>\s*assistant\s*)?", re.IGNORECASE)
 
@@ -95,9 +92,7 @@ class ReplyText:
         self.has_draft = text_start > 0
         text = text[text_start:]
         if not text.strip():
-            raise Unparsable(
-                "cut at the token limit before any answer" if cut else "the reply is empty"
-            )
+            raise Unparsable("cut at the token limit before any answer" if cut else "the reply is empty")
         self.text = text
         self.cut = cut
         self.closes = tuple(tag.span() for tag in _CLOSES.finditer(text))
@@ -147,9 +142,7 @@ class ReplyText:
 
 def unclosed_draft(*, cut: bool) -> Unparsable:
     """Make the error of a draft without a closing tag."""
-    return Unparsable(
-        "cut at the token limit while thinking" if cut else "the thinking is not closed"
-    )
+    return Unparsable("cut at the token limit while thinking" if cut else "the thinking is not closed")
 
 
 def _skip_turn_header(text: str, at: int) -> int:

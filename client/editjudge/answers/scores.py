@@ -37,9 +37,7 @@ class ScoreField:
     description: str = ""
 
     def __post_init__(self) -> None:
-        if not normalise_key(self.name) or not (
-            math.isfinite(self.low) and math.isfinite(self.high)
-        ):
+        if not normalise_key(self.name) or not (math.isfinite(self.low) and math.isfinite(self.high)):
             raise ValueError(f"a score needs a name and finite ends of its scale: {self}")
         if self.low >= self.high:
             raise ValueError(f"the scale of {self.name} is empty: {self.low:g} to {self.high:g}")
@@ -184,10 +182,7 @@ class Scores(OutputContract[ScoresAnswer]):
             values = read_object(reply, (*self.texts, *names))
             reasons = [_reason(values[key]) for key in self.texts]
             _refuse_declined(reasons)
-        if self.as_list:
-            due = self._list_values(values[LIST])
-        else:
-            due = [values[field.name] for field in self.fields]
+        due = self._list_values(values[LIST]) if self.as_list else [values[field.name] for field in self.fields]
         scores = {f.name: f.read(value) for f, value in zip(self.fields, due, strict=True)}
         return ScoresAnswer(scores, "\n\n".join(reasons))
 

@@ -21,9 +21,7 @@ REFUSALS: Sequence[dict[str, Any]] = _LISTS["refusals"]
 """Patterns of refusals by language; `words.toml` explains its rows."""
 
 
-def _pattern(
-    first: Sequence[str], then: Sequence[str] = (), within: int = 20, unless: str = "", **_: str
-) -> str:
+def _pattern(first: Sequence[str], then: Sequence[str] = (), within: int = 20, unless: str = "", **_: str) -> str:
     after = rf"[^.。]{{0,{within}}}(?:{'|'.join(then)})" if then else ""
     return f"(?:{'|'.join(first)}){after}{unless}"
 
@@ -34,9 +32,7 @@ _ENDS = "|".join(last for row in _LISTS["denials"] for last in row["last"])
 _DENIES = re.compile(rf"(?:{_ENDS})[^\w.!?]*(?:`{{3}}\w*\s*)?$", re.IGNORECASE)
 _LONGEST_DENIAL = 160
 # The end of a line into which an object is put.
-_CONTRADICTS = re.compile(
-    rf"\b(?:{'|'.join(_LISTS['embedded']['words'])})\b[^.!?\n]*\Z", re.IGNORECASE
-)
+_CONTRADICTS = re.compile(rf"\b(?:{'|'.join(_LISTS['embedded']['words'])})\b[^.!?\n]*\Z", re.IGNORECASE)
 _CONCLUDES = re.compile(rf"\b(?:{'|'.join(_LISTS['embedded']['conclusions'])})\W*$", re.IGNORECASE)
 _REASONS, _OTHERS = _LISTS["reasons"], _LISTS["others"]
 # What may stand between a choice and a reason: an end, a mark, or a word that begins a reason.
@@ -46,18 +42,13 @@ _SEPARATOR = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 # Texts that a judge quotes from a picture, and that it has an opinion.
-_ASIDE = re.compile(
-    rf"\"[^\"\n]{{1,80}}\"|“[^”\n]{{1,80}}”|\b(?:{'|'.join(_REASONS['opinions'])})\b", re.IGNORECASE
-)
+_ASIDE = re.compile(rf"\"[^\"\n]{{1,80}}\"|“[^”\n]{{1,80}}”|\b(?:{'|'.join(_REASONS['opinions'])})\b", re.IGNORECASE)
 _TELLS_OF_ITSELF = re.compile(
     "|".join(
         [
             rf"\b(?:{'|'.join(_REASONS['topics'])})\b",
             *_REASONS["signs"],
-            *(
-                rf"\b{row['speakers']}\b(?![^.!?;]{{0,60}}\b{row['perceives']}\b)"
-                for row in _REASONS["speakers"]
-            ),
+            *(rf"\b{row['speakers']}\b(?![^.!?;]{{0,60}}\b{row['perceives']}\b)" for row in _REASONS["speakers"]),
         ]
     ),
     re.IGNORECASE,

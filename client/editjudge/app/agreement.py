@@ -10,20 +10,8 @@ import numpy as np
 from ..base.errors import ConfigError
 from ..base.strict import Strict
 from ..benchmarks.cell import standard_deviation
-from ..stats.agreement import (
-    VALUES,
-    Figure,
-    Statistic,
-    cohen_kappa,
-    equal_share,
-    estimate,
-)
-from .judge_values import (
-    Judge,
-    cluster_items,
-    mean,
-    read_judges,
-)
+from ..stats.agreement import VALUES, Figure, Statistic, cohen_kappa, equal_share, estimate
+from .judge_values import Judge, cluster_items, mean, read_judges
 from .view import RunView
 
 
@@ -90,9 +78,7 @@ def compare_judges(views: Sequence[RunView]) -> Agreement:
     return Agreement(tables=tuple(tables))
 
 
-def _compare_two(
-    first: Judge, second: Judge, dimension: str, cluster_of: Callable[[str], Hashable]
-) -> AgreementRow:
+def _compare_two(first: Judge, second: Judge, dimension: str, cluster_of: Callable[[str], Hashable]) -> AgreementRow:
     """Compare two judges round by round, or their means where they have not as many rounds."""
     one, other = first.values[dimension], second.values[dimension]
     edits = [edit for edit in one if edit in other]
@@ -116,9 +102,7 @@ def _compare_two(
     return AgreementRow(who=f"{first.name}, {second.name}", records=len(edits), figures=figures)
 
 
-def _compare_rounds(
-    judge: Judge, dimension: str, cluster_of: Callable[[str], Hashable]
-) -> AgreementRow | None:
+def _compare_rounds(judge: Judge, dimension: str, cluster_of: Callable[[str], Hashable]) -> AgreementRow | None:
     """Compare a judge with itself: the share of equal edits, and their mean deviation."""
     edits = {edit: of for edit, of in judge.values[dimension].items() if len(of) > 1}
     if not edits:

@@ -168,13 +168,8 @@ def check_canaries(
         names_text = ", ".join(available.judges) or "none is"
         raise ConfigError(f"no judge {unknown[0]} is configured", f"configured: {names_text}")
     if not names:
-        raise ConfigError(
-            "no judge is configured", "give --judge URL, or see docs/configuration.md"
-        )
-    judges_only: Mapping[str, object] = {
-        "endpoints": {},
-        "judges": {name: available.judges[name] for name in names},
-    }
+        raise ConfigError("no judge is configured", "give --judge URL, or see docs/configuration.md")
+    judges_only: Mapping[str, object] = {"endpoints": {}, "judges": {name: available.judges[name] for name in names}}
     file = checks_file(settings)
     baselines = {} if new_baseline else _read_checks(file)
     judge_settings = available.model_copy(update=judges_only)
@@ -276,9 +271,7 @@ def _read_checks(file: Path) -> dict[str, CanaryCheck]:
     except FileNotFoundError:
         return {}
     except (OSError, ValidationError) as error:
-        raise StoreError(
-            f"{file} cannot be read: {describe_failure(error)}", "remove it"
-        ) from error
+        raise StoreError(f"{file} cannot be read: {describe_failure(error)}", "remove it") from error
 
 
 def _store_checks(file: Path, checks: Mapping[str, CanaryCheck]) -> None:
@@ -295,6 +288,4 @@ def _store_checks(file: Path, checks: Mapping[str, CanaryCheck]) -> None:
                 out.write(text)
             partial.replace(file)
     except OSError as error:
-        raise StoreError(
-            f"{file}: {error.strerror}", "free space, or choose another ledger"
-        ) from error
+        raise StoreError(f"{file}: {error.strerror}", "free space, or choose another ledger") from error

@@ -33,23 +33,10 @@ from ..base.threads import in_thread
 from ..base.verdict import calls_of
 from ..benchmarks.benchmark import use_templates
 from ..benchmarks.dimension import Dimension
-from ..benchmarks.registry import (
-    CORE,
-    list_requests,
-    load_benchmark,
-    make_specialist_dimensions,
-    select_dimensions,
-)
+from ..benchmarks.registry import CORE, list_requests, load_benchmark, make_specialist_dimensions, select_dimensions
 from ..benchmarks.registry import load_dimensions as all_dimensions
 from ..benchmarks.rounds import JudgeRounds
-from ..engine.judge import (
-    Judgement,
-    Signatures,
-    computes_pixels,
-    find_lazy_limit,
-    judge,
-    roles_of,
-)
+from ..engine.judge import Judgement, Signatures, computes_pixels, find_lazy_limit, judge, roles_of
 from ..panel import Panel
 from ..panel.budget import Budget
 from ..panel.calls import CallRecord
@@ -98,9 +85,7 @@ class Client:
         ConfigError: on construction or entry, for settings that cannot be used.
     """
 
-    def __init__(
-        self, settings: Settings | None = None, *, judges: JudgeConfigs | None = None
-    ) -> None:
+    def __init__(self, settings: Settings | None = None, *, judges: JudgeConfigs | None = None) -> None:
         self.settings = resolve_settings(settings, judges)
         self.budget = Budget(self.settings.max_cost)
         self._resources = AsyncExitStack()
@@ -121,9 +106,7 @@ class Client:
             if self.settings.ledger is not None:
                 from ..storage.shared_ledger import open_ledger
 
-                ledger = resources.enter_context(
-                    open_ledger(self.settings.ledger, self.settings.patience)
-                )
+                ledger = resources.enter_context(open_ledger(self.settings.ledger, self.settings.patience))
             if self.settings.gateway is not None:
                 from ..gateway.panel import Gateway
 
@@ -176,9 +159,7 @@ class Client:
         others = all_dimensions(dimension.id for dimension in selection).values()
         by_id = {d.id: d for d in (*use_templates(others, custom), *selection)}
         signatures = self._signatures(by_id)
-        return await self.judge_selection(
-            name, edit, selection, by_id, signatures, texts, JudgeRounds(), budget
-        )
+        return await self.judge_selection(name, edit, selection, by_id, signatures, texts, JudgeRounds(), budget)
 
     async def judge_selection(
         self,
@@ -243,9 +224,7 @@ class Client:
 
         async def one(place: int, each: Edit | EditArguments) -> Judgement | EditjudgeError:
             try:
-                return await self._score(
-                    f"edit {place}", each, requested_dimensions, prompts, budget or self.budget
-                )
+                return await self._score(f"edit {place}", each, requested_dimensions, prompts, budget or self.budget)
             except InputError as error:
                 return error
 
@@ -276,9 +255,7 @@ class Client:
         own_records = {key: record for key, record in new_records.items() if key in calls}
         return replace(judgement, replies={**stored_records, **own_records})
 
-    def _find_lazy_limit(
-        self, selection: Iterable[Dimension], by_id: Mapping[str, Dimension]
-    ) -> int:
+    def _find_lazy_limit(self, selection: Iterable[Dimension], by_id: Mapping[str, Dimension]) -> int:
         """Return the most pixels of a picture that stays encoded; any does for a Judge service."""
         if self._gateway is not None:
             return find_lazy_limit((), reads_pixels=False)
@@ -466,9 +443,7 @@ def _texts(prompts: Prompts) -> Mapping[str, str]:
     return load_custom_texts(Path(prompts))
 
 
-def _custom_templates(
-    texts: Mapping[str, str],
-) -> tuple[tuple[Template, ...], tuple[Dimension, ...]]:
+def _custom_templates(texts: Mapping[str, str]) -> tuple[tuple[Template, ...], tuple[Dimension, ...]]:
     """The custom templates, and the dimensions of the rubrics among them."""
     if not texts:
         return (), ()
@@ -479,9 +454,7 @@ def _custom_templates(
     return custom, make_rubric_dimensions(custom)
 
 
-def _select_dimensions(
-    dimensions: Dimensions, rubrics: tuple[Dimension, ...] = ()
-) -> tuple[Dimension, ...]:
+def _select_dimensions(dimensions: Dimensions, rubrics: tuple[Dimension, ...] = ()) -> tuple[Dimension, ...]:
     """Select the requested dimensions.
 
     Raises:
@@ -490,14 +463,9 @@ def _select_dimensions(
     if dimensions is None:  # as the command line's `score`
         return (*select_dimensions((), load_benchmark("core").rules()), *rubrics)
     own = {rubric.id: rubric for rubric in rubrics}
-    requests = tuple(
-        each if isinstance(each, Dimension) else own.get(each, each)
-        for each in list_requests(dimensions)
-    )
+    requests = tuple(each if isinstance(each, Dimension) else own.get(each, each) for each in list_requests(dimensions))
     return tuple(
-        d
-        for one in requests
-        for d in ((one,) if isinstance(one, Dimension) else select_dimensions([os.fspath(one)]))
+        d for one in requests for d in ((one,) if isinstance(one, Dimension) else select_dimensions([os.fspath(one)]))
     )
 
 

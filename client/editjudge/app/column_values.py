@@ -30,9 +30,7 @@ class ColumnValues:
     def __init__(self, values: Mapping[str, tuple[Floats, NDArray[np.int64]]]) -> None:
         self._values = values
 
-    def is_surely_best(
-        self, model: str, models: Collection[str], *, higher_is_better: bool
-    ) -> bool:
+    def is_surely_best(self, model: str, models: Collection[str], *, higher_is_better: bool) -> bool:
         """Whether a model is significantly better than each other one.
 
         The test is that of `compare`, adjusted for these pairs (Holm, 5 %).

@@ -20,14 +20,7 @@ from ..base.verdict import NotApplicable, Pending, Score
 from ..benchmarks.column import Row
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import select_among
-from ..stats.paired_comparison import (
-    Comparison,
-    compare,
-    holm,
-    largest_unseen_share,
-    measure_differences,
-    rank_ranges,
-)
+from ..stats.paired_comparison import Comparison, compare, holm, largest_unseen_share, measure_differences, rank_ranges
 from .canary import last_checks_line
 from .column_values import LEVEL
 from .view import RunView
@@ -219,8 +212,7 @@ def rank_models(view: RunView, patterns: Iterable[str] = ()) -> Rankings:
     scores = _Scores(dimension.id for dimension in dimensions)
     by_model = dict(zip(models, scores.read(view, models), strict=True))
     is_common = {
-        d.id: np.logical_and.reduce([~np.isnan(of.values(d.id)) for of in by_model.values()])
-        for d in dimensions
+        d.id: np.logical_and.reduce([~np.isnan(of.values(d.id)) for of in by_model.values()]) for d in dimensions
     }
     places = np.flatnonzero(np.logical_or.reduce([*is_common.values()]))
     ids = next(iter(by_model.values())).items
@@ -245,9 +237,7 @@ def _untrained_services(*views: RunView) -> tuple[str, ...]:
 def _describe_checks(dimensions: Collection[str], *views: RunView) -> str:
     """Describe the last checks of the judges that dimensions rest on."""
     roles = views[0].resolved_spec.roles(dimensions)
-    return last_checks_line(
-        *({r: of for r, of in view.header.identities.items() if r in roles} for view in views)
-    )
+    return last_checks_line(*({r: of for r, of in view.header.identities.items() if r in roles} for view in views))
 
 
 @dataclass
@@ -306,9 +296,7 @@ class _Scores:
         items: list[str] = []
         by_model = {
             model: _ModelScores(
-                items,
-                {name: array("d") for name in self._dimensions},
-                {name: array("I") for name in self._dimensions},
+                items, {name: array("d") for name in self._dimensions}, {name: array("I") for name in self._dimensions}
             )
             for model in models
         }
@@ -361,9 +349,7 @@ def _order_by_id(ids: list[str], places: _Places) -> _Places:
     return np.argsort(np.array(ids, dtype=object)[places], kind="stable")
 
 
-def _shared_dimensions(
-    view: RunView, other: RunView, patterns: tuple[str, ...]
-) -> tuple[Dimension, ...]:
+def _shared_dimensions(view: RunView, other: RunView, patterns: tuple[str, ...]) -> tuple[Dimension, ...]:
     """Select the dimensions of both runs, without dimensions of a single judging round."""
     # A dimension of the data alone has the same value for all models.
     candidates = [d for d in view.resolved_spec.dimensions if not (d.round_of or d.of_data)]
@@ -384,8 +370,7 @@ def _compare_on(
     """Compare two models on one dimension, over the items at these places."""
     name, higher = dimension.id, dimension.higher_is_better
     (values_a, marks_a), (values_b, marks_b) = (
-        (model.values(name)[places], np.asarray(model.marks[name])[places])
-        for model, places in (first, second)
+        (model.values(name)[places], np.asarray(model.marks[name])[places]) for model, places in (first, second)
     )
     has_a, has_b = ~np.isnan(values_a), ~np.isnan(values_b)
     has_both, differs = has_a & has_b, marks_a // 2 != marks_b // 2

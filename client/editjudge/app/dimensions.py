@@ -39,10 +39,7 @@ class DimensionSet:
         by_id = self._rules.dimensions_by_id(all_dimensions())
         number = count_in_rounds(by_id, spec.judge_rounds)
         if limit is not None and number > limit:
-            raise ConfigError(
-                f"{number:,} dimensions in all rounds of all judges",
-                f"send fewer: at most {limit:,}",
-            )
+            raise ConfigError(f"{number:,} dimensions in all rounds of all judges", f"send fewer: at most {limit:,}")
         self.by_id = make_rounds(by_id, spec.judge_rounds)
         self.signatures = Signatures(self.by_id)
         self._with_prompts: set[str] = set()

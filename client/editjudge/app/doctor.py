@@ -143,9 +143,7 @@ def _add_problems(
     differ: dict[str, str] = dict(compare_panels(reference, actual, unknown))
     fix = "serve what the panel file says, or fix the file"
     result = [
-        _update(one, problem=differ.pop(name), fix=fix)
-        if not one.problem and (name := one.service) in differ
-        else one
+        _update(one, problem=differ.pop(name), fix=fix) if not one.problem and (name := one.service) in differ else one
         for one in findings
     ]
     other_findings = (Finding(service=name, problem=why, fix=fix) for name, why in differ.items())
@@ -154,10 +152,7 @@ def _add_problems(
 
 async def _gather_facts(panel: Panel, timeout: float) -> Services:
     """Collect the facts of every service: its identity, device and folder of weights."""
-    facts = {
-        one.name: service_facts(one.identity, root=one.model.facts.get(ROOT, ""))
-        for one in panel.judges.values()
-    }
+    facts = {one.name: service_facts(one.identity, root=one.model.facts.get(ROOT, "")) for one in panel.judges.values()}
     for name, service in panel.specialists.items():
         devices = await asyncio.gather(*(_device(e, name, timeout) for e in service.endpoints))
         facts[name] = service_facts(service.identity, device="+".join(sorted({*devices})))
@@ -255,9 +250,7 @@ def _find_judge_problem(judge: Judge, method: str) -> tuple[str, str]:
     return "", ""
 
 
-async def _check_gateway(
-    endpoint: GatewayEndpoint, settings: Settings, reference: Services | None
-) -> list[Finding]:
+async def _check_gateway(endpoint: GatewayEndpoint, settings: Settings, reference: Services | None) -> list[Finding]:
     """Check a Judge service: the team of the caller, its version and its services."""
     finding = Finding(service="gateway", endpoint=endpoint.url)
     try:
@@ -280,11 +273,7 @@ async def _check_gateway(
     ]
     findings += [
         _update(
-            finding,
-            service=role,
-            identity=str(identity),
-            answer=NOT_CHECKED_HERE,
-            note=describe_sampling(identity),
+            finding, service=role, identity=str(identity), answer=NOT_CHECKED_HERE, note=describe_sampling(identity)
         )
         for role, identity in sorted(identities.items())
     ]
@@ -329,9 +318,7 @@ def load_panel_file(path: Path) -> Services:
         raise InputError(str(path), describe_failure(error)) from error
     except ValidationError as error:
         raise InputError(
-            str(path),
-            f"this is not a panel file: {first_problem(error)}",
-            'write {"role.variant": {"fact": "value"}}',
+            str(path), f"this is not a panel file: {first_problem(error)}", 'write {"role.variant": {"fact": "value"}}'
         ) from error
 
 

@@ -33,12 +33,7 @@ _SAMPLE_SIZE = 200
 """About how many edits' images are measured."""
 _LETTERS_PER_TOKEN = 4
 # The images that each field of a template shows.
-_IMAGES = {
-    "sources": {"source"},
-    "edited": {"edited"},
-    "target": {"target"},
-    "frames": {"source", "edited"},
-}
+_IMAGES = {"sources": {"source"}, "edited": {"edited"}, "target": {"target"}, "frames": {"source", "edited"}}
 
 
 @dataclass(frozen=True)
@@ -109,9 +104,7 @@ def estimate(plan: RunPlan, settings: Settings) -> Estimate:
         item, is_sampled = dataset.outline(ref), forecast.items % step == 0
         for model, names in models.items():
             dimensions = plan.select_dimensions(names)
-            calls, questions = _count_calls(
-                dimensions, plan.inputs.dimensions_by_id, item, settings
-            )
+            calls, questions = _count_calls(dimensions, plan.inputs.dimensions_by_id, item, settings)
             forecast.calls.update(calls)
             if is_sampled:
                 output = folders[model].path(ref.id)
@@ -204,10 +197,7 @@ def describe_estimate(forecast: Estimate, plan: RunPlan) -> list[str]:
     lines += forecast.notes
     for model, (count, reason) in plan.missing.items():
         if count:
-            lines.append(
-                f"{model}: {format_count(count, 'output is', 'outputs are')} missing"
-                f" (first: {reason})"
-            )
+            lines.append(f"{model}: {format_count(count, 'output is', 'outputs are')} missing (first: {reason})")
     lines += plan.unmatched_file_notes
     return lines
 
@@ -240,10 +230,7 @@ def _endpoint(service: ServiceName, settings: Settings) -> JudgeEndpoint | None:
 
 
 def _count_calls(
-    dimensions: tuple[Dimension, ...],
-    dimensions_by_id: Mapping[str, Dimension],
-    item: Item,
-    settings: Settings,
+    dimensions: tuple[Dimension, ...], dimensions_by_id: Mapping[str, Dimension], item: Item, settings: Settings
 ) -> tuple[Counter[ServiceName], list[tuple[ServiceName, Question]]]:
     """Count the calls for one edit, and list the questions to judges among them.
 

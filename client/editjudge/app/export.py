@@ -188,9 +188,7 @@ def _write_parquet(file: Path, rows: Iterable[JsonRow], fields: Fields, header: 
     except ModuleNotFoundError as error:
         raise MissingExtra("parquet export", "report") from error
     except ImportError as error:  # for example a build for another NumPy
-        raise ConfigError(
-            f"pyarrow cannot be loaded: {error}", 'run: pip install "pyarrow<26"'
-        ) from error
+        raise ConfigError(f"pyarrow cannot be loaded: {error}", 'run: pip install "pyarrow<26"') from error
     kinds = dict.fromkeys((*FIELDS, *_EDIT_COLUMNS, *PICTURES), pa.string())
     kinds |= {"value": pa.float64(), "imputed": pa.bool_()}
     columns = [pa.field(name, kinds.get(name, pa.float64())) for name in fields]
@@ -212,9 +210,7 @@ def _as_text(row: JsonRow) -> JsonRow:
 def _to_utf8(row: JsonRow) -> JsonRow:
     """Replace lone surrogates, which Arrow refuses, by their escapes."""
     return {
-        name: value.encode("utf-8", "backslashreplace").decode()
-        if isinstance(value, str)
-        else value
+        name: value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
         for name, value in row.items()
     }
 

@@ -102,9 +102,7 @@ class Intervals:
         self._count = int(self._clusters.max(initial=-1)) + 1
         self._groups = jackknife_groups(self._count)
 
-    def add_intervals(
-        self, cells: _Cells, samples: _Samples
-    ) -> tuple[dict[str, Cell], dict[str, _Values]]:
+    def add_intervals(self, cells: _Cells, samples: _Samples) -> tuple[dict[str, Cell], dict[str, _Values]]:
         """Return the cells of a model with their intervals, and what their numbers are made of.
 
         Args:
@@ -163,10 +161,7 @@ class Intervals:
         error, freedom = by_cluster.error or 0.0, by_cluster.freedom
         is_share, ends = _find_ends(column, sample, self._ranges)
         is_share = is_share and why in {"", SAME}
-        if ends and (is_share or not why):
-            limits = _share_ends(cell.value, ends, by_cluster, len(values))
-        else:
-            limits = NO_LIMITS
+        limits = _share_ends(cell.value, ends, by_cluster, len(values)) if ends and (is_share or not why) else NO_LIMITS
         count = by_cluster.count
         if is_share:
             interval = Interval(*limits, error or None, count, "korn-graubard")
@@ -212,9 +207,7 @@ class Intervals:
             names = {name: parts[of].without_group for name, of in how.of.items()}
             return np.array(
                 [
-                    math.nan
-                    if any(map(math.isnan, row))
-                    else _evaluate(how, dict(zip(names, row, strict=True)))
+                    math.nan if any(map(math.isnan, row)) else _evaluate(how, dict(zip(names, row, strict=True)))
                     for row in zip(*(each.tolist() for each in names.values()), strict=True)
                 ]
             )
@@ -241,9 +234,7 @@ class Intervals:
         return _sum_by_place(self._groups, values, self._group_count)
 
 
-def _find_ends(
-    column: Column, sample: Sample, ranges: Ranges
-) -> tuple[bool, tuple[float, float] | None]:
+def _find_ends(column: Column, sample: Sample, ranges: Ranges) -> tuple[bool, tuple[float, float] | None]:
     """Return whether all values of a column are ends of its scale, and the ends if it has any."""
     if not isinstance(column.how, Mean) or column.how.weighted_by:
         return False, None
@@ -265,9 +256,7 @@ def _is_rating(ends: tuple[float, float]) -> bool:
     return ends[1] - ends[0] <= _WIDEST_RATING
 
 
-def _share_ends(
-    value: float, ends: tuple[float, float], of: Clusters, items: int
-) -> tuple[float, float]:
+def _share_ends(value: float, ends: tuple[float, float], of: Clusters, items: int) -> tuple[float, float]:
     """The interval of a mean by its share of the way between the ends of its scale.
 
     Of all values with a given mean on a scale those at its ends vary most. So the interval is never
@@ -411,9 +400,7 @@ def with_intervals(
     return table, {name: ColumnValues(of_column) for name, of_column in values.items()}
 
 
-def _count_capped(
-    column: Column, cells: _Cells, samples: _Samples, caps: Mapping[str, float]
-) -> int:
+def _count_capped(column: Column, cells: _Cells, samples: _Samples, caps: Mapping[str, float]) -> int:
     """Count the capped values of a column, or of the parts of a composite."""
     cap = caps.get(column.dimensions[0]) if column.dimensions else None
     if cap is not None and column.id in samples:

@@ -56,12 +56,7 @@ class JudgeSpreadBuilder:
         by_id: All dimensions by id.
     """
 
-    def __init__(
-        self,
-        columns: Sequence[Column],
-        rounds: JudgeRounds,
-        by_id: Mapping[str, Dimension],
-    ) -> None:
+    def __init__(self, columns: Sequence[Column], rounds: JudgeRounds, by_id: Mapping[str, Dimension]) -> None:
         self._rounds = rounds
         self._ensemble: _JudgeTable | None = None
         self._judges: dict[str, _JudgeTable] = {}
@@ -126,12 +121,7 @@ class _JudgeTable:
     """
 
     def __init__(
-        self,
-        columns: Sequence[Column],
-        ids: Sequence[str],
-        rounds: Sequence[JudgeRound],
-        *,
-        own_cells: bool = False,
+        self, columns: Sequence[Column], ids: Sequence[str], rounds: Sequence[JudgeRound], *, own_cells: bool = False
     ) -> None:
         self._column_ids = _column_ids_using(columns, ids)
         self._ids = ids

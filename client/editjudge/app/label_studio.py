@@ -166,8 +166,7 @@ def picture_paths(view: RunView, urls: Mapping[str, str]) -> PicturePaths:
     def of(item: str, model: str) -> dict[str, str]:
         pictures = pictures_of(item)
         paths: dict[str, Path | None] = {
-            "source" if number == 1 else f"source_{number}": path
-            for number, path in enumerate(pictures.sources, 1)
+            "source" if number == 1 else f"source_{number}": path for number, path in enumerate(pictures.sources, 1)
         }
         paths |= {"mask": pictures.mask, "target": pictures.target}
         paths["edited"] = pictures.outputs[model]

@@ -125,8 +125,7 @@ def _join_headers(runs: Sequence[RunStore]) -> RunHeader:
         for model, folder in later.outputs.items():
             if header.outputs.get(model, folder) != folder:
                 raise ConfigError(
-                    f"{runs[0].folder} has the outputs of {model} from {header.outputs[model]},"
-                    f" not {folder}",
+                    f"{runs[0].folder} has the outputs of {model} from {header.outputs[model]}, not {folder}",
                     _LEAVE_OUT.format(run.folder),
                 )
         header = header.join(later, str(runs[0].folder), _LEAVE_OUT.format(run.folder))
@@ -164,20 +163,14 @@ class _Merger:
 
     _target: RunStore
 
-    def __init__(
-        self, counts: MergeCounts, dimensions: Mapping[str, Dimension], prefer: Prefer | None
-    ) -> None:
+    def __init__(self, counts: MergeCounts, dimensions: Mapping[str, Dimension], prefer: Prefer | None) -> None:
         self._counts = counts
         self._dimensions = dimensions
         self._prefer = prefer
         self._paid_calls: dict[Path, set[int]] = {}
 
     def write(
-        self,
-        runs: Sequence[RunStore],
-        header: RunHeader,
-        folder: Path,
-        has: Callable[[str], bool] | None = None,
+        self, runs: Sequence[RunStore], header: RunHeader, folder: Path, has: Callable[[str], bool] | None = None
     ) -> None:
         """Write a new run.
 
@@ -242,9 +235,7 @@ class _Merger:
         elif earlier.digest != edit.digest:
             if self._prefer is None:
                 raise ConfigError(
-                    f"{run.folder} has another output of {edit.model} for {edit.item} than an"
-                    " earlier run",
-                    _SET_PREFER,
+                    f"{run.folder} has another output of {edit.model} for {edit.item} than an earlier run", _SET_PREFER
                 )
             if self._prefer == "first":
                 return False

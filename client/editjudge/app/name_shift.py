@@ -106,10 +106,7 @@ def sample_blocks(dataset: Dataset, count: int) -> list[Block]:
         starts = {last * n // (BLOCK_COUNT - 1): BLOCK_LENGTH for n in range(BLOCK_COUNT)}
     indices = {index for start, size in starts.items() for index in range(start, start + size)}
     by_index = {ref.index: _find_source(dataset, ref) for ref in dataset.items(indices)}
-    return [
-        Block([by_index[i] for i in range(start, start + size) if i in by_index])
-        for start, size in starts.items()
-    ]
+    return [Block([by_index[i] for i in range(start, start + size) if i in by_index]) for start, size in starts.items()]
 
 
 def find_shift(blocks: Sequence[Block], outputs: Outputs) -> NameShift | None:
@@ -195,9 +192,7 @@ def _describe_pictures(paths: Sequence[str | Path | None]) -> NDArray[np.float32
     return features
 
 
-def _find_in_block(
-    block: Block, paths: Sequence[str | None], *, is_first: bool
-) -> NameShift | None:
+def _find_in_block(block: Block, paths: Sequence[str | None], *, is_first: bool) -> NameShift | None:
     """Find the neighbours whose outputs look like the source beside their own.
 
     An output counts where it looks most like its own source, or the one beside, among all sources

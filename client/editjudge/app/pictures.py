@@ -94,13 +94,7 @@ class PictureFinder:
     """
 
     def __init__(
-        self,
-        store: RunStore,
-        items: Dataset,
-        live: Dataset | None,
-        outputs: Mapping[str, Path],
-        *,
-        checks: bool = True,
+        self, store: RunStore, items: Dataset, live: Dataset | None, outputs: Mapping[str, Path], *, checks: bool = True
     ) -> None:
         self.names: dict[Path, str] = {}
         self.others: set[str] = set()

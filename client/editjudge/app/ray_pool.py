@@ -105,8 +105,7 @@ def _connect(address: str) -> Any:
         ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL, **options)
     except Exception as error:  # many kinds, for one reason: there is nobody to talk to
         raise ConfigError(
-            f"--ray {address}: {next(iter(str(error).splitlines()), type(error).__name__)}",
-            "see docs/machines.md#ray",
+            f"--ray {address}: {next(iter(str(error).splitlines()), type(error).__name__)}", "see docs/machines.md#ray"
         ) from error
     return ray
 
@@ -202,9 +201,7 @@ class RayScheduler(Scheduler):
     async def _wait_for_workers(self) -> None:
         has_waited = False
         while self._tasks:
-            ends, _ = await asyncio.wait(
-                self._tasks, timeout=_WAIT_FOR_WORKER, return_when=asyncio.FIRST_COMPLETED
-            )
+            ends, _ = await asyncio.wait(self._tasks, timeout=_WAIT_FOR_WORKER, return_when=asyncio.FIRST_COMPLETED)
             self._tasks -= ends  # others were added meanwhile
             for task in ends:
                 task.result()

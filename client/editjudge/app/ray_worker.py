@@ -153,9 +153,7 @@ class Worker:
         inputs, ledger = await asyncio.to_thread(self._open)
         resources.callback(ledger.close)
         notes = self._notes
-        calls = open_call_store(
-            ledger, order.settings.ledger, order.settings.patience, notes.append, resources
-        )
+        calls = open_call_store(ledger, order.settings.ledger, order.settings.patience, notes.append, resources)
         if isinstance(calls, SharedCalls):
             calls.dropped_keys = order.dropped_keys
         budget = Budget.of(order.settings, calls)

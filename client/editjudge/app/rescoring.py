@@ -94,18 +94,13 @@ class _ComparingStore:
         self.changes: Changes = {}
 
     async def keep(
-        self,
-        edit: JudgedEdit,
-        verdicts: Verdicts,
-        signatures: Mapping[str, str],
-        versions: str | None = None,
+        self, edit: JudgedEdit, verdicts: Verdicts, signatures: Mapping[str, str], versions: str | None = None
     ) -> None:
         item, model = edit.item, edit.model
         stored_edit = self._store.edit(item, model)
         judged_edit = None if stored_edit is None else self._store.judged_edit(stored_edit)
         old_verdicts = {
-            record.dimension: record.verdict
-            for record in self._store.verdicts(model, item=item, evidence=False)
+            record.dimension: record.verdict for record in self._store.verdicts(model, item=item, evidence=False)
         }
         new_verdicts: dict[str, Verdict] = {}
         for name, verdict in verdicts.items():
@@ -153,9 +148,7 @@ def rescore(order: RunInputs, store: RunStore, *, write: bool = False) -> Change
     }
 
 
-def _judge_again(
-    order: RunInputs, store: RunStore, panel: Panel, comparison: _ComparingStore
-) -> None:
+def _judge_again(order: RunInputs, store: RunStore, panel: Panel, comparison: _ComparingStore) -> None:
     """Judge every edit again, with its pictures."""
     header = store.header
     plan = inspect_items(order, store.file_cache())

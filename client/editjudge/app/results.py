@@ -129,9 +129,7 @@ class Results(JudgeSpread):
     sources: int = 0
     published: PublishedNumbers | None = None
     unserved: Mapping[str, Sequence[str]] | None = None
-    roles: Annotated[Mapping[str, frozenset[ServiceName]], Field(exclude=True)] = field(
-        default_factory=dict
-    )
+    roles: Annotated[Mapping[str, frozenset[ServiceName]], Field(exclude=True)] = field(default_factory=dict)
     values: Annotated[Mapping[str, ColumnValues], Field(exclude=True)] = field(default_factory=dict)
 
     @computed_field  # type: ignore[prop-decorator]
@@ -295,9 +293,7 @@ def _extend_signatures(row: Mapping[str, Cell], key: str, how: str) -> dict[str,
 def _restrict_to_common_items(edit_rows: Iterator[Row], models: int) -> Iterator[Row]:
     """Leave out the numbers of a dimension on items on which any model has none."""
     while rows := list(islice(edit_rows, models)):
-        everywhere = {
-            n for n in rows[0].outcomes if all(isinstance(row.outcomes[n], Score) for row in rows)
-        }
+        everywhere = {n for n in rows[0].outcomes if all(isinstance(row.outcomes[n], Score) for row in rows)}
         for row in rows:
             outcomes = {
                 name: LeftOut() if isinstance(one, Score) and name not in everywhere else one
@@ -431,9 +427,7 @@ def read_rows(
             yield row
 
 
-def _read_outside(
-    records: Iterable[StoredVerdict], by_id: Mapping[str, Dimension]
-) -> dict[str, float]:
+def _read_outside(records: Iterable[StoredVerdict], by_id: Mapping[str, Dimension]) -> dict[str, float]:
     """Return the mean probability outside the choices, by dimension, over its calls and rounds.
 
     Args:

@@ -236,9 +236,7 @@ class RunSession:
         shard, retry = options.get("shard", (0, 1)), options.get("retry")
         first, step = shard
         if not 0 <= first < step:
-            raise ConfigError(
-                f"there is no shard {first} of {step}", "give (i, n) with i from 0 to n - 1"
-            )
+            raise ConfigError(f"there is no shard {first} of {step}", "give (i, n) with i from 0 to n - 1")
         if not spec.outputs:
             raise InputError("outputs", "no model is given", "name a model and its folder")
         if retry and settings.gateway is not None:
@@ -268,9 +266,7 @@ class RunSession:
                 self.say(self._drop_verdicts(retry))
             # Through a Judge service nothing is asked that a ledger could answer.
             ledger = None if self._settings.gateway else self._settings.ledger
-            self._calls = open_call_store(
-                self._store.ledger, ledger, self._settings.patience, self.say, stack
-            )
+            self._calls = open_call_store(self._store.ledger, ledger, self._settings.patience, self.say, stack)
             self._session = Session(
                 self.plan,
                 self._store,
@@ -332,10 +328,7 @@ class RunSession:
         plan, progress, session = self.plan, self._session.progress, self._session
         means = mean_cells(self._store, plan)
         for model, reasons in self._unreadable(plan).items():
-            self.say(
-                f"{model}: {format_count(len(reasons), 'output')} cannot be read"
-                f" (first: {reasons[0]})"
-            )
+            self.say(f"{model}: {format_count(len(reasons), 'output')} cannot be read (first: {reasons[0]})")
         for line in describe_sampled_judges(plan.inputs, self._store.header.identities):
             self.say(line)
         if count := self._calls.repeated_count + progress.repeated_calls:
@@ -424,12 +417,7 @@ def _describe_idle_dimensions(spec: RunSpec, plan: RunPlan) -> tuple[str, ...]:
 
 
 def preview_run(
-    spec: RunSpec,
-    out: Path,
-    settings: Settings,
-    *,
-    shard: tuple[int, int] = (0, 1),
-    as_named: bool = False,
+    spec: RunSpec, out: Path, settings: Settings, *, shard: tuple[int, int] = (0, 1), as_named: bool = False
 ) -> tuple[Estimate, RunPlan]:
     """Estimate what a session would cost, and plan what it would do.
 
@@ -495,9 +483,7 @@ def _keep_dimensions(spec: RunSpec, header: RunHeader) -> RunSpec:
     return spec.model_copy(update={"dimensions": (*ids, *rubrics)})
 
 
-def _describe_new_dimensions(
-    plan: RunPlan, header: RunHeader | None, settings: Settings
-) -> Iterator[str]:
+def _describe_new_dimensions(plan: RunPlan, header: RunHeader | None, settings: Settings) -> Iterator[str]:
     """Describe what dimensions that a run does not have yet add to it."""
     new = [d for d in plan.inputs.dimensions if header and d.id not in header.dimensions]
     names = [one.id for one in new if not one.round_of]
@@ -534,9 +520,7 @@ def read_spec(out: Path) -> RunSpec | None:
     return None if header is None else RunSpec.of(header)
 
 
-def _exit_code(
-    end_reason: RunEndReason, plan: RunPlan, progress: Progress, *, is_unread: bool
-) -> int:
+def _exit_code(end_reason: RunEndReason, plan: RunPlan, progress: Progress, *, is_unread: bool) -> int:
     waiting_count = 0 if progress.edits else plan.total("not_served")
     nothing = waiting_count and not plan.total("standing")
     failure_count = progress.verdicts["failed"]
@@ -548,9 +532,7 @@ def _judges_of(resolved_spec: ResolvedSpec) -> OpenJudges:
     """Make the function that opens the services of the settings, or their Judge service."""
 
     @contextlib.asynccontextmanager
-    async def open_judges(
-        settings: Settings, calls: CallStore, budget: Budget
-    ) -> AsyncIterator[Judges]:
+    async def open_judges(settings: Settings, calls: CallStore, budget: Budget) -> AsyncIterator[Judges]:
         if settings.gateway is None:
             async with open_local_judges(settings, calls, budget) as judges:
                 yield judges
@@ -560,9 +542,7 @@ def _judges_of(resolved_spec: ResolvedSpec) -> OpenJudges:
         from ..gateway.session import open_session
 
         spec = resolved_spec.spec
-        protocol = make_protocol(
-            spec.benchmark, resolved_spec.rules.protocol, spec.judge_rounds, spec.prompts
-        )
+        protocol = make_protocol(spec.benchmark, resolved_spec.rules.protocol, spec.judge_rounds, spec.prompts)
         gateway = Gateway(settings.gateway, settings, calls)
         async with open_session(gateway, protocol, resolved_spec, calls, budget) as through:
             yield through

@@ -53,9 +53,7 @@ _PathByName: TypeAlias = Annotated[
 ]
 
 
-PromptTexts: TypeAlias = Annotated[
-    Mapping[str, str], AfterValidator(MappingProxyType), PlainSerializer(dict)
-]
+PromptTexts: TypeAlias = Annotated[Mapping[str, str], AfterValidator(MappingProxyType), PlainSerializer(dict)]
 
 
 class RunSpec(BaseModel):
@@ -144,9 +142,7 @@ class RunSpec(BaseModel):
         """
         judge_rounds = JudgeRounds(header.judges, header.rounds)
         round_ids = {
-            judge_round.dimension_id(name)
-            for judge_round in judge_rounds.each_round
-            for name in header.dimensions
+            judge_round.dimension_id(name) for judge_round in judge_rounds.each_round for name in header.dimensions
         }
         spec = cls.model_construct(
             benchmark=header.benchmark,
@@ -212,9 +208,7 @@ class RunSpec(BaseModel):
             rules = benchmark.rules_from_name(self.protocol, self.on, self.off)
         else:
             rules = benchmark.rules(self.protocol or None, self.on, self.off)
-        rules = add_specialists(
-            rules.with_templates(load_custom_templates(self.prompts)), self.services
-        )
+        rules = add_specialists(rules.with_templates(load_custom_templates(self.prompts)), self.services)
         extra_dimensions = (*rules.extra_dimensions, *self.own_dimensions)
         return replace(rules, extra_dimensions=extra_dimensions)
 
@@ -275,11 +269,7 @@ class ResolvedSpec(RunInputs):
         self._other = rules
         # The other fields of the frozen class are properties here, made at first use.
         vars(self).update(
-            outputs=spec.outputs,
-            limit=spec.limit,
-            tasks=spec.tasks,
-            judge_rounds=spec.judge_rounds,
-            shard=shard,
+            outputs=spec.outputs, limit=spec.limit, tasks=spec.tasks, judge_rounds=spec.judge_rounds, shard=shard
         )
 
     @cached_property
@@ -347,9 +337,7 @@ class ResolvedSpec(RunInputs):
         custom = self.rules.custom
         rubrics = {template.name: template.dimension for template in select_rubrics(custom)}
         ordered_dimensions = (
-            d
-            for d in sort_by_dependency(selected_dimensions, self.dimensions_by_id)
-            if d.id not in rubrics.values()
+            d for d in sort_by_dependency(selected_dimensions, self.dimensions_by_id) if d.id not in rubrics.values()
         )
         words = {part for d in ordered_dimensions for part in (d.prompt_origins or "").split("+")}
         replacing = [template.name for template in custom if template.name not in rubrics]
@@ -386,8 +374,7 @@ class ResolvedSpec(RunInputs):
             raise ConfigError(f"the run has no model {other[0]!r}", f"it has {', '.join(outputs)}")
         if models and self.rules.single_image is None:
             raise ConfigError(
-                f"{self.rules.protocol} has no rule for models that take one image only",
-                "leave --single-image out",
+                f"{self.rules.protocol} has no rule for models that take one image only", "leave --single-image out"
             )
 
     def header(self, settings: Settings) -> RunHeader:

@@ -29,8 +29,7 @@ def mean_columns(
         titles: The paper's name of a dimension, by id, which is added to the title.
     """
     return tuple(
-        Column(d.id, _mean_title(d.id, titles.get(d.id)), Mean(d.id), d.higher_is_better, d.source)
-        for d in dimensions
+        Column(d.id, _mean_title(d.id, titles.get(d.id)), Mean(d.id), d.higher_is_better, d.source) for d in dimensions
     )
 
 
@@ -89,8 +88,7 @@ def judge_spread(order: RunInputs, cells: Cells) -> JudgeSpread:
     if len(judge_rounds.judges) < 2:
         return JudgeSpread(judge_rounds=judge_rounds)
     rounds_by_judge = {
-        judge: [each for each in judge_rounds.each_round if each.judge == judge]
-        for judge in judge_rounds.judges
+        judge: [each for each in judge_rounds.each_round if each.judge == judge] for judge in judge_rounds.judges
     }
     judges = {
         model: {

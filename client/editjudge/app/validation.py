@@ -94,9 +94,7 @@ class Validation:
         return [one for one in self.problems if one.kind == kind]
 
 
-def _make_note(
-    kind: Kind, where: str, lines: Sequence[str], singular: str, plural: str
-) -> list[Problem]:
+def _make_note(kind: Kind, where: str, lines: Sequence[str], singular: str, plural: str) -> list[Problem]:
     """Make a note that counts some items or files and quotes the first; none for an empty list.
 
     Args:
@@ -108,9 +106,7 @@ def _make_note(
     return [Problem(kind, where, what, note=True)] if lines else []
 
 
-def validate(
-    inputs: RunInputs, single_image: Collection[str] = (), *, as_named: bool = False
-) -> Validation:
+def validate(inputs: RunInputs, single_image: Collection[str] = (), *, as_named: bool = False) -> Validation:
     """Check data and outputs; every image is decoded.
 
     Args:
@@ -216,9 +212,7 @@ def _find_missing_fields(order: RunInputs, refs: Iterable[ItemRef]) -> list[Prob
         names = sorted(set().union(*items.values()))
         more = f" and {len(names) - _MAX_NAMES:,} more" if len(names) > _MAX_NAMES else ""
         effect = f"no {need}, and so no score on {', '.join(names[:_MAX_NAMES])}{more}"
-        problems += _make_note(
-            "field", "data", [*items], f"item has {effect}", f"items have {effect}"
-        )
+        problems += _make_note("field", "data", [*items], f"item has {effect}", f"items have {effect}")
     own = {name for name in lacking.keys() | judged_counts if not name.startswith(f"{CORE}.")}
     nowhere = own - judged_counts.keys()
     if 2 * len(nowhere) > len(own):
@@ -245,13 +239,7 @@ def _find_missing_need(dimension: Dimension, item: Item) -> Need | None:
 
 
 def _existing_outputs(
-    dataset: Dataset,
-    refs: Iterable[ItemRef],
-    outputs: Outputs,
-    validation: Validation,
-    model: str,
-    *,
-    alone: bool,
+    dataset: Dataset, refs: Iterable[ItemRef], outputs: Outputs, validation: Validation, model: str, *, alone: bool
 ) -> Iterator[tuple[str, Path]]:
     """Yield existing outputs by item, and report missing ones as problems."""
     for ref in refs:
@@ -318,9 +306,7 @@ def _find_source_check(dataset: Dataset, ref: ItemRef, checks: Mapping[Path, _Ch
     return checks[dataset.image_paths(ref)["source"][0]]
 
 
-def _find_other_sizes(
-    model: str, results: Mapping[str, _Check], sources: Mapping[str, _Check]
-) -> list[Problem]:
+def _find_other_sizes(model: str, results: Mapping[str, _Check], sources: Mapping[str, _Check]) -> list[Problem]:
     """Note outputs of another size than their source, which are resized when they are judged."""
     others = [
         f"{item}: {one.size[0]}x{one.size[1]} for a source of {size[0]}x{size[1]}"
@@ -332,9 +318,7 @@ def _find_other_sizes(
     return _make_note("size", model, others, *words)
 
 
-def _check_masks(
-    dataset: Dataset, refs: list[ItemRef], pool: ThreadPoolExecutor
-) -> tuple[float | None, list[Problem]]:
+def _check_masks(dataset: Dataset, refs: list[ItemRef], pool: ThreadPoolExecutor) -> tuple[float | None, list[Problem]]:
     """Report masks that do not fit their image; note those that select nothing or everything.
 
     Returns:
@@ -343,9 +327,7 @@ def _check_masks(
     with_mask = [ref for ref in refs if dataset.outline(ref).mask is not None]
     results = pool.map(partial(_check_mask, dataset), with_mask)
     checks = {ref.id: result for ref, result in zip(with_mask, results, strict=True)}
-    problems = [
-        Problem("mask", "data", f"{item}: {one.error}") for item, one in checks.items() if one.error
-    ]
+    problems = [Problem("mask", "data", f"{item}: {one.error}") for item, one in checks.items() if one.error]
     for share, kind in ((0.0, "without a white pixel"), (1.0, "all white")):
         # If masks are not files, the reader of the data reports their oddities.
         odd = [i for i, one in checks.items() if one.share == share and not dataset.has_masks]

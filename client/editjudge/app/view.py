@@ -199,12 +199,7 @@ class RunView:
         return frozenset(item for item in mine.keys() & others.keys() if mine[item] != others[item])
 
     def verdicts(
-        self,
-        model: str | None = None,
-        dimension: str | None = None,
-        *,
-        item: str | None = None,
-        evidence: bool = True,
+        self, model: str | None = None, dimension: str | None = None, *, item: str | None = None, evidence: bool = True
     ) -> Iterator[StoredVerdict]:
         """Read the verdicts edit by edit, with evidence and the replies behind it.
 
@@ -340,9 +335,7 @@ class RunView:
                 of its items.
             InputError: its data is not there any more.
         """
-        return tables.read_rows(
-            self._store, self.resolve_by(None), items=items, each=each, evidence=evidence
-        )
+        return tables.read_rows(self._store, self.resolve_by(None), items=items, each=each, evidence=evidence)
 
     def results(
         self,

@@ -367,10 +367,7 @@ def parse_ledger(value: object, name: str = "ledger") -> LedgerPlace | None:
     if not separator:
         return Path(text)
     if scheme not in {"postgresql", "postgres"}:
-        raise ConfigError(
-            f"{name}: no address begins with {scheme}://",
-            "give a file or postgresql://host/database",
-        )
+        raise ConfigError(f"{name}: no address begins with {scheme}://", "give a file or postgresql://host/database")
     user = rest.partition("/")[0].rpartition("@")[0]
     if ":" in user or parse_qs(rest.partition("?")[2]).keys() & {"password", "sslpassword"}:
         raise ConfigError(
@@ -509,9 +506,7 @@ class Settings(BaseSettings):
         Raises:
             ConfigError: an address is malformed.
         """
-        return self.model_copy(
-            update={"endpoints": {url: Endpoint.at(url, "endpoint") for url in urls}}
-        )
+        return self.model_copy(update={"endpoints": {url: Endpoint.at(url, "endpoint") for url in urls}})
 
     def through(self, url: str) -> Settings:
         """Copy the settings with a Judge service at an address.

@@ -73,9 +73,7 @@ NAME = rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_NAME - 1}}}"
 IMAGE = Tensor("IMAGE", "BYTES", holds="image")
 """The bytes of one still image: PNG, JPEG, WebP, BMP, TIFF, GIF or PPM."""
 
-QUALITY = Contract(
-    "quality", inputs=(IMAGE,), outputs=(Tensor("SCORE", "FP32", (1,), bounds=(0.0, 1.0)),)
-)
+QUALITY = Contract("quality", inputs=(IMAGE,), outputs=(Tensor("SCORE", "FP32", (1,), bounds=(0.0, 1.0)),))
 OCR = Contract(
     "ocr",
     inputs=(IMAGE,),
@@ -101,11 +99,7 @@ FEATURES = Contract(
 CLIP = Contract("clip", FEATURES.inputs, FEATURES.outputs, FEATURES.parameters)
 LPIPS = Contract(
     "lpips",
-    inputs=(
-        Tensor("IMAGE_A", "BYTES", holds="image"),
-        Tensor("IMAGE_B", "BYTES", holds="image"),
-        MASK,
-    ),
+    inputs=(Tensor("IMAGE_A", "BYTES", holds="image"), Tensor("IMAGE_B", "BYTES", holds="image"), MASK),
     outputs=(Tensor("DISTANCE", "FP32", (1,)),),
     # `weight` averages the map of the whole images over the region, `zero` blacks out the
     # pixels of both images outside it, `stretched` too, on Omni IIE Bench's input range.
@@ -118,10 +112,7 @@ SEGMENTER = Contract(
     outputs=(Tensor("MASK", "BYTES", holds="mask"), Tensor("SCORE", "FP32", (1,), bounds=(0, 1))),
     parameters={"select": ("all", "best")},
 )
-CONTRACTS = {
-    contract.role: contract
-    for contract in (QUALITY, AESTHETICS, OCR, FEATURES, CLIP, LPIPS, SEGMENTER)
-}
+CONTRACTS = {contract.role: contract for contract in (QUALITY, AESTHETICS, OCR, FEATURES, CLIP, LPIPS, SEGMENTER)}
 
 ABSTENTION = "abstained"
 """A server's message `abstained/<kind>: <reason>` says that there is no value for an input.

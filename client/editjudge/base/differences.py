@@ -97,12 +97,7 @@ def compare_signatures(before: str, after: str) -> tuple[Difference, ...]:
 def signature_parts(signature: str) -> Mapping[Part, str]:
     """Split a signature into its parts and their values, without the dimension's name."""
     fields = Signature.parse(signature).fields if signature else ()
-    return {
-        part: value
-        for key, text in fields
-        if key != "dimension"
-        for part, value in _split_field(key, text)
-    }
+    return {part: value for key, text in fields if key != "dimension" for part, value in _split_field(key, text)}
 
 
 def _split_field(key: str, text: str) -> Iterator[tuple[Part, str]]:

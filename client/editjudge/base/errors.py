@@ -110,10 +110,7 @@ class MissingExtra(EditjudgeError):
     exit_code = 2
 
     def __init__(self, feature: str, extra: str) -> None:
-        super().__init__(
-            f"{feature} needs packages that are not installed",
-            f"run: {_install_command(extra)}",
-        )
+        super().__init__(f"{feature} needs packages that are not installed", f"run: {_install_command(extra)}")
         self.extra = extra
 
 
@@ -273,11 +270,7 @@ class Abstention(Exception):
     """
 
     def __init__(
-        self,
-        kind: str,
-        reason: str,
-        evidence: Mapping[str, object] | None = None,
-        calls: tuple[str, ...] = (),
+        self, kind: str, reason: str, evidence: Mapping[str, object] | None = None, calls: tuple[str, ...] = ()
     ) -> None:
         super().__init__(reason)
         self.kind = kind

@@ -115,9 +115,7 @@ class ModelIdentity:
 
     def without(self, *facts: str) -> ModelIdentity:
         """The identity without some of its facts."""
-        return ModelIdentity(
-            self.name, {key: value for key, value in self.facts.items() if key not in facts}
-        )
+        return ModelIdentity(self.name, {key: value for key, value in self.facts.items() if key not in facts})
 
 
 Identities: TypeAlias = Mapping[ServiceName, ModelIdentity]

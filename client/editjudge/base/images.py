@@ -21,14 +21,7 @@ from PIL import UnidentifiedImageError
 
 from .digest import content_digest
 from .errors import ImageError, UnreadError
-from .integrity import (
-    check_exif,
-    check_structure,
-    inspect_image,
-    media_type_of,
-    recall_image,
-    remember_image,
-)
+from .integrity import check_exif, check_structure, inspect_image, media_type_of, recall_image, remember_image
 from .objects import find_url, get_object_state, read_object
 from .rgb import (
     ORIENTATION_TAG,
@@ -225,9 +218,7 @@ class Mask(_Picture):
 
     def invert(self) -> Mask:
         """Return the mask with white and black exchanged."""
-        return replace(
-            self, pixels=~self.pixels, notes=(*self.notes, Note("mask", "mask inverted"))
-        )
+        return replace(self, pixels=~self.pixels, notes=(*self.notes, Note("mask", "mask inverted")))
 
     def resize(self, size: tuple[int, int]) -> Mask:
         """Resize the mask to (width, height) by nearest neighbour.
@@ -291,9 +282,7 @@ def load_image(image: ImageLike, name: str = "", *, max_lazy_pixels: int = 0) ->
     return image if isinstance(image, Image) else _load(image, name, _PICTURE, max_lazy_pixels)
 
 
-def leave_encoded(
-    data: bytes, name: str, max_pixels: int, suffix: str | None = None
-) -> Image | None:
+def leave_encoded(data: bytes, name: str, max_pixels: int, suffix: str | None = None) -> Image | None:
     """Make an image that is decoded only when its pixels are read.
 
     A file is checked once in a process; whether it was is known by its digest.
@@ -426,9 +415,7 @@ def _decode(data: bytes, reading: DecodingRules, least_side: int = 0) -> Decoded
             check_exif(picture)
             turn = picture.getexif().get(ORIENTATION_TAG, 1)
             # No variable holds the 16-bit values, so their memory is freed during the reduction.
-            rgb, notes = to_rgb(
-                picture, reading, read_16_bits(picture, data) if deep else None, turn, may_be_dark
-            )
+            rgb, notes = to_rgb(picture, reading, read_16_bits(picture, data) if deep else None, turn, may_be_dark)
             media_type = None if notes else media_type_of(picture)
     except UnidentifiedImageError:
         raise ValueError(f"not an image ({', '.join(FORMATS)} are read)") from None
@@ -516,9 +503,7 @@ def _load(image: _Unread, name: str, reading: DecodingRules, lazy_limit: int = 0
         return _from_array(image, name or "image array", reading)
     if not isinstance(image, str | os.PathLike):
         raise ImageError(
-            name or "image",
-            f"{type(image).__name__} is not an image",
-            "give a path, bytes, a Pillow image or an array",
+            name or "image", f"{type(image).__name__} is not an image", "give a path, bytes, a Pillow image or an array"
         )
     path = Path(image)
     label = name or format_path(path)
@@ -528,9 +513,7 @@ def _load(image: _Unread, name: str, reading: DecodingRules, lazy_limit: int = 0
     return picture
 
 
-def _from_bytes(
-    data: bytes, name: str, reading: DecodingRules, lazy_limit: int, suffix: str = ""
-) -> Image:
+def _from_bytes(data: bytes, name: str, reading: DecodingRules, lazy_limit: int, suffix: str = "") -> Image:
     expected_format = _SUFFIXES.get(suffix)
     if lazy_limit and (image := leave_encoded(data, name, lazy_limit, suffix)):
         return image
@@ -612,6 +595,4 @@ def check_image(name: str, image: RGB) -> None:
         ValueError: The image has another shape or dtype, or no pixels.
     """
     if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or image.size == 0:
-        raise ValueError(
-            f"{name} must be uint8 of shape (H, W, 3), not {image.dtype} of shape {image.shape}"
-        )
+        raise ValueError(f"{name} must be uint8 of shape (H, W, 3), not {image.dtype} of shape {image.shape}")

@@ -164,11 +164,7 @@ def _inspect_png(data: bytes, max_pixels: int) -> ImageInfo | None:
         return None
     stride = 1 + width * _CHANNELS[colour]
     stream = b"".join(content for _, content in chunks[first:last])
-    return (
-        ImageInfo((width, height), "image/png")
-        if _is_complete_stream(stream, stride, height)
-        else None
-    )
+    return ImageInfo((width, height), "image/png") if _is_complete_stream(stream, stride, height) else None
 
 
 def _chunks(data: bytes) -> list[tuple[bytes, memoryview]] | None:

@@ -109,11 +109,7 @@ class Missing:
         return self.kind != "absent"
 
 
-_MISSING: Mapping[MissingKind, str] = {
-    "absent": "",
-    "several": "several outputs: ",
-    "unreadable": "unreadable: ",
-}
+_MISSING: Mapping[MissingKind, str] = {"absent": "", "several": "several outputs: ", "unreadable": "unreadable: "}
 
 
 class EditArguments(TypedDict, total=False):
@@ -234,15 +230,11 @@ def check_text(name: str, text: str) -> None:
     if not isinstance(text, str):
         raise TextError(name, f"{type(text).__name__} where text is asked for", "give a str")
     if len(text) > MAX_TEXT_CHARACTERS:
-        raise TextError(
-            name, f"{len(text):,} characters", f"shorten it to {MAX_TEXT_CHARACTERS:,} at most"
-        )
+        raise TextError(name, f"{len(text):,} characters", f"shorten it to {MAX_TEXT_CHARACTERS:,} at most")
     if text.isprintable():  # most texts, and without a search
         return
     if unreadable := _UNREADABLE.search(text):
         position, character = unreadable.start(), unreadable.group()
         if "\ud800" <= character <= "\udfff":
             raise TextError(name, f"not UTF-8 at character {position}", "encode it as UTF-8")
-        raise TextError(
-            name, f"control character U+{ord(character):04X} at {position}", "remove it"
-        )
+        raise TextError(name, f"control character U+{ord(character):04X} at {position}", "remove it")

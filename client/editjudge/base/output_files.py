@@ -11,13 +11,7 @@ from filelock import FileLock, Timeout
 from .errors import ConfigError, StoreError
 
 _OTHER = "give another --out"
-_NO_PLACE = (
-    FileExistsError,
-    FileNotFoundError,
-    IsADirectoryError,
-    NotADirectoryError,
-    PermissionError,
-)
+_NO_PLACE = (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 
 
 def check_overwrite(file: Path, is_ours: Callable[[Path], bool], what: str) -> None:

@@ -81,9 +81,7 @@ def wrong_answer(service: str, reply: Tensors, facts: Mapping[str, str]) -> str 
         return None
     reference = [float(value) for value in facts[FINGERPRINT].split(",") if value]
     numbers = fingerprint(ServiceName.parse(service).role, reply)
-    if len(numbers) == len(reference) and np.allclose(
-        numbers, reference, rtol=TOLERANCE, atol=TOLERANCE
-    ):
+    if len(numbers) == len(reference) and np.allclose(numbers, reference, rtol=TOLERANCE, atol=TOLERANCE):
         return None
     return f"says {numbers} to the probe, and declares that it says {reference}"
 

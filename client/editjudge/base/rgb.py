@@ -66,9 +66,7 @@ def is_deep(picture: Pil.Image) -> bool:
     tags = getattr(picture, "tag_v2", {})
     if _SIGNED_INTEGER in tags.get(_FORMAT, ()):
         return False
-    args = [
-        each if isinstance(each, tuple) else (each,) for *_, each in getattr(picture, "tile", ())
-    ]
+    args = [each if isinstance(each, tuple) else (each,) for *_, each in getattr(picture, "tile", ())]
     if picture.format == "PPM":
         # Pillow scales colour by what the file says is white, and grey to 16 bits.
         return picture.mode == "I" or any(_WHITE in each for each in args)
@@ -145,9 +143,7 @@ def scale_to_8_bits(levels: Levels, may_be_dark: bool) -> NDArray[np.uint8]:
             f" {_SAVE_8}, or rescale its values to 0..65535 (of 8 bits, multiply its values by 257)"
         )
     half = _TO_8 // 2
-    return _convert_bands(
-        levels, lambda band: (np.minimum(band, _WHITE - half) + np.uint16(half)) // _TO_8
-    )
+    return _convert_bands(levels, lambda band: (np.minimum(band, _WHITE - half) + np.uint16(half)) // _TO_8)
 
 
 def to_black_or_not(levels: Levels, _: bool) -> NDArray[np.uint8]:
@@ -230,11 +226,7 @@ def check_samples(picture: Pil.Image, reading: DecodingRules) -> None:
 
 
 def to_rgb(
-    picture: Pil.Image,
-    reading: DecodingRules,
-    levels: Levels | None,
-    orientation: int,
-    may_be_dark: bool = False,
+    picture: Pil.Image, reading: DecodingRules, levels: Levels | None, orientation: int, may_be_dark: bool = False
 ) -> tuple[RGB, Notes]:
     """Upright 8-bit RGB of any mode, and what was done.
 

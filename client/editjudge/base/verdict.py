@@ -17,14 +17,7 @@ from .errors import Abstention, EditjudgeError
 from .strict import Strict
 
 Status: TypeAlias = Literal[
-    "scored",
-    "unscored",
-    "failed",
-    "not_applicable",
-    "not_served",
-    "missing_output",
-    "pending",
-    "left_out",
+    "scored", "unscored", "failed", "not_applicable", "not_served", "missing_output", "pending", "left_out"
 ]
 """How a dimension ended on an edit, as all JSON has it."""
 NoScoreKind: TypeAlias = Literal["abstained", "unparsable", "refused", "degenerate"]
@@ -156,14 +149,10 @@ class LeftOut(_NoNumber):
     reason: str = "not all models have a number"
 
 
-Verdict: TypeAlias = Annotated[
-    Score | NoScore | Failure | NotApplicable, Field(discriminator="status")
-]
+Verdict: TypeAlias = Annotated[Score | NoScore | Failure | NotApplicable, Field(discriminator="status")]
 Verdicts: TypeAlias = Mapping[str, Verdict]
 """Verdicts by field or dimension."""
-Outcome: TypeAlias = (
-    Score | NoScore | Failure | NotApplicable | NotServed | MissingOutput | Pending | LeftOut
-)
+Outcome: TypeAlias = Score | NoScore | Failure | NotApplicable | NotServed | MissingOutput | Pending | LeftOut
 
 
 def make_no_score(abstention: Abstention) -> NoScore:

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from .dataset import Dataset
 
 PAPER, OFFICIAL = "paper", "official"
-_PROTOCOL = re.compile(
-    r"(?P<name>\w+)(\.(?P<protocol>\w+))?\.(?P<version>\d+)(?P<changes>(?:[+-]\w+)*)"
-)
+_PROTOCOL = re.compile(r"(?P<name>\w+)(\.(?P<protocol>\w+))?\.(?P<version>\d+)(?P<changes>(?:[+-]\w+)*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +62,7 @@ class Rules:
         return replace(self, dimensions=dimensions, custom=custom)
 
 
-def use_templates(
-    dimensions: Iterable[Dimension], templates: tuple[Template, ...]
-) -> tuple[Dimension, ...]:
+def use_templates(dimensions: Iterable[Dimension], templates: tuple[Template, ...]) -> tuple[Dimension, ...]:
     """Return the dimensions with those custom templates that replace one of theirs."""
     if not templates:
         return tuple(dimensions)
@@ -118,12 +114,7 @@ class Benchmark:
         """The dimensions of the usual protocol."""
         return self.rules().dimensions
 
-    def rules(
-        self,
-        protocol: str | None = None,
-        with_: Collection[str] = (),
-        without: Collection[str] = (),
-    ) -> Rules:
+    def rules(self, protocol: str | None = None, with_: Collection[str] = (), without: Collection[str] = ()) -> Rules:
         """Return the rules of a protocol, with some switches changed.
 
         Args:
@@ -148,9 +139,7 @@ class Benchmark:
         base = ".".join(filter(None, (self.name, name, str(self.version))))
         return self._make_rules(base + "".join(changes), self.switches.turn_on(on))
 
-    def rules_from_name(
-        self, protocol: str, with_: Collection[str] = (), without: Collection[str] = ()
-    ) -> Rules:
+    def rules_from_name(self, protocol: str, with_: Collection[str] = (), without: Collection[str] = ()) -> Rules:
         """Return the rules for a full protocol name, with some switches changed.
 
         Raises:
@@ -161,8 +150,7 @@ class Benchmark:
             raise ConfigError(f"{protocol!r} is no protocol of {self.name}")
         if int(match["version"]) != self.version:
             raise ConfigError(
-                f"the run is by version {match['version']} of our reading of {self.name}, which is"
-                f" {self.version} now",
+                f"the run is by version {match['version']} of our reading of {self.name}, which is {self.version} now",
                 "run it again in another folder; replies are in its ledger",
             )
         changes = re.findall(r"([+-])(\w+)", match["changes"])
@@ -193,11 +181,7 @@ class Benchmark:
         if protocol in self.protocols and protocol:
             return protocol
         if protocol == OFFICIAL and self.no_official_reason:
-            raise ConfigError(
-                f"{self.name} has no protocol official: {self.no_official_reason}", f"use {usual}"
-            )
+            raise ConfigError(f"{self.name} has no protocol official: {self.no_official_reason}", f"use {usual}")
         if not usual:
             raise ConfigError(f"{self.name} has one protocol only", "leave --protocol out")
-        raise ConfigError(
-            f"{self.name} has no protocol {protocol!r}", f"there is {', '.join(self.protocols)}"
-        )
+        raise ConfigError(f"{self.name} has no protocol {protocol!r}", f"there is {', '.join(self.protocols)}")

@@ -31,13 +31,9 @@ _OTHER_IMAGE = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _BEFORE_IN_TEXT = re.compile(rf"\b({'|'.join(_WORDS['in_text'])})s?\ before\b", re.IGNORECASE)
-_QUOTATION = re.compile(
-    r"""(?<!\w)(?:"[^"]*"|'(?=\S)[^']*'|\u201c[^\u201d]*\u201d|\u2018[^\u2019]*\u2019)(?!\w)"""
-)
+_QUOTATION = re.compile(r"""(?<!\w)(?:"[^"]*"|'(?=\S)[^']*'|\u201c[^\u201d]*\u201d|\u2018[^\u2019]*\u2019)(?!\w)""")
 """Text in quotes; an apostrophe within a word is no quote."""
-_SO_CALLED = re.compile(
-    r"""(?<!\w)["'\u201c\u2018](\w+)["'\u201d\u2019](?=\s+(image|picture|photo))""", re.IGNORECASE
-)
+_SO_CALLED = re.compile(r"""(?<!\w)["'\u201c\u2018](\w+)["'\u201d\u2019](?=\s+(image|picture|photo))""", re.IGNORECASE)
 """One word in quotes that says which image: the "original" image."""
 
 

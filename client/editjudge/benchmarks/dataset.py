@@ -170,9 +170,7 @@ class Dataset(ABC):
     has_masks: bool = False
     mask_lies_over: ClassVar[tuple[str, ...]] = ("source", "target")
 
-    def __init__(
-        self, path: Path, folder: Path | None = None, roots: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, path: Path, folder: Path | None = None, roots: Mapping[str, str] | None = None) -> None:
         forget_listings()
         self.path = to_path(path).absolute()
         self.folder = folder or (self.path if self.path.is_dir() else self.path.parent)
@@ -189,9 +187,7 @@ class Dataset(ABC):
         """`sha256:` and 64 hex digits: the digest of all data that says what the items are."""
 
     @abstractmethod
-    def _read(
-        self, only: Container[int] | None = None, problems: list[Problem] | None = None
-    ) -> Iterator[ItemRef]:
+    def _read(self, only: Container[int] | None = None, problems: list[Problem] | None = None) -> Iterator[ItemRef]:
         """Yield the items in the order of the data.
 
         Args:
@@ -385,18 +381,13 @@ class Dataset(ABC):
             return Outputs(folder).index() if find_url(folder) else Outputs(folder)
         sources = ((ref.id, self.image_paths(ref).get("source", ())) for ref in self.items())
         source_by_item = {item: paths[0] for item, paths in sources if len(paths) == 1}
-        return NamedOutputs(
-            folder, source_by_item, "{item} does not have exactly one source file that exists"
-        )
+        return NamedOutputs(folder, source_by_item, "{item} does not have exactly one source file that exists")
 
     def _resolve_files(self, ref: ItemRef) -> tuple[dict[str, tuple[str, ...]], Flaws]:
         """Return absolute file names and flaws; those of the last item are cached."""
         if self._last_resolved[0] is not ref:
             prefix = self._folder_prefix  # joined by words, which is many times faster than by Path
-            files = {
-                name: tuple([_absolute(path, prefix) for path in paths])
-                for name, paths in ref.files.items()
-            }
+            files = {name: tuple([_absolute(path, prefix) for path in paths]) for name, paths in ref.files.items()}
             flaws = ref.flaws
             if not all(map(self._is_usable, chain.from_iterable(files.values()))):
                 flaws = {**flaws, **dict(self._find_unusable_files(files, flaws))}
@@ -407,10 +398,7 @@ class Dataset(ABC):
         return self.stat(path) != ABSENT and self._allowed_folders.covers(path)
 
     def _find_unusable_files(
-        self,
-        files: Mapping[str, tuple[str, ...]],
-        known_flaws: Flaws,
-        was_read: WasRead = lambda _: False,
+        self, files: Mapping[str, tuple[str, ...]], known_flaws: Flaws, was_read: WasRead = lambda _: False
     ) -> Iterator[tuple[str, NoScore]]:
         """Yield the flaws of fields whose images are missing or outside the allowed folders."""
         for name in (one for one in files if one not in known_flaws):

@@ -135,9 +135,7 @@ class Dimension:
         if self.of_data:
             return None
         low, high = self.range
-        return (
-            self.worst_of if self.worst_of is not None else low if self.higher_is_better else high
-        )
+        return self.worst_of if self.worst_of is not None else low if self.higher_is_better else high
 
     @property
     def cap(self) -> float | None:
@@ -175,9 +173,7 @@ class Dimension:
         reads = {name for each in field_sets for name in (self.needs if each is None else each)}
         return next((item.flaws[name] for name in item.flaws if name in reads), None)
 
-    def signature(
-        self, services: Identities, parts: Mapping[str, Signature] | None = None
-    ) -> Signature:
+    def signature(self, services: Identities, parts: Mapping[str, Signature] | None = None) -> Signature:
         """Return the signature of a value: all that it depends on.
 
         Of a reading: the way of judging with its parameters, prompts among them, and the field that
@@ -219,16 +215,11 @@ def change_scorers(how: Reading | Formula, change: Callable[[Scorer], Scorer]) -
     """Return a reading or formula with the scorers of its readings changed."""
     if isinstance(how, Reading):
         return replace(how, scorer=change(how.scorer))
-    of = {
-        name: replace(op, scorer=change(op.scorer)) if isinstance(op, Reading) else op
-        for name, op in how.of.items()
-    }
+    of = {name: replace(op, scorer=change(op.scorer)) if isinstance(op, Reading) else op for name, op in how.of.items()}
     return how if of == how.of else replace(how, of=of)
 
 
-def make_dimension(
-    row: Mapping[str, Any], name: str, how: Reading | Formula, **more: Any
-) -> Dimension:
+def make_dimension(row: Mapping[str, Any], name: str, how: Reading | Formula, **more: Any) -> Dimension:
     """Make a dimension from a row of a table and what needs code.
 
     Args:

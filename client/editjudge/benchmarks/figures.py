@@ -34,12 +34,7 @@ class FigurePanel:
 
     def select_columns(self, columns: Sequence[Column]) -> tuple[Column, ...]:
         """Return the columns of a table that the plot shows, in its order."""
-        return tuple(
-            column
-            for pattern in self.columns
-            for column in columns
-            if fnmatchcase(column.id, pattern)
-        )
+        return tuple(column for pattern in self.columns for column in columns if fnmatchcase(column.id, pattern))
 
 
 @result(frozen=True, slots=True, config=STRICT)

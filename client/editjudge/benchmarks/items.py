@@ -11,14 +11,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    TypeAdapter,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter, ValidationError, model_validator
 
 from ..base.digest import file_digest
 from ..base.errors import InputError
@@ -26,16 +19,7 @@ from ..base.images import Mask, format_path
 from ..base.objects import find_url, get_object_state, read_object, to_path
 from ..base.verdict import NoScore
 from .dataset import Dataset, ItemRef, Problem, flaw
-from .texts import (
-    NO_JSON,
-    File,
-    Name,
-    OwnText,
-    describe_error,
-    find_misreading,
-    find_question_flaw,
-    why_unusable,
-)
+from .texts import NO_JSON, File, Name, OwnText, describe_error, find_misreading, find_question_flaw, why_unusable
 
 USUAL = "items.jsonl"
 """What the file is called where a folder is given."""
@@ -192,9 +176,7 @@ class ItemsFile(Dataset):
                 raise InputError(url, f"cannot be read: {error.strerror}") from error
         return Path(copy.name)
 
-    def _read(
-        self, only: Container[int] | None = None, problems: list[Problem] | None = None
-    ) -> Iterator[ItemRef]:
+    def _read(self, only: Container[int] | None = None, problems: list[Problem] | None = None) -> Iterator[ItemRef]:
         numbers: dict[str, int] = {}
         for index, number, text in self._lines():
             if only is not None and index not in only:

@@ -93,9 +93,7 @@ def load_published_tables(benchmark: str) -> PublishedTables:
     try:
         tables = package_tables(__package__, f"{benchmark}/published.toml")
     except FileNotFoundError:
-        raise ConfigError(
-            f"{benchmark} has no published numbers", "leave --published out"
-        ) from None
+        raise ConfigError(f"{benchmark} has no published numbers", "leave --published out") from None
     return PublishedTables(
         tables["title"],
         tuple(_table(**table) for table in tables["tables"]),
@@ -112,8 +110,6 @@ def list_printed_values(column: str) -> list[float]:
     return [row[column] for table in tables for row in table.models.values() if column in row]
 
 
-def _table(
-    columns: Sequence[str], models: Mapping[str, Sequence[float]], **more: str
-) -> PublishedTable:
+def _table(columns: Sequence[str], models: Mapping[str, Sequence[float]], **more: str) -> PublishedTable:
     by_column = {model: dict(zip(columns, row, strict=True)) for model, row in models.items()}
     return PublishedTable(models=by_column, **more)

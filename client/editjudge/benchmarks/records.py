@@ -109,9 +109,7 @@ class RecordsFile(Dataset):
         InputError: the data is a URL.
     """
 
-    def __init__(
-        self, path: Path, folder: Path | None = None, roots: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, path: Path, folder: Path | None = None, roots: Mapping[str, str] | None = None) -> None:
         super().__init__(path, folder, roots)
         if url := find_url(self.path):
             why = "data of this benchmark is read from a folder; its outputs may be a URL"
@@ -136,9 +134,7 @@ class RecordsFile(Dataset):
                 items[item.id], first[item.id] = item, where
         return list(items.values()), problems
 
-    def _read(
-        self, only: Container[int] | None = None, problems: list[Problem] | None = None
-    ) -> Iterator[ItemRef]:
+    def _read(self, only: Container[int] | None = None, problems: list[Problem] | None = None) -> Iterator[ItemRef]:
         items, no_items = self._items_and_problems
         if problems is not None:
             problems += no_items

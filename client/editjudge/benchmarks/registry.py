@@ -88,9 +88,7 @@ def load_dimensions(names: Iterable[str] | None = None) -> dict[str, Dimension]:
         requested_ids = {*names, *operands} - {dimension.id for dimension in plugins}
         benchmarks &= {CORE, *(name.partition(".")[0] for name in requested_ids)}
     by_id: dict[str, Dimension] = {}
-    ours: Iterable[Dimension] = (
-        d for name in _points() if name in benchmarks for d in _dimensions_of(name)
-    )
+    ours: Iterable[Dimension] = (d for name in _points() if name in benchmarks for d in _dimensions_of(name))
     if names is not None and requested_ids and requested_ids <= _PIXEL_IDS:
         ours = PIXEL_DIMENSIONS
     for dimension in (*ours, *plugins):
@@ -143,9 +141,7 @@ def select_dimensions(patterns: Iterable[str], rules: Rules | None = None) -> tu
     return tuple(d for name, d in by_id.items() if name in matches)
 
 
-def list_requests(
-    dimensions: str | Dimension | Iterable[str | Dimension],
-) -> tuple[str | Dimension, ...]:
+def list_requests(dimensions: str | Dimension | Iterable[str | Dimension]) -> tuple[str | Dimension, ...]:
     """List the dimensions that a caller asks for; one alone needs no list.
 
     Raises:
@@ -181,9 +177,7 @@ def select_among(
     return tuple(d for name, d in by_id.items() if not patterns or name in matches)
 
 
-def _match_pattern(
-    pattern: str, by_id: Mapping[str, Dimension], rules: Rules | None
-) -> frozenset[str]:
+def _match_pattern(pattern: str, by_id: Mapping[str, Dimension], rules: Rules | None) -> frozenset[str]:
     """Return the ids that a pattern matches, by the first way of matching that finds any.
 
     Raises:

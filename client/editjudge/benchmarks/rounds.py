@@ -79,9 +79,7 @@ def count_in_rounds(dimensions: Mapping[str, Dimension], rounds: JudgeRounds) ->
     return len(dimensions) + len(_find_judged_ids(dimensions, rounds)) * each
 
 
-def with_rounds(
-    selection: Iterable[Dimension], dimensions: Mapping[str, Dimension]
-) -> tuple[Dimension, ...]:
+def with_rounds(selection: Iterable[Dimension], dimensions: Mapping[str, Dimension]) -> tuple[Dimension, ...]:
     """Return the chosen dimensions as they stand in `dimensions`, each after its rounds."""
     names = [dimension.id for dimension in selection]
     rounds = group_by_key((one.round_of, one) for one in dimensions.values())

@@ -277,9 +277,7 @@ def _make_weighted_cell(column: Column, how: WeightedMean, cells: Mapping[str, C
     weights = {part: cell.scored for part, cell in by.items()}
     waiting_parts = {part: cell.open_statuses for part, cell in parts.items() if cell.open_statuses}
     without = frozenset(
-        part
-        for part, cell in parts.items()
-        if part not in waiting_parts and (cell.value is None or not weights[part])
+        part for part, cell in parts.items() if part not in waiting_parts and (cell.value is None or not weights[part])
     )
     # If no part has a value, none is left out, so that the reason names all parts.
     left_out = without if len(without) < len(parts) else frozenset[str]()

@@ -123,9 +123,7 @@ def detect_drift(
     if tau is not None and tau < LEAST_TAU:
         why = f"cannot order the canaries (tau {tau:.2f}, below {LEAST_TAU}){lacking}"
         return drift._replace(state="disordered", why=why)
-    return drift._replace(
-        why=f"steady: {shift:+.2f} since {baseline.when}, {limit:.2f} is noise{lacking}"
-    )
+    return drift._replace(why=f"steady: {shift:+.2f} since {baseline.when}, {limit:.2f} is noise{lacking}")
 
 
 def agreement(current: Measurement, places: Mapping[str, tuple[str, int]]) -> float | None:

@@ -108,9 +108,7 @@ async def measure(judge: Judge, rounds: int) -> Measurement:
     judges = [judge.with_replies(MemoryReplies()) for _ in range(rounds)]
     await asyncio.gather(*(ask(judge, name) for judge in judges for name in canaries()))
     return Measurement(
-        when=began,
-        scores={name: tuple(each) for name, each in scores.items() if each},
-        failures=failures,
+        when=began, scores={name: tuple(each) for name, each in scores.items() if each}, failures=failures
     )
 
 

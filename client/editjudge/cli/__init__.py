@@ -44,8 +44,7 @@ def plugin_commands() -> Mapping[str, click.Command]:
             new_commands = load_commands(point.load())
         except (ImportError, AttributeError, OSError, ValueError, LookupError) as error:
             raise ConfigError(
-                f"the commands of {point.value} cannot be loaded: {error}",
-                "install that package again, or remove it",
+                f"the commands of {point.value} cannot be loaded: {error}", "install that package again, or remove it"
             ) from error
         if twice := new_commands.keys() & (root.commands.keys() | commands.keys()):
             raise ConfigError(f"two packages have a command {min(twice)}", "remove one of them")
@@ -87,11 +86,7 @@ def _move_global_first(arguments: list[str]) -> list[str]:
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(package_name="editjudge")
-@click.option(
-    "--config",
-    type=click.Path(path_type=Path),
-    help="Settings file. The default is ./editjudge.toml.",
-)
+@click.option("--config", type=click.Path(path_type=Path), help="Settings file. The default is ./editjudge.toml.")
 @click.option(
     "--set",
     "set_",

@@ -64,9 +64,7 @@ def _build_command(name: str, table: Table, above: Table) -> click.Command:
     }
     if subcommands := table.get("commands"):
         commands = {each: _build_command(each, of, options) for each, of in subcommands.items()}
-        return click.Group(
-            name, commands, invoke_without_command=arguments["callback"] is not None, **arguments
-        )
+        return click.Group(name, commands, invoke_without_command=arguments["callback"] is not None, **arguments)
     return click.Command(name, **arguments)
 
 
@@ -99,11 +97,7 @@ def _build_type(table: Table) -> click.ParamType[Any] | None:
     kind = table.get("type", "")
     if kind not in {"integer", "number"}:
         return _PATHS.get(kind)
-    bounds = {
-        "min": table.get("above", table.get("min")),
-        "max": table.get("max"),
-        "min_open": "above" in table,
-    }
+    bounds = {"min": table.get("above", table.get("min")), "max": table.get("max"), "min_open": "above" in table}
     if kind == "integer":
         return click.IntRange(**bounds)
     return click.FLOAT if bounds["min"] is None else click.FloatRange(**bounds)

@@ -8,24 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ..app.column_values import LEVEL
-from ..app.comparison import (
-    DimensionComparison,
-    ModelComparison,
-    ModelPlace,
-    Ranking,
-    compare_models,
-    rank_models,
-)
+from ..app.comparison import DimensionComparison, ModelComparison, ModelPlace, Ranking, compare_models, rank_models
 from ..app.view import RunView
 from ..base.errors import ConfigError
 from ..base.terminal import print_notice, print_text
 from ..base.text import format_count, group_by_key, shorten_list
-from ..report.numbers import (
-    describe_unseen,
-    direction_arrow,
-    format_pending_warning,
-    untrained_warning,
-)
+from ..report.numbers import describe_unseen, direction_arrow, format_pending_warning, untrained_warning
 from ..report.table import Head, Row, Table
 from ..stats.clusters import FEW_DIFFER
 from ..stats.paired_comparison import smallest_p
@@ -78,8 +66,7 @@ def _has_failed(rows: Sequence[DimensionComparison], what: str) -> bool:
     """
     if unknown := [each for each in rows if each.figures is None or each.p_holm is None]:
         raise ConfigError(
-            f"too few edits to compare on {_name_first(unknown)}",
-            "judge more edits, or choose other dimensions (-d)",
+            f"too few edits to compare on {_name_first(unknown)}", "judge more edits, or choose other dimensions (-d)"
         )
     if not rows:
         raise ConfigError("no dimension applies to a common item", "see: editjudge summary")

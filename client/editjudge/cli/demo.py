@@ -32,10 +32,7 @@ def demo_command(out: Path) -> int:
     with wrap_disk_errors(out):
         spec = write_demo_set(data)
     print_notice("2 of 4: starting what judges them …")
-    with (
-        make_display(as_json=False) as progress,
-        provide_services(settings, say=progress.show_message) as available,
-    ):
+    with make_display(as_json=False) as progress, provide_services(settings, say=progress.show_message) as available:
         progress.show_message(f"3 of 4: judging the {edits} into {folder} …")
         every = progress.seconds_between
         result = run(spec, out=folder, settings=available, progress=progress, every=every)

@@ -53,8 +53,7 @@ def settings_from(options: Options | None = None) -> Settings:
     own = [name for name in ("endpoint", "judge", "judge_model", "ledger") if effective.get(name)]
     if options.get("gateway") and own:
         raise ConfigError(
-            f"--gateway and --{own[0].replace('_', '-')} contradict each other: the Judge service"
-            " has its own",
+            f"--gateway and --{own[0].replace('_', '-')} contradict each other: the Judge service has its own",
             "give one of the two",
         )
     if options.get("endpoint"):
@@ -68,9 +67,7 @@ def settings_from(options: Options | None = None) -> Settings:
     settings = settings.model_copy(update=changes)
     if options.get("gateway"):
         return settings.through(options["gateway"])
-    return (
-        settings.model_copy(update={"gateway": None}) if own and "gateway" in options else settings
-    )
+    return settings.model_copy(update={"gateway": None}) if own and "gateway" in options else settings
 
 
 def _parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
@@ -149,9 +146,7 @@ def add_rubrics(patterns: tuple[str, ...], rubrics: Iterable[str]) -> tuple[str,
     return (*patterns, *list_rubric_ids(rubrics)) if patterns else ()
 
 
-def spec_from(
-    benchmark: str, options: Options, settings: Settings, before: RunSpec | None = None
-) -> RunSpec:
+def spec_from(benchmark: str, options: Options, settings: Settings, before: RunSpec | None = None) -> RunSpec:
     """Make the spec of a run from the options of its command.
 
     Args:
@@ -198,9 +193,7 @@ def _roots(texts: tuple[str, ...], before: RunSpec | None) -> Mapping[str, Path]
     return roots
 
 
-def _prompts(
-    folder: Path | None, before: RunSpec | None, rubrics: Mapping[str, str]
-) -> Mapping[str, str]:
+def _prompts(folder: Path | None, before: RunSpec | None, rubrics: Mapping[str, str]) -> Mapping[str, str]:
     """The texts of custom prompts and rubrics; the default is the prompts of the resumed run."""
     if folder is not None:
         return {**load_custom_texts(folder), **rubrics}
@@ -265,9 +258,7 @@ def _absolute(text: str) -> Path:
     return Path(os.path.abspath(to_path(text).expanduser()))  # noqa: PTH100
 
 
-def parse_pairs(
-    flag: str, texts: Iterable[str], form: str = "OLD=NEW", fix: str = ""
-) -> dict[str, str]:
+def parse_pairs(flag: str, texts: Iterable[str], form: str = "OLD=NEW", fix: str = "") -> dict[str, str]:
     """Parse the values of an option of the form KEY=VALUE.
 
     Raises:
@@ -326,9 +317,7 @@ def parse_ray(options: Options) -> RayOptions | None:
     least, _, most = (text or "1").partition("-")
     is_number = least.isdecimal() and (most or least).isdecimal() and int(least) > 0
     if not is_number or (text and not address):
-        raise ConfigError(
-            f"--workers {text} cannot be used", "give --ray ADDRESS too, and N or MIN-MAX workers"
-        )
+        raise ConfigError(f"--workers {text} cannot be used", "give --ray ADDRESS too, and N or MIN-MAX workers")
     workers = (int(least), max(int(least), int(most or 0))) if text else None
     if not address:
         return None

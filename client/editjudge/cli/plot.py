@@ -11,27 +11,14 @@ from ..base.output_files import check_overwrite, wrap_disk_errors, write_file
 from ..base.terminal import print_notice, print_text
 from ..base.text import shorten_list
 from ..benchmarks.figures import Figure, Kind, load_figures
-from ..report.figures import (
-    MAX_LOOKS,
-    Format,
-    Numbers,
-    draw_figure,
-    drawable_columns,
-    drawable_panels,
-)
+from ..report.figures import MAX_LOOKS, Format, Numbers, draw_figure, drawable_columns, drawable_panels
 from ..report.numbers import untrained_warning
 from ..report.summary import select_columns
 from .options import open_run
 
 
 def plot_command(
-    run: Path,
-    figure: Kind | None,
-    model: tuple[str, ...],
-    format_: Format,
-    out: Path | None,
-    *,
-    published: bool,
+    run: Path, figure: Kind | None, model: tuple[str, ...], format_: Format, out: Path | None, *, published: bool
 ) -> None:
     """Draw the figures of a run, each into a file of its own."""
     with open_run(run) as view:
@@ -40,9 +27,7 @@ def plot_command(
     selection = _select_figures(results, figure)
     numbers = _collect_numbers(results, model, with_paper=published)
     if len(numbers) > MAX_LOOKS:
-        print_notice(
-            f"{len(numbers)} models share {MAX_LOOKS} colours and markers; choose some with --model"
-        )
+        print_notice(f"{len(numbers)} models share {MAX_LOOKS} colours and markers; choose some with --model")
     warning = untrained_warning(results.untrained)
     count = 0
     for number, each in enumerate(selection, 1):
@@ -71,9 +56,7 @@ def _select_figures(results: Results, kind: Kind | None) -> list[Figure]:
     return matching
 
 
-def _draw_figure(
-    figure: Figure, results: Results, numbers: Numbers, form: Format, warning: str
-) -> bytes:
+def _draw_figure(figure: Figure, results: Results, numbers: Numbers, form: Format, warning: str) -> bytes:
     """Draw a figure; empty if it has no numbers."""
     panels = drawable_panels(figure, results.columns, numbers)
     if not panels:
@@ -90,8 +73,7 @@ def _collect_numbers(
     """Collect the rows of the run, then those that the paper prints."""
     _, names = select_columns(results, (), models)
     rows: dict[str, Mapping[str, float | None]] = {
-        name: {column: cell.value for column, cell in results.models[name].items()}
-        for name in names
+        name: {column: cell.value for column, cell in results.models[name].items()} for name in names
     }
     tables = read_published(results).tables if with_paper else ()
     for table in tables:

@@ -65,9 +65,7 @@ def _segmenter(text: str | None) -> ServiceName:
     segmenters = {str(name): name for name in SPECIALISTS if name.role == "segmenter"}
     text = text or "segmenter.grounded_sam"
     if text not in segmenters:
-        raise ConfigError(
-            f"--segmenter {text}: no such segmenter", f"give one of {', '.join(segmenters)}"
-        )
+        raise ConfigError(f"--segmenter {text}: no such segmenter", f"give one of {', '.join(segmenters)}")
     return segmenters[text]
 
 
@@ -82,16 +80,13 @@ def _templates(options: Options) -> tuple[Template, ...]:
     names = {template.name for template in custom}
     if names and not any(name == FACTS or name.startswith("prepare/") for name in names):
         raise ConfigError(
-            f"{folder}: prepare uses none of {', '.join(sorted(names))}",
-            f"it uses prepare/... and {FACTS}",
+            f"{folder}: prepare uses none of {', '.join(sorted(names))}", f"it uses prepare/... and {FACTS}"
         )
     return custom
 
 
 def _convert_gie(options: Options, *, json: bool) -> int:
-    conversion = convert_gie(
-        options["data"], options["out"], bind_single_judge(settings_from(options), options)
-    )
+    conversion = convert_gie(options["data"], options["out"], bind_single_judge(settings_from(options), options))
     if json:
         print_json(conversion)
         return 0

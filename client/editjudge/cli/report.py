@@ -22,9 +22,7 @@ _MAX_LISTED = 3
 """Number of omitted pictures that are listed by name."""
 
 
-def report_command(
-    runs: tuple[Path, ...], out: Path, size: int, *, published: bool, **options: Any
-) -> None:
+def report_command(runs: tuple[Path, ...], out: Path, size: int, *, published: bool, **options: Any) -> None:
     """Write runs as a page."""
     if len(runs) > 1 and any(options.values()):
         raise ConfigError("--data and --root say where the pictures of one run are", "name one RUN")
@@ -46,11 +44,7 @@ def bundle_command(run: Path, out: Path, *, originals: bool, **options: Any) -> 
     """Write a run with its pictures and its page to one file."""
     _print_data_notes((run,), options)
     bundle = write_bundle(
-        run,
-        out,
-        originals=originals,
-        progress=show_progress,
-        open_run=partial(open_quietly, options=options),
+        run, out, originals=originals, progress=show_progress, open_run=partial(open_quietly, options=options)
     )
     _print_problems(bundle.page)
     pictures = f", {format_count(bundle.originals, 'original picture')}" if originals else ""

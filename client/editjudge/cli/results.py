@@ -52,9 +52,7 @@ def summary_command(
 ) -> None:
     """Show a run as the table of its benchmark's paper."""
     if format_ and (json or published or each_round or unserved):
-        raise ConfigError(
-            "--format excludes --json, --published, --each-round and --unserved", "leave one out"
-        )
+        raise ConfigError("--format excludes --json, --published, --each-round and --unserved", "leave one out")
     with open_run(run) as view:
         rules = rules_from(options, view.spec)
         results = view.results(single_image, rules, count_missing=count_missing, common=common)
@@ -78,18 +76,13 @@ def _waiting_reasons(view: RunView, results: Results) -> dict[str, list[str]]:
     """Map each reason for which a model is missing to the applicable dimensions."""
     cells = results.models.values()
     applicable = {
-        name
-        for column in results.columns
-        if any(row[column.id].asked for row in cells)
-        for name in column.dimensions
+        name for column in results.columns if any(row[column.id].asked for row in cells) for name in column.dimensions
     }
     reasons = view.unserved_reasons().items()
     return group_by_key((reason, name) for name, reason in reasons if name in applicable)
 
 
-def _print_summary(
-    results: Results, paper: PublishedNumbers | None, run: Path, *, each_round: bool
-) -> None:
+def _print_summary(results: Results, paper: PublishedNumbers | None, run: Path, *, each_round: bool) -> None:
     """Print the table, with a heading above it and the missing numbers below it."""
     _print_heading(results)
     show = partial(
@@ -143,13 +136,7 @@ def _print_published(paper: PublishedNumbers, show: Callable[..., Iterable[Table
 
 
 def show_command(
-    run: Path,
-    edit: str,
-    dimension: tuple[str, ...],
-    model: str | None,
-    *,
-    json: bool,
-    **options: Any,
+    run: Path, edit: str, dimension: tuple[str, ...], model: str | None, *, json: bool, **options: Any
 ) -> None:
     """Show one edit of a run, with every verdict, its evidence and replies."""
     with open_run(run, options) as view:
@@ -174,9 +161,7 @@ def show_command(
         print_text(f"\n  {name}: unscored (flaw of the data)\n    {why}")
 
 
-def _add_data(
-    view: RunView, edit: str, edits: tuple[ShownEdit, ...], shows: Callable[[str], bool]
-) -> ShownItem:
+def _add_data(view: RunView, edit: str, edits: tuple[ShownEdit, ...], shows: Callable[[str], bool]) -> ShownItem:
     """Add the item's instruction and files, if the data still exists."""
     instruction: str | None = None
     files: tuple[Path, ...] = ()
@@ -263,9 +248,7 @@ def export_command(
     file = out or run / ("tasks.json" if tasks else f"{'edits' if wide else 'verdicts'}.{format_}")
     urls = parse_pairs("--url", url)
     with open_run(run, options) as view:
-        count = export(
-            view, file, format_, wide=wide, pictures=pictures, dimensions=dimension, urls=urls
-        )
+        count = export(view, file, format_, wide=wide, pictures=pictures, dimensions=dimension, urls=urls)
         if reason := view.missing_data_reason:
             print_notice(f"the file lacks dimensions with a flaw of the data: {reason}")
     print_text(f"{file}: {format_count(count, 'task' if tasks else 'row')}")

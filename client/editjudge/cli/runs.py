@@ -37,15 +37,7 @@ from ..report.display import format_progress, make_display
 from ..report.numbers import format_usage, untrained_warning
 from ..report.summary import build_results_tables, drop_empty_columns
 from ..report.table import Head, Row, Table
-from .options import (
-    check_judges,
-    open_run,
-    parse_judges,
-    parse_ray,
-    parse_shard,
-    settings_from,
-    spec_from,
-)
+from .options import check_judges, open_run, parse_judges, parse_ray, parse_shard, settings_from, spec_from
 from .output import print_json, print_tables
 from .services import provide_services
 
@@ -98,9 +90,7 @@ def _print_validation(result: Validation) -> None:
         print_text("no problems found; next: editjudge run (--dry-run counts its calls)")
 
 
-def run_command(
-    benchmark: str, out: Path, *, dry_run: bool, json: bool, retry: Any, **options: Any
-) -> int:
+def run_command(benchmark: str, out: Path, *, dry_run: bool, json: bool, retry: Any, **options: Any) -> int:
     """Judge the rest of a run, or estimate it (--dry-run); return the exit code."""
     if not options["outputs"]:
         raise InputError("--outputs", "no model is given", "give --outputs MODEL=DIR")
@@ -109,16 +99,10 @@ def run_command(
     check_judges(parse_judges(options), settings)
     how: Any = {"shard": parse_shard(options["shard"]), "as_named": options["as_named"]}
     if not dry_run:
-        how |= {
-            "retry": retry,
-            "fail_on_error": options["fail_on_error"],
-            "ray": parse_ray(options),
-        }
+        how |= {"retry": retry, "fail_on_error": options["fail_on_error"], "ray": parse_ray(options)}
         return _judge(spec, out, settings, how, as_json=json)
     if retry:
-        raise InputError(
-            "--dry-run", f"cannot be combined with --retry {retry}", "leave one of the two out"
-        )
+        raise InputError("--dry-run", f"cannot be combined with --retry {retry}", "leave one of the two out")
     estimate, work = preview_run(spec, out, settings, **how)
     if json:
         print_json(estimate)
@@ -131,9 +115,7 @@ def run_command(
 def _judge(spec: RunSpec, out: Path, settings: Settings, how: RunOptions, *, as_json: bool) -> int:
     with (
         make_display(as_json=as_json) as bar,
-        RunSession(
-            spec, out, settings, {**how, "progress": bar, "every": bar.seconds_between}
-        ) as run,
+        RunSession(spec, out, settings, {**how, "progress": bar, "every": bar.seconds_between}) as run,
     ):
         result = _judge_rest(run, settings, starts_stack=how.get("ray") is None)
     if result is None:
@@ -221,15 +203,11 @@ def _print_result(result: RunResult, notes: Sequence[str], titles: Mapping[str, 
     event = result.last_event
     rows = result.cells.values()
     dimensions = [
-        d
-        for d in result.dimensions
-        if not d.round_of and any(row[d.id].counts.keys() - {"not_served"} for row in rows)
+        d for d in result.dimensions if not d.round_of and any(row[d.id].counts.keys() - {"not_served"} for row in rows)
     ]
     columns, _ = drop_empty_columns(mean_columns(dimensions, titles), result.cells, result.out)
     if columns:
-        print_tables(
-            build_results_tables(columns, result.cells, result.judge_spread, make_console().width)
-        )
+        print_tables(build_results_tables(columns, result.cells, result.judge_spread, make_console().width))
     names = untrained_services(result.services_of(d.id for d in dimensions))
     if warning := untrained_warning(names):
         print_text(warning, fg="red", bold=True)
@@ -289,8 +267,7 @@ def _end_lines(result: RunResult) -> list[str]:
     event = result.last_event
     by_count = sorted(event.unscored.items(), key=lambda kind: -kind[1].count)
     lines = [
-        f"{format_count(kind.count, 'verdict has', 'verdicts have')} no number, {name}"
-        f" (first: {kind.first})"
+        f"{format_count(kind.count, 'verdict has', 'verdicts have')} no number, {name} (first: {kind.first})"
         for name, kind in by_count
     ]
     failures = sum(line.failed for line in event.verdicts.values())
@@ -302,9 +279,7 @@ def _end_lines(result: RunResult) -> list[str]:
     return lines
 
 
-def merge_command(
-    runs: tuple[Path, ...], out: Path, prefer: Prefer | None, shards: int | None
-) -> None:
+def merge_command(runs: tuple[Path, ...], out: Path, prefer: Prefer | None, shards: int | None) -> None:
     """Merge runs into a new one, or into one for each shard."""
     counts = merge(runs, out, prefer, shards=shards)
     decisions = f", {counts.conflicts:,} of them decided by --prefer" if counts.conflicts else ""
@@ -327,10 +302,7 @@ def _print_pending(run: Path) -> None:
         if view.missing_data_reason:
             print_notice(f"whether every edit was judged is unknown: {view.missing_data_reason}")
             return
-        pending = [
-            any(isinstance(outcome, Pending) for outcome in row.outcomes.values())
-            for row in view.rows()
-        ]
+        pending = [any(isinstance(outcome, Pending) for outcome in row.outcomes.values()) for row in view.rows()]
     if count := sum(pending):
         are = format_count(count, "edit is", "edits are")
         print_notice(

@@ -67,9 +67,7 @@ def _print_judgement(judgement: Judgement, *, has_names: bool) -> None:
     item = judgement.edit.item
     image, mask = judgement.edit.image, item.mask
     if image and mask and mask.size != image.size:
-        print_notice(
-            f"note: {mask.name}: {_size(mask.size)}, resized to {_size(image.size)} where used"
-        )
+        print_notice(f"note: {mask.name}: {_size(mask.size)}, resized to {_size(image.size)} where used")
     pictures = (*item.sources, image, mask, item.target)
     for picture in filter(None, pictures):
         for note in picture.notes:

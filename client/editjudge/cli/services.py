@@ -13,13 +13,7 @@ from typing import Any, Literal
 from ..app import canary
 from ..app.client import add_local_stack
 from ..app.dimensions import missing_services, missing_services_line
-from ..app.doctor import (
-    NO_KNOWN_ANSWER,
-    NOT_CHECKED_HERE,
-    Finding,
-    check_services,
-    load_panel_file,
-)
+from ..app.doctor import NO_KNOWN_ANSWER, NOT_CHECKED_HERE, Finding, check_services, load_panel_file
 from ..base.config import Settings
 from ..base.errors import ConfigError
 from ..base.identity import ServiceName, format_identities
@@ -35,9 +29,7 @@ _COLOURS = {"steady": "green", "shifted": "red", "disordered": "red", "unchecked
 _EXIT = {"steady": 0, "shifted": 3, "disordered": 3, "unchecked": 1}
 
 
-def _start_local_stack(
-    settings: Settings, roles: Iterable[ServiceName]
-) -> AbstractContextManager[Any] | str:
+def _start_local_stack(settings: Settings, roles: Iterable[ServiceName]) -> AbstractContextManager[Any] | str:
     """Start a local stack for the duration of a block, or return why there is none.
 
     A package that can start one has an entry point in the group `editjudge.stack`: a function of
@@ -121,9 +113,7 @@ def doctor_command(expect: Path | None, *, json: bool, **options: Any) -> int:
         findings.append(Finding(service=service, problem=f"could not be loaded: {why}", fix=fix))
 
     roles = list_default_roles(settings)
-    with provide_services(
-        settings, roles=roles, say=print_notice, on_unloaded=add_unloaded
-    ) as available:
+    with provide_services(settings, roles=roles, say=print_notice, on_unloaded=add_unloaded) as available:
         findings += asyncio.run(check_services(available, expected_services))
     if json:
         print_json(findings)
@@ -227,9 +217,7 @@ async def _find_services() -> tuple[dict[str, str], str]:
 def canary_command(rounds: int, *, new_baseline: bool, json: bool, **options: Any) -> int:
     """Check judges on the canaries; return the exit code."""
     settings = settings_from(options)
-    results = canary.check_canaries(
-        settings, tuple(parse_judges(options)), rounds, new_baseline=new_baseline
-    )
+    results = canary.check_canaries(settings, tuple(parse_judges(options)), rounds, new_baseline=new_baseline)
     if json:
         print_json(results)
     else:

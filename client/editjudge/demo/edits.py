@@ -89,11 +89,7 @@ def _remove_object(source: RGB, box: Box) -> RGB:
     return np.asarray(cv2.inpaint(source, np.array(hole), 3, cv2.INPAINT_TELEA), np.uint8)
 
 
-_PAINTERS: Mapping[Kind, Callable[..., RGB]] = {
-    "text": _draw_sign,
-    "recolour": _recolour,
-    "removal": _remove_object,
-}
+_PAINTERS: Mapping[Kind, Callable[..., RGB]] = {"text": _draw_sign, "recolour": _recolour, "removal": _remove_object}
 
 
 def draw_demo_set() -> list[DemoEdit]:

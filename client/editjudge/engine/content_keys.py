@@ -129,9 +129,7 @@ class _EditState(Protocol):
 E = TypeVar("E", bound=_EditState)
 
 
-def find_current_output(
-    states: Sequence[E], path: str | None, files: FileStates
-) -> tuple[bytes | None, bytes]:
+def find_current_output(states: Sequence[E], path: str | None, files: FileStates) -> tuple[bytes | None, bytes]:
     """Find the digest of an output's present content, and the stat digest of its file.
 
     An output that was deleted or cannot be read counts with the content that was judged. The file
@@ -154,9 +152,7 @@ def find_current_output(
     return last.output, last.stat
 
 
-def find_by_content(
-    states: Sequence[E], content: bytes, output: bytes | None, *, absent: bool
-) -> E | None:
+def find_by_content(states: Sequence[E], content: bytes, output: bytes | None, *, absent: bool) -> E | None:
     """Find the stored state of an edit that has this content; None where there is none.
 
     Args:
@@ -208,9 +204,7 @@ class ItemContents:
         file_flaws: By item id, the flaws that missing files and those outside its folder are.
     """
 
-    def __init__(
-        self, dataset: Dataset, before: FileCache | None = None, files: FileStates | None = None
-    ) -> None:
+    def __init__(self, dataset: Dataset, before: FileCache | None = None, files: FileStates | None = None) -> None:
         self.dataset = dataset
         self.files = files or FileStates()
         self.changed_files: dict[int, FileContent] = {}
@@ -246,9 +240,7 @@ class ItemContents:
             self._latest = ref, self.key_from_cache(ref) or self.read(ref).key
         return self._latest[1]
 
-    def read(
-        self, ref: ItemRef, loaded_files: Mapping[str, FileState] = MappingProxyType({})
-    ) -> ItemContent:
+    def read(self, ref: ItemRef, loaded_files: Mapping[str, FileState] = MappingProxyType({})) -> ItemContent:
         """Read the content of an item.
 
         Args:
@@ -350,9 +342,7 @@ class VerdictStore(Protocol):
     def items(self) -> Sequence[str]:
         """The ids of the items that have a stored edit."""
 
-    def find_standing(
-        self, model: str, signatures: Mapping[str, str]
-    ) -> Mapping[str, Sequence[StandingVerdicts]]:
+    def find_standing(self, model: str, signatures: Mapping[str, str]) -> Mapping[str, Sequence[StandingVerdicts]]:
         """Find the valid verdicts on a model's edits: by item, one entry per content, newest last.
 
         A verdict is valid if it did not fail and has the signature given here for its dimension.
@@ -371,9 +361,7 @@ class VerdictStore(Protocol):
     def extend_header(self, header: RunHeader) -> RunHeader:
         """Extend the stored header by another one, commit the result and return it."""
 
-    def save_contents(
-        self, edits: Iterable[JudgedEdit], files: FileCache, header: Mapping[str, object]
-    ) -> None:
+    def save_contents(self, edits: Iterable[JudgedEdit], files: FileCache, header: Mapping[str, object]) -> None:
         """Commit the present content of edits and files, and header fields, in one transaction.
 
         Args:
@@ -382,11 +370,7 @@ class VerdictStore(Protocol):
         """
 
     async def save_edit(
-        self,
-        edit: JudgedEdit,
-        verdicts: Verdicts,
-        signatures: Mapping[str, str],
-        versions: str | None = None,
+        self, edit: JudgedEdit, verdicts: Verdicts, signatures: Mapping[str, str], versions: str | None = None
     ) -> None:
         """Commit the verdicts on an edit in one transaction: all of them or none.
 

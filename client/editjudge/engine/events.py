@@ -149,9 +149,7 @@ class FinishEvent(CountsEvent):
     columns: dict[str, dict[str, Cell]]
 
 
-RunEvent: TypeAlias = Annotated[
-    StartEvent | ProgressEvent | NoteEvent | FinishEvent, Field(discriminator="event")
-]
+RunEvent: TypeAlias = Annotated[StartEvent | ProgressEvent | NoteEvent | FinishEvent, Field(discriminator="event")]
 
 
 def unscored_of(progress: Progress) -> Mapping[str, NoScore]:

@@ -146,9 +146,7 @@ class Judgement(Mapping[str, Outcome]):
         return build_verdict_table(self, with_skipped=True).to_html()
 
 
-def plan_calls(
-    edit: Edit, dimensions: Iterable[Dimension], reasons: Mapping[str, str]
-) -> dict[Scorer, frozenset[str]]:
+def plan_calls(edit: Edit, dimensions: Iterable[Dimension], reasons: Mapping[str, str]) -> dict[Scorer, frozenset[str]]:
     """Plan the calls for one edit: the fields to compute, by scorer; equal scorers are one.
 
     Args:
@@ -224,9 +222,7 @@ async def judge(
         outcomes={d.id: outcomes[d.id] for d in requests},
         signatures=signatures.of(requests, identities),
         services=identities,
-        untrained_ids=frozenset(
-            d.id for d in requests if random and roles_of(d, dimensions_by_id) & random
-        ),
+        untrained_ids=frozenset(d.id for d in requests if random and roles_of(d, dimensions_by_id) & random),
         usage=notes.usage,
         errors={
             d.id: error
@@ -288,9 +284,7 @@ class Signatures:
             before, signatures = self._latest = dict(identities), {}
         return {each.id: self._make_signature(each, before, signatures) for each in dimensions}
 
-    def _make_signature(
-        self, dimension: Dimension, identities: Identities, cache: dict[str, Signature]
-    ) -> Signature:
+    def _make_signature(self, dimension: Dimension, identities: Identities, cache: dict[str, Signature]) -> Signature:
         if dimension.id not in cache:
             operands = ((name, self.dimensions_by_id[name]) for name in dimension.operands)
             parts = {name: self._make_signature(part, identities, cache) for name, part in operands}
@@ -343,11 +337,7 @@ def _slowest(scorers: list[Scorer]) -> frozenset[Scorer]:
 
 
 async def _call(
-    scorer: Scorer,
-    edit: Edit,
-    panel: Panel,
-    fields: frozenset[str],
-    errors: dict[Scorer, ServiceError],
+    scorer: Scorer, edit: Edit, panel: Panel, fields: frozenset[str], errors: dict[Scorer, ServiceError]
 ) -> Verdicts:
     log = CallLog()
     try:
@@ -374,9 +364,7 @@ def _resting(verdict: Verdict, log: CallLog) -> Verdict:
     return add_calls(verdict, log.specialist_calls) if isinstance(verdict, Score) else verdict
 
 
-def explain_unserved(
-    dimensions: Iterable[Dimension], panel: Panel, *, is_local: bool = True
-) -> dict[str, str]:
+def explain_unserved(dimensions: Iterable[Dimension], panel: Panel, *, is_local: bool = True) -> dict[str, str]:
     """Explain, by dimension id, why its own readings cannot be made.
 
     Args:
@@ -415,9 +403,7 @@ OpenJudges: TypeAlias = Callable[[Settings, CallStore, Budget], AbstractAsyncCon
 
 
 @contextlib.asynccontextmanager
-async def open_local_judges(
-    settings: Settings, calls: CallStore, budget: Budget
-) -> AsyncIterator[Judges]:
+async def open_local_judges(settings: Settings, calls: CallStore, budget: Budget) -> AsyncIterator[Judges]:
     """Open judges with the services of the settings; an `OpenJudges`."""
     async with Panel(settings, ledger=calls) as panel:
         yield make_judges(panel.with_context(CallContext(budget)))

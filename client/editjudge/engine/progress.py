@@ -83,9 +83,7 @@ class Progress:
     _parts: dict[object, float] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls, plan: RunPlan, valid: Mapping[str, Mapping[str, int]], budget: Budget | None = None
-    ) -> Progress:
+    def of(cls, plan: RunPlan, valid: Mapping[str, Mapping[str, int]], budget: Budget | None = None) -> Progress:
         """Make the progress at the start of a session.
 
         Args:

@@ -72,15 +72,11 @@ class RunHeader(BaseModel):
             if isinstance(mine, tuple):
                 mine, other = ", ".join(mine), ", ".join(other)
             if mine != other:
-                raise ConfigError(
-                    f"{where} has {name} {mine}, not {other}",
-                    fix or "give another folder for this run",
-                )
+                raise ConfigError(f"{where} has {name} {mine}, not {other}", fix or "give another folder for this run")
         if differ := self._find_changed_prompts(later):
             raise ConfigError(
                 f"{where} was judged with other prompts: {', '.join(differ)}",
-                fix
-                or "leave --prompts and --rubric out to use its prompts, or give another folder",
+                fix or "leave --prompts and --rubric out to use its prompts, or give another folder",
             )
         identities = {**self.identities, **later.identities}
         absent = {**self.not_served, **later.not_served}

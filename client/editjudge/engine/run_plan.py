@@ -158,9 +158,7 @@ class RunPlan:
     @property
     def dimensions(self) -> tuple[Dimension, ...]:
         """The dimensions of the run that are left to judge on at least one edit."""
-        return self.select_dimensions(
-            _NO_DIMENSIONS.union(*(set().union(*set(t)) for t in self.todo.values()))
-        )
+        return self.select_dimensions(_NO_DIMENSIONS.union(*(set().union(*set(t)) for t in self.todo.values())))
 
     @property
     def roles(self) -> frozenset[ServiceName]:
@@ -189,9 +187,7 @@ def inspect_items(inputs: RunInputs, before: FileCache | None = None) -> RunPlan
             does not exist.
     """
     plan = RunPlan(
-        inputs,
-        ItemContents(inputs.dataset, before),
-        sort_by_dependency(inputs.dimensions, inputs.dimensions_by_id),
+        inputs, ItemContents(inputs.dataset, before), sort_by_dependency(inputs.dimensions, inputs.dimensions_by_id)
     )
     kinds = _ItemKinds(inputs, plan.needed_dimensions)
     for ref in inputs.dataset.check_items():
@@ -303,12 +299,7 @@ class _EditTraits(NamedTuple):
 
 
 def _compare_outputs(
-    plan: RunPlan,
-    model: str,
-    standing_by_item: Mapping[str, Sequence[StandingVerdicts]],
-    before: str,
-    *,
-    has_run: bool,
+    plan: RunPlan, model: str, standing_by_item: Mapping[str, Sequence[StandingVerdicts]], before: str, *, has_run: bool
 ) -> list[_EditTraits | None]:
     """Compare a model's outputs with the stored ones that were judged.
 
@@ -370,9 +361,7 @@ def _compare_outputs(
     return edits
 
 
-def _is_up_to_date(
-    last: StandingVerdicts, match: StandingVerdicts | None, stat: bytes, *, absent: bool
-) -> bool:
+def _is_up_to_date(last: StandingVerdicts, match: StandingVerdicts | None, stat: bytes, *, absent: bool) -> bool:
     """Whether the newest stored state has the present content, so that nothing is to be stored.
 
     Args:
@@ -422,10 +411,7 @@ class _StateFinder:
         states = self._cache.get((edit.kind, edit.absent))
         if states is None:
             states = self._cache[edit.kind, edit.absent] = self._decide_states(edit)
-        return {
-            name: "standing" if name in edit.standing_dimensions else state
-            for name, state in states.items()
-        }
+        return {name: "standing" if name in edit.standing_dimensions else state for name, state in states.items()}
 
     def _decide_states(self, edit: _EditTraits) -> dict[str, str]:
         """Decide the state of each dimension as if the edit had no valid verdict."""
@@ -461,12 +447,7 @@ def _no_such_task(inputs: RunInputs) -> InputError:
 
 
 def _note_missing(
-    plan: RunPlan,
-    absent: tuple[str, str, Missing],
-    match: StandingVerdicts | None,
-    key: bytes | None,
-    *,
-    has_run: bool,
+    plan: RunPlan, absent: tuple[str, str, Missing], match: StandingVerdicts | None, key: bytes | None, *, has_run: bool
 ) -> None:
     """Note a missing output in the plan.
 

@@ -10,15 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-)
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice, starmap
@@ -39,16 +31,7 @@ from ..base.errors import (
 from ..base.file_states import FileRead, FileState
 from ..base.images import Image, load_image
 from ..base.item import Edit, Item, Missing
-from ..base.verdict import (
-    Failure,
-    MissingOutput,
-    NoScore,
-    NotApplicable,
-    Outcome,
-    Score,
-    Verdicts,
-    make_failure,
-)
+from ..base.verdict import Failure, MissingOutput, NoScore, NotApplicable, Outcome, Score, Verdicts, make_failure
 from ..benchmarks.dataset import Dataset, ItemRef
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.outputs import Outputs
@@ -120,11 +103,7 @@ class _SharedItem:
 def _list_loaded_files(item: Item, readings: Mapping[str, FileRead]) -> dict[str, FileState]:
     """Return the state of each file that an item was loaded from, by path."""
     images = filter(None, (*item.sources, item.target, item.mask))
-    return {
-        one.file: FileState(readings[one.file].stat(), one.digest)
-        for one in images
-        if one.file in readings
-    }
+    return {one.file: FileState(readings[one.file].stat(), one.digest) for one in images if one.file in readings}
 
 
 class Job(NamedTuple):
@@ -285,9 +264,7 @@ class Scheduler:
         reads_pixels = self.plan.inputs.reads_pixels and self.judges.is_local
         max_lazy_pixels = find_lazy_limit(judges, reads_pixels=reads_pixels)
         item, content = await job.shared_item.load(max_lazy_pixels)
-        edit, output_file, byte_count = await asyncio.to_thread(
-            self._make_edit, job, item, judges, max_lazy_pixels
-        )
+        edit, output_file, byte_count = await asyncio.to_thread(self._make_edit, job, item, judges, max_lazy_pixels)
         await self._note_loaded(job, byte_count)
         judged_edit = JudgedEdit(item.id, job.model, output_file, edit.missing, content)
         return edit, judged_edit
@@ -312,9 +289,7 @@ class Scheduler:
         roles = self.plan.inputs.roles(d.id for d in job.dimensions) & panel.service_names
         return [panel.judge(role) for role in roles if role.is_judge]
 
-    def _load_output(
-        self, job: Job, max_lazy_pixels: int
-    ) -> tuple[Image | None, Missing | None, FileState | None]:
+    def _load_output(self, job: Job, max_lazy_pixels: int) -> tuple[Image | None, Missing | None, FileState | None]:
         """Load a model's output; return the image or why it is missing, and the state of its file.
 
         Raises:
@@ -323,10 +298,7 @@ class Scheduler:
         outputs, item = self._get_outputs(job.model), job.shared_item.ref.id
         path = outputs.path(item)
         if path is None:
-            raise UnreadError(
-                item,
-                f"its output by {job.model} was deleted during the run: {outputs.why_not(item)}",
-            )
+            raise UnreadError(item, f"its output by {job.model} was deleted during the run: {outputs.why_not(item)}")
         reading = FileRead(path)
         try:
             image = load_image(Path(path), max_lazy_pixels=max_lazy_pixels)

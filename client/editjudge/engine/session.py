@@ -34,24 +34,11 @@ from .run_plan import RunPlan, compare_with_run
 from .scheduler import Scheduler
 
 _CALL_SETTINGS = frozenset(
-    {
-        "url",
-        "model",
-        "max_pixels",
-        "max_tokens",
-        "temperature",
-        "seed",
-        "samples",
-        "logprobs",
-        "extra",
-        "image_detail",
-    }
+    {"url", "model", "max_pixels", "max_tokens", "temperature", "seed", "samples", "logprobs", "extra", "image_detail"}
 )
 
 
-def compare_with_last_session(
-    plan: RunPlan, store: VerdictStore, before: RunHeader | None, settings: Settings
-) -> None:
+def compare_with_last_session(plan: RunPlan, store: VerdictStore, before: RunHeader | None, settings: Settings) -> None:
     """Find what is left to judge if the services are the same as in the last session.
 
     Args:
@@ -78,9 +65,7 @@ def service_settings(settings: Settings) -> dict[str, JsonValue]:
     }
 
 
-def _find_changed_judges(
-    before: Mapping[str, JsonValue], now: Mapping[str, JsonValue]
-) -> frozenset[ServiceName]:
+def _find_changed_judges(before: Mapping[str, JsonValue], now: Mapping[str, JsonValue]) -> frozenset[ServiceName]:
     """Find the judges whose settings differ from the stored ones: their identity may differ."""
     earlier, later = before.get("judges"), now["judges"]
     old = earlier if isinstance(earlier, dict) else {}
@@ -312,9 +297,7 @@ class Session:
                 why = panel.why_not(role)
                 roles.setdefault(why, set()).add(role)
                 by_reason.setdefault(why, {})[name] = None
-        by_missing_service = {
-            f"{', '.join(sorted(roles[why]))}: {why}": [*names] for why, names in by_reason.items()
-        }
+        by_missing_service = {f"{', '.join(sorted(roles[why]))}: {why}": [*names] for why, names in by_reason.items()}
         return by_missing_service | by_missing_package
 
 

@@ -68,9 +68,7 @@ class StoredItems(Dataset):
         traits: What `encode_traits` returned.
     """
 
-    def __init__(
-        self, path: Path, digest: str, read_blocks: Callable[[], Iterable[bytes]], traits: bytes
-    ) -> None:
+    def __init__(self, path: Path, digest: str, read_blocks: Callable[[], Iterable[bytes]], traits: bytes) -> None:
         self._digest, self._read_blocks = digest, read_blocks
         own_traits = _decompress(traits)
         super().__init__(path, Path(own_traits["folder"]))
@@ -83,9 +81,7 @@ class StoredItems(Dataset):
         """The digest of the data that was stored."""
         return self._digest
 
-    def _read(
-        self, only: Container[int] | None = None, problems: list[Problem] | None = None
-    ) -> Iterator[ItemRef]:
+    def _read(self, only: Container[int] | None = None, problems: list[Problem] | None = None) -> Iterator[ItemRef]:
         for ref in decode_items(self._read_blocks()):
             if only is None or ref.index in only:
                 yield ref

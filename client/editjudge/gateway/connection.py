@@ -78,9 +78,7 @@ class JudgeService(GrpcConnection):
 
         return await self.call_with_retries(once)
 
-    async def score(
-        self, make_request: Callable[[], pb.ScoreRequest], losses: list[Unreachable]
-    ) -> pb.ScoreResponse:
+    async def score(self, make_request: Callable[[], pb.ScoreRequest], losses: list[Unreachable]) -> pb.ScoreResponse:
         """Have an edit judged, with retries within the policy's deadline.
 
         An edit whose connection was cut is sent once more and not a third time: it may be what ends

@@ -50,9 +50,7 @@ FAILURES: Mapping[type[ServiceError], pb.Failure] = {
     BadReply: pb.FAILURE_BAD_REPLY,
 }
 """The failure in a message for each kind of error here; a subclass has that of its base."""
-_OUTCOMES: Mapping[str, type[Outcome]] = {
-    kind.model_fields["status"].default: kind for kind in get_args(Outcome)
-}
+_OUTCOMES: Mapping[str, type[Outcome]] = {kind.model_fields["status"].default: kind for kind in get_args(Outcome)}
 
 
 def make_message(kind: type[M], fields: Mapping[str, Any]) -> M:
@@ -107,9 +105,7 @@ def _read_json(name: str, text: str) -> Any:
         raise ValueError(f"{name}: this is no JSON: {error}") from error
 
 
-def make_score_request(
-    edit: Edit, dimensions: Iterable[Dimension], protocol: pb.Protocol
-) -> pb.ScoreRequest:
+def make_score_request(edit: Edit, dimensions: Iterable[Dimension], protocol: pb.Protocol) -> pb.ScoreRequest:
     """The request to judge an edit, whatever its benchmark."""
     item = edit.item
     fields = {
@@ -135,9 +131,7 @@ def make_score_request(
     return pb.ScoreRequest(edit=make_message(pb.Edit, fields), dimensions=ids, protocol=protocol)
 
 
-def make_protocol(
-    benchmark: str, name: str, judge_rounds: JudgeRounds, prompts: Mapping[str, str]
-) -> pb.Protocol:
+def make_protocol(benchmark: str, name: str, judge_rounds: JudgeRounds, prompts: Mapping[str, str]) -> pb.Protocol:
     """The protocol of a session with its judges and rounds.
 
     Args:
@@ -180,8 +174,7 @@ def read_identities(panel: pb.GetPanelResponse) -> dict[ServiceName, ModelIdenti
         ValueError: a role is not valid.
     """
     return {
-        ServiceName.parse(service.role): ModelIdentity(service.name, dict(service.facts))
-        for service in panel.services
+        ServiceName.parse(service.role): ModelIdentity(service.name, dict(service.facts)) for service in panel.services
     }
 
 

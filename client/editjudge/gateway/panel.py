@@ -41,12 +41,7 @@ class Gateway(Panel):
         service_problems: What the service reports to be wrong with servers of its own.
     """
 
-    def __init__(
-        self,
-        endpoint: GatewayEndpoint,
-        settings: Settings,
-        ledger: ReplyStore | None = None,
-    ) -> None:
+    def __init__(self, endpoint: GatewayEndpoint, settings: Settings, ledger: ReplyStore | None = None) -> None:
         super().__init__(settings, ledger=ledger)
         self.url = endpoint.url
         self.version = ""

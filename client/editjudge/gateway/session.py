@@ -35,10 +35,7 @@ from .connection import SERVICE
 from .messages import get_error_kind, make_score_request, read_call, read_outcome, read_usage
 from .panel import Gateway
 
-FIX = (
-    "check the address, the certificate and the token, and that the service runs:"
-    " editjudge doctor --gateway URL"
-)
+FIX = "check the address, the certificate and the token, and that the service runs: editjudge doctor --gateway URL"
 _MAX_REASONS = 3
 _FACT = "spent through Judge services"
 
@@ -56,9 +53,7 @@ class GatewaySession:
         calls: Where costs and replies of judges are stored; None stores them nowhere.
     """
 
-    def __init__(
-        self, panel: Gateway, protocol: pb.Protocol, budget: Budget, calls: CallStore | None = None
-    ) -> None:
+    def __init__(self, panel: Gateway, protocol: pb.Protocol, budget: Budget, calls: CallStore | None = None) -> None:
         self.panel = panel
         self._protocol = protocol
         self._budget = budget
@@ -67,10 +62,7 @@ class GatewaySession:
         self._learning = asyncio.Lock()
 
     async def begin(
-        self,
-        dimensions: Iterable[Dimension],
-        known_dimensions: Mapping[str, Dimension],
-        signatures: Signatures,
+        self, dimensions: Iterable[Dimension], known_dimensions: Mapping[str, Dimension], signatures: Signatures
     ) -> None:
         """Ask which services judge there, and check that both sides sign these dimensions alike.
 
@@ -104,8 +96,7 @@ class GatewaySession:
         unpriced_roles = self.panel.list_unpriced(roles & self.panel.service_names)
         if self._budget.limit is not None and unpriced_roles:
             raise ConfigError(
-                f"max_cost is set, but {SERVICE} at {self.panel.url} tells no costs of"
-                f" {unpriced_roles[0]}",
+                f"max_cost is set, but {SERVICE} at {self.panel.url} tells no costs of {unpriced_roles[0]}",
                 "leave max_cost out, or have a price set there",
             )
 
@@ -142,12 +133,7 @@ class GatewaySession:
             await self._calls.put_records(judgement.replies.values())
         return judgement
 
-    async def _judge_remotely(
-        self,
-        edit: Edit,
-        dimensions: tuple[Dimension, ...],
-        signatures: Signatures,
-    ) -> Judgement:
+    async def _judge_remotely(self, edit: Edit, dimensions: tuple[Dimension, ...], signatures: Signatures) -> Judgement:
         """The service's judgement of an edit, if it is signed as it would be here.
 
         If it is not, a service there was replaced, or came or went. Then the services are asked for

@@ -13,14 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ..base.config import Endpoint, JudgeEndpoint, Settings
 from ..base.contracts import Tensors
-from ..base.errors import (
-    ConfigError,
-    DeadlineExceeded,
-    NoModel,
-    Overload,
-    ServiceError,
-    Unreachable,
-)
+from ..base.errors import ConfigError, DeadlineExceeded, NoModel, Overload, ServiceError, Unreachable
 from ..base.identity import FINGERPRINT, Identities, ModelIdentity, ServiceName, describe_change
 from .calls import CallRecord, MemoryReplies, ReplyStore
 from .context import NO_CALLER, CallContext
@@ -77,11 +70,7 @@ class Panel:
     """
 
     def __init__(
-        self,
-        settings: Settings,
-        *,
-        ledger: ReplyStore | None = None,
-        policy: PoolPolicy | None = None,
+        self, settings: Settings, *, ledger: ReplyStore | None = None, policy: PoolPolicy | None = None
     ) -> None:
         self._settings = settings
         self._stack = AsyncExitStack()
@@ -304,9 +293,7 @@ class Panel:
         changes = await asyncio.gather(*specialists, *judges)
         return tuple(line for lines in changes for line in lines)
 
-    async def _list_triton_changes(
-        self, triton: Replica[TritonEndpoint], names: tuple[ServiceName, ...]
-    ) -> list[str]:
+    async def _list_triton_changes(self, triton: Replica[TritonEndpoint], names: tuple[ServiceName, ...]) -> list[str]:
         specialists = {n: self.specialists[n] for n in names if n in self.specialists}
         identities = {n: one.identity for n, one in specialists.items() if triton in one.replicas}
         if not identities or triton.measure_load().open:
@@ -380,9 +367,7 @@ class Panel:
 
         return await self._connect_replica(endpoint.url, partial(TritonEndpoint, endpoint))
 
-    async def _connect_judge(
-        self, name: ServiceName, endpoint: JudgeEndpoint
-    ) -> list[Replica[Transport]]:
+    async def _connect_judge(self, name: ServiceName, endpoint: JudgeEndpoint) -> list[Replica[Transport]]:
         transports = []
         for url in (endpoint.url, *endpoint.replicas):
             replica = endpoint.model_copy(update={"url": url, "replicas": ()})
@@ -409,10 +394,7 @@ class Panel:
         return replica
 
     async def _find_ready(
-        self,
-        triton: Replica[TritonEndpoint],
-        names: tuple[ServiceName, ...],
-        problems: dict[str, str],
+        self, triton: Replica[TritonEndpoint], names: tuple[ServiceName, ...], problems: dict[str, str]
     ) -> Identities:
         """Those of the services that a Triton server has ready, with their identities."""
         timeout = self._settings.probe_timeout

@@ -71,8 +71,7 @@ class Budget:
             account = None if calls is None else calls.open_account(settings.budget)
             if account is None:
                 raise ConfigError(
-                    f"the budget {settings.budget!r} cannot be shared without a ledger in"
-                    " PostgreSQL",
+                    f"the budget {settings.budget!r} cannot be shared without a ledger in PostgreSQL",
                     "give --ledger postgresql://host/database, or leave the budget out",
                 )
         return cls(settings.max_cost, account)

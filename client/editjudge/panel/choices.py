@@ -121,10 +121,7 @@ def _begins(text: str, beginning: str) -> bool:
 
 
 def make_distribution(
-    choices: tuple[str, ...],
-    logprobs: Iterable[tuple[str, float]],
-    method: Method,
-    outside: float | None = None,
+    choices: tuple[str, ...], logprobs: Iterable[tuple[str, float]], method: Method, outside: float | None = None
 ) -> ChoiceDistribution:
     """Sum and normalise the log-probabilities of first tokens.
 

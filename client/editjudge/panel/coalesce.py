@@ -31,10 +31,7 @@ class Coalescer(Generic[T]):
         self._running: dict[Hashable, tuple[asyncio.Task[T], SharedTerms]] = {}
 
     async def __call__(
-        self,
-        key: Hashable,
-        make: Callable[[SharedTerms], Awaitable[T]],
-        terms: AnyTerms = DEFAULT_TERMS,
+        self, key: Hashable, make: Callable[[SharedTerms], Awaitable[T]], terms: AnyTerms = DEFAULT_TERMS
     ) -> T:
         """The result of `make`, shared with all callers of the same key that come while it runs.
 

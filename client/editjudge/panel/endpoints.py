@@ -44,9 +44,7 @@ def add_problem(problems: dict[str, str], url: str, text: str) -> None:
     problems[url] = f"{before}; {text}" if before else text
 
 
-async def find_identity(
-    triton: TritonEndpoint, name: ServiceName, timeout: float
-) -> ModelIdentity | None:
+async def find_identity(triton: TritonEndpoint, name: ServiceName, timeout: float) -> ModelIdentity | None:
     """Identity of the model behind a specialist at a Triton server; None where it is not ready."""
     model = model_name(name)
     return await triton.identity(model, timeout) if await triton.ready(model, timeout) else None
@@ -73,9 +71,7 @@ def check_prices(settings: Settings) -> None:
             )
 
 
-def make_transport(
-    endpoint: JudgeEndpoint, policy: RetryPolicy, service: str, concurrency: int
-) -> Transport:
+def make_transport(endpoint: JudgeEndpoint, policy: RetryPolicy, service: str, concurrency: int) -> Transport:
     """The transport for the scheme of an endpoint's address: vLLM's gRPC, or HTTP."""
     if urlsplit(endpoint.url).scheme == "grpc":
         from .vllm import VllmTransport

@@ -122,9 +122,7 @@ class GrpcConnection(Connection):
         metadata: Metadata of every call.
     """
 
-    def __init__(
-        self, endpoint: Address, service: str, policy: RetryPolicy, stub: Callable[[Any], Any]
-    ) -> None:
+    def __init__(self, endpoint: Address, service: str, policy: RetryPolicy, stub: Callable[[Any], Any]) -> None:
         import grpc.aio
 
         values = {name.lower(): value for name, value in endpoint.header_values().items()}
@@ -158,10 +156,7 @@ class GrpcConnection(Connection):
         return channel, self._stub_of(channel)
 
     async def call_with_retries(
-        self,
-        once: Callable[[float], Awaitable[T]],
-        policy: RetryPolicy | None = None,
-        terms: AnyTerms = DEFAULT_TERMS,
+        self, once: Callable[[float], Awaitable[T]], policy: RetryPolicy | None = None, terms: AnyTerms = DEFAULT_TERMS
     ) -> T:
         """Make a call with retries; see `retry.call_with_retries`.
 
@@ -172,9 +167,7 @@ class GrpcConnection(Connection):
         """
         return await call_with_retries(once, policy or self._policy, terms=terms)
 
-    async def await_reply(
-        self, call: Awaitable[T], service: str | None = None, model: str | None = None
-    ) -> T:
+    async def await_reply(self, call: Awaitable[T], service: str | None = None, model: str | None = None) -> T:
         """The reply to a call, with failures as typed errors.
 
         Args:
@@ -192,9 +185,7 @@ class GrpcConnection(Connection):
             raise failure from error
         return reply
 
-    def to_error(
-        self, error: Any, service: str | None = None, model: str | None = None
-    ) -> ServiceError | Abstention:
+    def to_error(self, error: Any, service: str | None = None, model: str | None = None) -> ServiceError | Abstention:
         """The typed error for a `grpc.RpcError`, with the server's own words in one line."""
         detail = shorten(read_status(error))
         kind = _ERRORS.get(error.code().name, ServiceError)
@@ -213,11 +204,7 @@ class GrpcConnection(Connection):
         return self.make_error(kind, detail, service, model)
 
     def make_error(
-        self,
-        kind: type[ServiceError],
-        detail: str,
-        service: str | None = None,
-        model: str | None = None,
+        self, kind: type[ServiceError], detail: str, service: str | None = None, model: str | None = None
     ) -> ServiceError:
         """An error that names this server, without its secrets."""
         service = self.service if service is None else service

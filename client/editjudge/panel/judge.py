@@ -32,23 +32,12 @@ from .calls import NOT_STORED, Call, Reply, ReplyStore
 from .choices import IN_WORDS, LABELS, ChoiceDistribution, Method, check_choices
 from .coalesce import Coalescer, PrefixLeaders, gather_all
 from .context import NO_CALLER, CallContext, SharedTerms
-from .judge_identity import (
-    NO_SCHEMA,
-    describe_call_identity,
-    find_snapshot,
-    make_judge_identity,
-    make_model_identity,
-)
+from .judge_identity import NO_SCHEMA, describe_call_identity, find_snapshot, make_judge_identity, make_model_identity
 from .judge_probe import complete, make_request, probe_form, probe_logprobs
 from .pool import EndpointPool
 from .prompt import Picture, PictureCache, Prompt
 from .replica import Replica
-from .transport import (
-    MAX_TOKENS,
-    JudgeModel,
-    RequestForm,
-    Transport,
-)
+from .transport import MAX_TOKENS, JudgeModel, RequestForm, Transport
 from .words import ask_again, read_reply
 
 if TYPE_CHECKING:
@@ -151,9 +140,7 @@ class Judge:
         self._stored_identity = identity
         self._identities: dict[tuple[str, RequestForm | None, str], ModelIdentity] = {}
         if identity is not None:
-            self._findings.method = (
-                "bound" if BINDING in identity.facts else identity.facts.get("choices", "")
-            )
+            self._findings.method = "bound" if BINDING in identity.facts else identity.facts.get("choices", "")
             form = RequestForm()
             has_schema = identity.facts.get("schema") != NO_SCHEMA
             self._findings.form = form if has_schema else form.without("schema")
@@ -278,9 +265,7 @@ class Judge:
         """An image in the form in which it is sent."""
         return self._pictures.prepare(image)
 
-    async def choose(
-        self, prompt: Prompt, choices: tuple[str, ...], *, repeat: int = 0
-    ) -> Answer[ChoiceDistribution]:
+    async def choose(self, prompt: Prompt, choices: tuple[str, ...], *, repeat: int = 0) -> Answer[ChoiceDistribution]:
         """How the answer spreads over choices.
 
         Where the server reports probabilities, they are those of the first token. Otherwise they
@@ -320,12 +305,7 @@ class Judge:
         return Answer(spread, (key,))
 
     async def answer(
-        self,
-        prompt: Prompt,
-        contract: OutputContract[T],
-        *,
-        repeat: int = 0,
-        max_tokens: int = MAX_TOKENS,
+        self, prompt: Prompt, contract: OutputContract[T], *, repeat: int = 0, max_tokens: int = MAX_TOKENS
     ) -> Answer[T]:
         """A reply in the form of a contract. One that cannot be parsed is asked for once more.
 
@@ -459,9 +439,7 @@ class Judge:
         seconds = sum(answer.evidence.get("second_replies", 0) for answer in answers)
         return Answer(spread, merge_calls(answers), evidence | _make_evidence(again, seconds))
 
-    async def _call(
-        self, prompt: Prompt, form: Mapping[str, Any], repeat: int = 0
-    ) -> tuple[Reply, str]:
+    async def _call(self, prompt: Prompt, form: Mapping[str, Any], repeat: int = 0) -> tuple[Reply, str]:
         """The reply to a call and the call's key, from the store or made now."""
         context = self.context
         call = Call(self.call_identity, prompt, form, repeat)
@@ -518,12 +496,7 @@ class Judge:
             )
 
     async def _make_and_store(
-        self,
-        transport: Transport,
-        call: Call,
-        ledger: ReplyStore,
-        before: StoreError | None,
-        context: CallContext,
+        self, transport: Transport, call: Call, ledger: ReplyStore, before: StoreError | None, context: CallContext
     ) -> Reply:
         # If a reply could not be stored meanwhile, this one could not be either.
         store_error = self._store_errors.get(ledger)
@@ -545,9 +518,7 @@ class Judge:
         if self._findings.wrong is not None:
             raise self._findings.wrong
         price = self._settings.price
-        with context.require_budget(price).reserve_call(
-            price, self.name, call.most_tokens
-        ) as spend:
+        with context.require_budget(price).reserve_call(price, self.name, call.most_tokens) as spend:
             try:
                 reply = await self._ask(transport, call, context)
             except FieldRefused:
@@ -573,9 +544,7 @@ class Judge:
     def _check_model(self, reply_model: str) -> None:
         """Compare the model's name in a reply; after a wrong one no further call is made."""
         accepted_names = (self.model.name, self._findings.snapshot, *self._settings.accept)
-        if reply_model and any(
-            reply_model == one or fnmatchcase(reply_model, one) for one in accepted_names
-        ):
+        if reply_model and any(reply_model == one or fnmatchcase(reply_model, one) for one in accepted_names):
             return
         self._findings.wrong = WrongModel(
             f"asked {self.model.name!r}, {reply_model!r} answered; name that one as `model`, or"

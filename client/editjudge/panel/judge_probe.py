@@ -18,22 +18,12 @@ from .choices import ChoiceDistribution, Method
 from .context import CallContext
 from .pool import EndpointPool
 from .prompt import Prompt
-from .transport import (
-    MAX_TOKENS,
-    RequestForm,
-    Sampling,
-    Transport,
-)
+from .transport import MAX_TOKENS, RequestForm, Sampling, Transport
 from .words import BEARINGS, PROBE
 
 
 def make_request(
-    settings: JudgeEndpoint,
-    form: RequestForm,
-    schema: Mapping[str, Any] | None,
-    *,
-    repeat: int,
-    limit: int,
+    settings: JudgeEndpoint, form: RequestForm, schema: Mapping[str, Any] | None, *, repeat: int, limit: int
 ) -> dict[str, Any]:
     """The form of a call that is answered in words: its schema and how the reply is sampled.
 
@@ -53,9 +43,7 @@ def make_request(
     return {"schema": None if "schema" in form.left_out else schema, "sampling": asdict(sampling)}
 
 
-async def complete(
-    transport: Transport, prompt: Prompt, request: Mapping[str, Any], context: CallContext
-) -> Reply:
+async def complete(transport: Transport, prompt: Prompt, request: Mapping[str, Any], context: CallContext) -> Reply:
     """Make a call of the form that `make_request` makes."""
     sampling = Sampling(**request["sampling"])
     return await transport.complete(prompt, sampling, request["schema"], context)
@@ -71,9 +59,7 @@ async def probe_logprobs(
         ServiceError: see `editjudge.base.errors`.
     """
     try:
-        reply = await pool.run(
-            lambda server: server.choose(PROBE, ("Yes", "No"), context), terms=context.terms
-        )
+        reply = await pool.run(lambda server: server.choose(PROBE, ("Yes", "No"), context), terms=context.terms)
     except Abstention:
         return "top_logprobs"
     context.require_budget().count_calls(reply.usage)

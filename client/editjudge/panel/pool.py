@@ -74,10 +74,7 @@ class EndpointPool(Generic[E]):
     """
 
     def __init__(
-        self,
-        replicas: Sequence[Replica[E]],
-        policy: PoolPolicy = DEFAULT_POLICY,
-        clock: Clock = LOOP_CLOCK,
+        self, replicas: Sequence[Replica[E]], policy: PoolPolicy = DEFAULT_POLICY, clock: Clock = LOOP_CLOCK
     ) -> None:
         self.replicas = tuple(replicas)
         self._policy = policy
@@ -88,9 +85,7 @@ class EndpointPool(Generic[E]):
         """A pool of other replicas with the same policy."""
         return EndpointPool(replicas, self._policy, self._clock)
 
-    async def run(
-        self, call: Callable[[E], Awaitable[T]], prefer: str = "", terms: AnyTerms = DEFAULT_TERMS
-    ) -> T:
+    async def run(self, call: Callable[[E], Awaitable[T]], prefer: str = "", terms: AnyTerms = DEFAULT_TERMS) -> T:
         """Make a call at one of the replicas.
 
         Args:
@@ -128,9 +123,7 @@ class EndpointPool(Generic[E]):
                 replica.release_after_answer(place)
                 return result
 
-    def _release_and_decide(
-        self, place: Place[E], error: Unreachable | DeadlineExceeded, losses: _Losses[E]
-    ) -> bool:
+    def _release_and_decide(self, place: Place[E], error: Unreachable | DeadlineExceeded, losses: _Losses[E]) -> bool:
         """Release the place, note the loss and tell whether the call is made again."""
         replica = place.replica
         out_of_time = isinstance(error, DeadlineExceeded)
@@ -158,9 +151,7 @@ class EndpointPool(Generic[E]):
         since = self._clock.now() if losses.since is None else losses.since
         return isinstance(error, NoConnection) and self._clock.now() < since + self._policy.patience
 
-    async def _wait_for_room(
-        self, replica: Replica[E], error: Overload, losses: _Losses[E]
-    ) -> None:
+    async def _wait_for_room(self, replica: Replica[E], error: Overload, losses: _Losses[E]) -> None:
         """Wait as long as the server asks or backoff says; raise its error if patience ends."""
         now = self._clock.now()
         losses.full = now if losses.full is None else losses.full

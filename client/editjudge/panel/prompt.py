@@ -218,9 +218,7 @@ class Prompt:
         """Digest of the prompt up to the last image: equal prefixes can share a prefix cache."""
         last = max((i for i, p in enumerate(self.parts) if isinstance(p, Picture)), default=-1)
         end = last + 1
-        return (
-            self.digest if end == len(self.parts) else Prompt(self.system, self.parts[:end]).digest
-        )
+        return self.digest if end == len(self.parts) else Prompt(self.system, self.parts[:end]).digest
 
     @property
     def source(self) -> str:

@@ -30,19 +30,14 @@ class Secrets:
     """
 
     def __init__(
-        self,
-        headers: Mapping[str, str | Secret],
-        values: Mapping[str, str],
-        proxy: str | None = None,
+        self, headers: Mapping[str, str | Secret], values: Mapping[str, str], proxy: str | None = None
     ) -> None:
         names = {name.lower() for name, value in headers.items() if isinstance(value, Secret)}
         secrets = {v for name, v in values.items() if name in names | {"authorization"}}
         # A server echoes the key alone as often as the whole header.
         secrets |= {value.split(" ", 1)[1] for value in secrets if " " in value}
         secrets.add((urlsplit(proxy).password if proxy else None) or "")
-        encodings = {
-            text for secret in secrets if len(secret) >= _LEAST for text in _encode(secret)
-        }
+        encodings = {text for secret in secrets if len(secret) >= _LEAST for text in _encode(secret)}
         texts = filter(None, secrets | encodings)
         self._all = tuple(sorted(texts, key=len, reverse=True))  # longest first
         self._long = tuple(text for text in self._all if len(text) >= _LEAST)

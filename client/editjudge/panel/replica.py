@@ -350,11 +350,7 @@ class Replica(Generic[E]):
 
 
 async def take_first_free(
-    replicas: Sequence[Replica[E]],
-    seconds: float | None = None,
-    clock: Clock = LOOP_CLOCK,
-    *,
-    urgent: bool = False,
+    replicas: Sequence[Replica[E]], seconds: float | None = None, clock: Clock = LOOP_CLOCK, *, urgent: bool = False
 ) -> Place[E] | None:
     """Take a place at the first of several servers that has one, for the team of this task.
 

@@ -73,10 +73,7 @@ class Specialist:
         return tuple(replica.target for replica in self.replicas)
 
     async def call(
-        self,
-        inputs: Mapping[str, bytes],
-        parameters: Mapping[str, str] | None = None,
-        terms: AnyTerms = DEFAULT_TERMS,
+        self, inputs: Mapping[str, bytes], parameters: Mapping[str, str] | None = None, terms: AnyTerms = DEFAULT_TERMS
     ) -> Tensors:
         """Call it at one of its endpoints, chosen by its pool.
 
@@ -87,9 +84,7 @@ class Specialist:
         """
         if self.pool is None:
             raise NoModel(NOT_STORED, service=self.name)
-        return await self.pool.run(
-            lambda endpoint: self.call_at(endpoint, inputs, parameters, terms), terms=terms
-        )
+        return await self.pool.run(lambda endpoint: self.call_at(endpoint, inputs, parameters, terms), terms=terms)
 
     async def call_at(
         self,
@@ -100,12 +95,7 @@ class Specialist:
     ) -> Tensors:
         """Call it at the given endpoint, past its pool and its limits."""
         return await endpoint.infer(
-            CONTRACTS[self.name.role],
-            model_name(self.name),
-            inputs,
-            parameters,
-            service=self.name,
-            terms=terms,
+            CONTRACTS[self.name.role], model_name(self.name), inputs, parameters, service=self.name, terms=terms
         )
 
 

@@ -122,9 +122,7 @@ class Transport(Connection):
         """
 
     @abstractmethod
-    async def choose(
-        self, prompt: Prompt, choices: tuple[str, ...], context: CallContext = NO_CALLER
-    ) -> Reply:
+    async def choose(self, prompt: Prompt, choices: tuple[str, ...], context: CallContext = NO_CALLER) -> Reply:
         """The probability of each choice as the beginning of the reply.
 
         Args:

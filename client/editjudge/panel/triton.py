@@ -185,9 +185,7 @@ class TritonEndpoint(GrpcConnection):
                 outputs[tensor.name] = self.secrets.redact_json(text.decode()).encode()
         return outputs
 
-    def _request(
-        self, contract: Contract, model: str, inputs: Mapping[str, bytes], service: str
-    ) -> Any:
+    def _request(self, contract: Contract, model: str, inputs: Mapping[str, bytes], service: str) -> Any:
         version = self._versions.get(model, "")
         request = self._messages.ModelInferRequest(model_name=model, model_version=version)
         for tensor in contract.inputs:
@@ -213,9 +211,7 @@ class TritonEndpoint(GrpcConnection):
         """Metadata of a call: a proxy in between finds the server by the model's header."""
         return (*self.metadata, (MODEL_HEADER, model))
 
-    def to_error(
-        self, error: Any, service: str | None = None, model: str | None = None
-    ) -> ServiceError | Abstention:
+    def to_error(self, error: Any, service: str | None = None, model: str | None = None) -> ServiceError | Abstention:
         """The typed error for a status, or the abstention that it carries."""
         import grpc
 
@@ -267,10 +263,7 @@ def _read_outputs(contract: Contract, reply: Any) -> Tensors:
         output, raw = tensors[tensor.name]
         shape = tuple(output.shape)
         if output.datatype != tensor.dtype or not _fits(shape, tensor):
-            raise ValueError(
-                f"{tensor.name} is {output.datatype}{list(shape)}, "
-                f"not {tensor.dtype}{[1, *tensor.shape]}"
-            )
+            raise ValueError(f"{tensor.name} is {output.datatype}{list(shape)}, not {tensor.dtype}{[1, *tensor.shape]}")
         if max(shape) > MAX_ROWS:
             raise ValueError(f"{tensor.name} is {max(shape):,} long; at most {MAX_ROWS:,} is taken")
         is_bytes = tensor.dtype == "BYTES"

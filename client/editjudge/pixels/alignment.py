@@ -197,10 +197,7 @@ def find_coarse_keypoints(image: RGB) -> Keypoints:
 
 @implementation(1, moved_by=DISTRIBUTION, usual="4")
 def align_coarse_to_fine(
-    output: RGB,
-    reference: RGB,
-    output_keypoints: Keypoints | None = None,
-    reference_keypoints: Keypoints | None = None,
+    output: RGB, reference: RGB, output_keypoints: Keypoints | None = None, reference_keypoints: Keypoints | None = None
 ) -> Alignment:
     """Align an edit to its reference: keypoints of a small copy, then corners of the picture.
 
@@ -230,9 +227,7 @@ def align_coarse_to_fine(
     """
     check_image("edited", output)
     check_image("reference", reference)
-    target_points = _check_keypoints(
-        "reference", reference, reference_keypoints or find_coarse_keypoints(reference)
-    )
+    target_points = _check_keypoints("reference", reference, reference_keypoints or find_coarse_keypoints(reference))
     points = _check_keypoints("edited", output, output_keypoints or find_coarse_keypoints(output))
     source, target = _match(points, target_points)
     matrix = _fit(source, target)
@@ -253,9 +248,7 @@ def _refine(matrix: _Matrix, output: RGB, reference: RGB) -> _Matrix:
     to_reference, from_output = _scaling(reference_grey, reference), _scaling(output, edit_grey)
     first = np.linalg.inv(to_reference) @ _square(matrix) @ np.linalg.inv(from_output)
     size = reference_grey.shape[1::-1]
-    edit_warp = cv2.warpAffine(
-        edit_grey, first[:2], size, flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REFLECT
-    )
+    edit_warp = cv2.warpAffine(edit_grey, first[:2], size, flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REFLECT)
     cover = cv2.warpAffine(np.full_like(edit_grey, 255), first[:2], size, flags=cv2.INTER_NEAREST)
     cover = cv2.erode(cover, np.ones((9, 9), np.uint8), borderValue=[0])
     edit_warp, reference_grey = _equalise(edit_warp), _equalise(reference_grey)
@@ -264,12 +257,8 @@ def _refine(matrix: _Matrix, output: RGB, reference: RGB) -> _Matrix:
     corners: Any = cv2.goodFeaturesToTrack(reference_grey, CORNERS, 0.01, apart, mask=cover)
     if corners is None or len(corners) < MIN_CORNERS:
         return matrix
-    ends, status, _ = cv2.calcOpticalFlowPyrLK(
-        reference_grey, edit_warp, corners, corners.copy(), **FOLLOW
-    )
-    back, status_back, _ = cv2.calcOpticalFlowPyrLK(
-        edit_warp, reference_grey, ends, ends.copy(), **FOLLOW
-    )
+    ends, status, _ = cv2.calcOpticalFlowPyrLK(reference_grey, edit_warp, corners, corners.copy(), **FOLLOW)
+    back, status_back, _ = cv2.calcOpticalFlowPyrLK(edit_warp, reference_grey, ends, ends.copy(), **FOLLOW)
     is_back = np.linalg.norm((back - corners)[:, 0], axis=1) < MOST_RETURN_ERROR
     good = is_back & (status[:, 0] > 0) & (status_back[:, 0] > 0)
     if np.count_nonzero(good) < MIN_CORNERS:
@@ -324,17 +313,11 @@ def _equalise(grey: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(cv2.convertScaleAbs(values, alpha=40, beta=128))
 
 
-def _warp(
-    matrix: _Matrix, source: _Points, target: _Points, output: RGB, reference: RGB
-) -> Alignment:
+def _warp(matrix: _Matrix, source: _Points, target: _Points, output: RGB, reference: RGB) -> Alignment:
     residuals = _residuals(matrix, source, target)
     height, width = reference.shape[:2]
     image = cv2.warpAffine(
-        np.ascontiguousarray(output),
-        matrix,
-        (width, height),
-        flags=cv2.INTER_LINEAR,
-        borderMode=cv2.BORDER_REFLECT,
+        np.ascontiguousarray(output), matrix, (width, height), flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT
     )
     return Alignment(
         image=np.asarray(image, np.uint8),
@@ -348,9 +331,7 @@ def _warp(
     )
 
 
-def _check_fit(
-    matrix: _Matrix, source: _Points, target: _Points, output: RGB, reference: RGB
-) -> None:
+def _check_fit(matrix: _Matrix, source: _Points, target: _Points, output: RGB, reference: RGB) -> None:
     tolerance = _tolerance(reference)
     inlying = _residuals(matrix, source, target) <= tolerance
     _check_support(source[inlying], target[inlying], len(source), tolerance)
@@ -369,8 +350,7 @@ def _match(output: Keypoints, reference: Keypoints) -> tuple[_Points, _Points]:
     good = [best for best, second in pairs if best.distance < RATIO * second.distance]
     if len(good) < MIN_MATCHES:
         raise Degenerate(
-            f"{len(good)} of {len(pairs)} keypoint matches pass the ratio test, "
-            f"at least {MIN_MATCHES} are needed"
+            f"{len(good)} of {len(pairs)} keypoint matches pass the ratio test, at least {MIN_MATCHES} are needed"
         )
     source = output.points[[match.trainIdx for match in good]]
     target = reference.points[[match.queryIdx for match in good]]
@@ -426,8 +406,7 @@ def _check_frame(matrix: _Matrix, output: RGB, reference: RGB) -> None:
     magnification = _scale(matrix) / size_ratio
     if magnification > MAX_MAGNIFICATION:
         raise Degenerate(
-            f"the best fit magnifies the edit {magnification:.1f} times, "
-            f"at most {MAX_MAGNIFICATION:g} is plausible"
+            f"the best fit magnifies the edit {magnification:.1f} times, at most {MAX_MAGNIFICATION:g} is plausible"
         )
     frame = _corners(width, height)
     corners = _move(matrix, _corners(edited_width, edited_height))
@@ -435,8 +414,7 @@ def _check_frame(matrix: _Matrix, output: RGB, reference: RGB) -> None:
     coverage = area / (width * height)
     if coverage < MIN_COVERED:
         raise Degenerate(
-            f"the best fit covers {coverage:.0%} of the reference with the edit, "
-            f"at least {MIN_COVERED:.0%} is needed"
+            f"the best fit covers {coverage:.0%} of the reference with the edit, at least {MIN_COVERED:.0%} is needed"
         )
 
 

@@ -29,15 +29,12 @@ def check_pair(reference: RGB, output: RGB, region: Region | None) -> None:
     check_image("reference", reference)
     check_image("edited", output)
     if reference.shape != output.shape:
-        raise ValueError(
-            f"the images differ in size: reference {size_of(reference)}, edited {size_of(output)}"
-        )
+        raise ValueError(f"the images differ in size: reference {size_of(reference)}, edited {size_of(output)}")
     if region is None:
         return
     if region.dtype != np.bool_ or region.shape != reference.shape[:2]:
         raise ValueError(
-            f"region must be bool of shape {reference.shape[:2]}, "
-            f"not {region.dtype} of shape {region.shape}"
+            f"region must be bool of shape {reference.shape[:2]}, not {region.dtype} of shape {region.shape}"
         )
     if not region.any():
         raise Degenerate("the region is empty: no pixel is left to compare")

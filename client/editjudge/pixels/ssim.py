@@ -61,17 +61,13 @@ def ssim(reference: RGB, output: RGB, region: Region | None = None) -> float:
     check_pair(reference, output, region)
     height, width = reference.shape[:2]
     if min(height, width) < WINDOW:
-        raise Degenerate(
-            f"the image is {size_of(reference)}, SSIM's window needs at least {WINDOW}x{WINDOW}"
-        )
+        raise Degenerate(f"the image is {size_of(reference)}, SSIM's window needs at least {WINDOW}x{WINDOW}")
     # The same masked mean for both cases: a full region is the whole image to the last bit.
     mask = np.ones((height, width), np.uint8) if region is None else as_cv_mask(region)
     mask = windows_within(mask)
     pixels = cv2.countNonZero(mask)
     if pixels == 0:
-        raise Degenerate(
-            f"the region is too thin for SSIM: no window of {WINDOW}x{WINDOW} lies wholly in it"
-        )
+        raise Degenerate(f"the region is too thin for SSIM: no window of {WINDOW}x{WINDOW} lies wholly in it")
 
     total = 0.0
     rows = max(MIN_STRIPE_ROWS, STRIPE_PIXELS // width)
@@ -159,8 +155,7 @@ def ssim_blacked_out(reference: Grey, output: Grey, region: Region) -> float:
     for array, dtype in ((reference, np.uint8), (output, np.uint8), (region, np.bool_)):
         if array.ndim != 2 or array.dtype != dtype or array.shape != reference.shape:
             raise ValueError(
-                f"{np.dtype(dtype)} of shape {reference.shape[:2]} is due, "
-                f"not {array.dtype} of shape {array.shape}"
+                f"{np.dtype(dtype)} of shape {reference.shape[:2]} is due, not {array.dtype} of shape {array.shape}"
             )
     if min(reference.shape) < WINDOW:
         raise Degenerate(f"SSIM's window needs at least {WINDOW}x{WINDOW} pixels")

@@ -90,9 +90,7 @@ class Folder:
             return Record.model_validate_json(file.read_bytes())
         except ValidationError as error:
             raise InputError(
-                format_path(file),
-                describe_error(error, Record),
-                "prepare the data again, in another folder",
+                format_path(file), describe_error(error, Record), "prepare the data again, in another folder"
             ) from error
 
     def begin(self, data: ItemsFile, what: What) -> Record:
@@ -109,10 +107,7 @@ class Folder:
         record = self.record()
         if record is None:
             if there := next((name for name in _OWN_FILES if (self.path / name).exists()), None):
-                raise ConfigError(
-                    f"{self.path / there} exists, but no preparation wrote it",
-                    "give another folder",
-                )
+                raise ConfigError(f"{self.path / there} exists, but no preparation wrote it", "give another folder")
             record = Record(what=what, data=str(data.path), data_digest=data.digest)
             self.write_record(record)
         elif (record.what, record.data_digest) != (what, data.digest):

@@ -133,10 +133,7 @@ async def _needs_source(item: Item, question: Mapping[str, Any], judge: Judge) -
     """
     prompt = get_template(_TEMPLATE)
     answer = await Question(prompt, prompt.form).ask(
-        Edit(item, "", None),
-        judge,
-        question=question["question"],
-        options="\n".join(question["options"]),
+        Edit(item, "", None), judge, question=question["question"], options="\n".join(question["options"])
     )
     shares: Mapping[str, float] = answer.value.probabilities
     return shares["Yes"] > shares["No"]

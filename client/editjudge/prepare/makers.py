@@ -39,19 +39,13 @@ _Mask: TypeAlias = NDArray[np.bool_]
 _Regions: TypeAlias = Mapping[str, Mapping[str, _Mask | None]]
 """The mask of each phrase, by image (`source` or `target`); None where nothing was found."""
 _TYPES = tomllib.loads(Path(__file__).with_name("edit_types.toml").read_text("utf-8"))
-TASKS: Mapping[str, str] = {
-    normalise_key(name): kind for kind, of in _TYPES.items() for name in of["names"]
-}
+TASKS: Mapping[str, str] = {normalise_key(name): kind for kind, of in _TYPES.items() for name in of["names"]}
 """The edit types by task name, in the form of `normalise_key`."""
 INSTRUCTION = "prepare/instruction"
 FACTS = "omni_iie/facts"
 """The template for questions with answers. A run generates missing ones with the same template, so
 reviewers see the questions that a run would use."""
-_SCOPES = {
-    "objects": "what is named",
-    "surroundings": "everything but what is named",
-    "whole": "the whole image",
-}
+_SCOPES = {"objects": "what is named", "surroundings": "everything but what is named", "whole": "the whole image"}
 
 
 @dataclass(frozen=True)
@@ -122,9 +116,7 @@ def _needs_no_questions(line: Line) -> Entry | None:
     return Entry("had") if line.questions else None
 
 
-async def _questions(
-    what: Literal["choice", "facts"], custom: tuple[Template, ...], item: Item, panel: Panel
-) -> Entry:
+async def _questions(what: Literal["choice", "facts"], custom: tuple[Template, ...], item: Item, panel: Panel) -> Entry:
     value = await _ask_judge(item, panel, get_template(choose_template(what, item.task), custom))
     if not isinstance(value, ChoiceQuestion):
         return Entry("made", questions=tuple(value))
@@ -166,9 +158,7 @@ async def _ask_judge(item: Item, panel: Panel, prompt: Template, **texts: str) -
     return (await question.ask(Edit(item, "", None), judge, repeat=0, **texts)).value
 
 
-def masks(
-    segmenter: ServiceName, select: Select | None = None, custom: tuple[Template, ...] = ()
-) -> Maker:
+def masks(segmenter: ServiceName, select: Select | None = None, custom: tuple[Template, ...] = ()) -> Maker:
     """Generate the masks of items that have none.
 
     The judge names objects in phrases (one call with source and instruction), and the segmenter
@@ -206,11 +196,7 @@ def _needs_no_mask(line: Line) -> Entry | None:
 
 
 async def _mask(
-    segmenter: ServiceName,
-    select: Select | None,
-    custom: tuple[Template, ...],
-    item: Item,
-    panel: Panel,
+    segmenter: ServiceName, select: Select | None, custom: tuple[Template, ...], item: Item, panel: Panel
 ) -> Entry:
     (source,), target = item.sources, item.target
     if target is not None and not _one_mask_fits(source, target):

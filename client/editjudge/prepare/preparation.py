@@ -17,16 +17,7 @@ from pathlib import Path
 
 from ..app.ledger import AnyLedger, Ledger, open_ledger
 from ..base.config import Settings
-from ..base.errors import (
-    Abstention,
-    ConfigError,
-    CostLimit,
-    EditjudgeError,
-    NoAccess,
-    NoModel,
-    StoreError,
-    WrongModel,
-)
+from ..base.errors import Abstention, ConfigError, CostLimit, EditjudgeError, NoAccess, NoModel, StoreError, WrongModel
 from ..base.identity import Identities, ServiceName, format_identities
 from ..base.strict import Number, Strict
 from ..base.terminal import print_notice
@@ -174,9 +165,7 @@ class Preparation:
             StoreError: the ledger or the folder cannot be written any more.
         """
         if JUDGE.variant not in settings.judges:
-            raise ConfigError(
-                "no judge is configured", "give --judge URL, or see docs/configuration.md"
-            )
+            raise ConfigError("no judge is configured", "give --judge URL, or see docs/configuration.md")
         budget = Budget.of(settings, self.ledger)
         if self.settings.ledger is None and isinstance(self.ledger, Ledger):
             # All calls in the folder's own ledger were for this preparation: they count.
@@ -250,10 +239,7 @@ class Preparation:
             StoreError: they cannot be written.
         """
         statuses = {name: entry.status for name, entry in self.entries.items()}
-        update = {
-            "made_by": format_identities(self.identities),
-            "statuses": statuses,
-        }
+        update = {"made_by": format_identities(self.identities), "statuses": statuses}
         record = record.model_copy(update=update)
         # In this order, so that after a crash no items exist without their record.
         self.folder.write_record(record)

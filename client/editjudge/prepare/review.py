@@ -43,10 +43,7 @@ _GOOD_QUESTION = (
     "A question is good when its answer can be seen in a right result, is wrong for the source and "
     "for an edit that failed, and leaves no second answer open."
 )
-_HOW = (
-    "Decisions stay in this browser; saving gives the file for editjudge review. Keys: ? "
-    "lists them."
-)
+_HOW = "Decisions stay in this browser; saving gives the file for editjudge review. Keys: ? lists them."
 
 
 def write_page(folder: Folder, record: Record, entries: Mapping[str, Entry]) -> None:
@@ -82,10 +79,7 @@ def write_page(folder: Folder, record: Record, entries: Mapping[str, Entry]) -> 
             "items": [_item(folder, ref.data, entries[ref.id]) for ref in listed_refs],
         },
     )
-    report = {
-        **build_report((), Edits(names, lambda *_: None), about),
-        "models": [{"name": "", "run": 0}],
-    }
+    report = {**build_report((), Edits(names, lambda *_: None), about), "models": [{"name": "", "run": 0}]}
     write(folder.path / REVIEW, render_page(report, index, pictures=pictures).encode())
 
 
@@ -236,9 +230,7 @@ def _read(file: Path, record: Record) -> dict[str, Decision]:
         raise InputError(name, f"cannot be read: {error.strerror}", "check the path") from error
     except ValidationError as error:
         raise InputError(
-            name,
-            f"is no file of decisions: {describe_error(error, Decisions)}",
-            "give the file that the page saved",
+            name, f"is no file of decisions: {describe_error(error, Decisions)}", "give the file that the page saved"
         ) from error
     if (read.what, read.data_digest) != (record.what, record.data_digest):
         raise InputError(
@@ -253,19 +245,12 @@ def _read(file: Path, record: Record) -> dict[str, Decision]:
     return {decision.id: decision for decision in read.decisions}
 
 
-def _check(
-    file: Path,
-    folder: Folder,
-    record: Record,
-    decisions: dict[str, Decision],
-    lines: dict[str, Line],
-) -> None:
+def _check(file: Path, folder: Folder, record: Record, decisions: dict[str, Decision], lines: dict[str, Line]) -> None:
     """Refuse decisions about items that have nothing to review or have changed since."""
     others = [name for name in decisions if record.statuses.get(name) not in TO_REVIEW]
     if others:
         raise InputError(
-            format_path(file),
-            f"decides about items that have nothing to review: {shorten_list(others, _MAX_IDS)}",
+            format_path(file), f"decides about items that have nothing to review: {shorten_list(others, _MAX_IDS)}"
         )
     stale = [name for name, d in decisions.items() if folder.review_digest(lines[name]) != d.seen]
     if stale:

@@ -62,15 +62,7 @@ def _scores(fields: list[dict[str, Any]], reasoning: Any = True, **more: Any) ->
     return Scores(each, texts, **more)
 
 
-_READERS = (
-    Commands,
-    Questions,
-    QuestionAnswers,
-    MultipleChoiceQuestion,
-    OneText,
-    Targets,
-    Verbatim,
-)
+_READERS = (Commands, Questions, QuestionAnswers, MultipleChoiceQuestion, OneText, Targets, Verbatim)
 _CONTRACTS: Mapping[str, Callable[..., OutputContract[Any]]] = {
     "scores": _scores,
     **{reader.name: reader for reader in _READERS},
@@ -101,9 +93,7 @@ class Labels:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
-OUR_LABELS = Labels(
-    "Source image", "Edited image", "Target image", "Frame {n} (given)", "Frame {n} (edited)"
-)
+OUR_LABELS = Labels("Source image", "Edited image", "Target image", "Frame {n} (given)", "Frame {n} (edited)")
 
 
 class TemplateFile(PromptFile):

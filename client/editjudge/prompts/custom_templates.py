@@ -192,9 +192,7 @@ def _names(user: str, place: str) -> list[str]:
     return names
 
 
-def _form(
-    own: Template, answer: dict[str, Any], place: str
-) -> tuple[tuple[str, ...], OutputContract[Any] | None]:
+def _form(own: Template, answer: dict[str, Any], place: str) -> tuple[tuple[str, ...], OutputContract[Any] | None]:
     """Parse the form of the reply; without `[answer]` it is that of the built-in template.
 
     Raises:

@@ -88,9 +88,7 @@ def read_text(path: Path) -> str:
             raise ConfigError(f"{path} is larger than 1 MiB", "it is no prompt")
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"{path} cannot be read: {describe_failure(error)}", "save it as UTF-8"
-        ) from error
+        raise ConfigError(f"{path} cannot be read: {describe_failure(error)}", "save it as UTF-8") from error
 
 
 def list_files(folder: Path) -> tuple[dict[str, str], tuple[ConfigError, ...]]:

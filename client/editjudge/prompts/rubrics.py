@@ -66,9 +66,7 @@ class RubricFile(PromptFile):
     def _numbers(cls, scale: dict[str, str]) -> dict[str, str]:
         for key in scale:
             if not re.fullmatch(r"-?(0|[1-9]\d{0,3})", key) or abs(int(key)) > _HIGHEST:
-                raise ValueError(
-                    f"{key} is no number of a scale; write whole numbers up to {_HIGHEST:,}"
-                )
+                raise ValueError(f"{key} is no number of a scale; write whole numbers up to {_HIGHEST:,}")
         if len(set(map(int, scale))) < 2:
             raise ValueError("the scale has no two ends; say what its lowest and highest mean")
         return scale

@@ -163,8 +163,7 @@ def _endpoint_texts(event: ProgressEvent) -> list[str]:
         open_note = f", lost {lost_time} ago, calls fail in {end}" if endpoint.open else ""
         wait_note = f", waits for {endpoint.waits_for}" if endpoint.waits_for else ""
         parts.append(
-            f"{url} {endpoint.in_flight}{queue_note} of {endpoint.limit} in flight"
-            f"{retry_note}{open_note}{wait_note}"
+            f"{url} {endpoint.in_flight}{queue_note} of {endpoint.limit} in flight{retry_note}{open_note}{wait_note}"
         )
     return parts
 

@@ -67,9 +67,7 @@ class PageRun:
     results: Results
     published_beside: PublishedNumbers | None
 
-    def __init__(
-        self, view: RunView, number: int = 0, models_before: int = 0, *, checks: bool = False
-    ) -> None:
+    def __init__(self, view: RunView, number: int = 0, models_before: int = 0, *, checks: bool = False) -> None:
         self.header = header = view.header
         self.view, self.number, self.name = view, number, str(view.folder)
         self.models = {name: models_before + place for place, name in enumerate(header.outputs)}
@@ -150,12 +148,7 @@ class Edits:
         keys: Run index, item id and model name of each edit.
     """
 
-    def __init__(
-        self,
-        names: PictureNames,
-        save_chunk: Callable[[str, JsonObject], None],
-        step: int = 1,
-    ) -> None:
+    def __init__(self, names: PictureNames, save_chunk: Callable[[str, JsonObject], None], step: int = 1) -> None:
         self.names = names
         self.step = step
         self.pending_count = 0
@@ -277,9 +270,7 @@ class DetailChunk:
             "edits": self._edits,
         }
 
-    def add(
-        self, number: int, edits: Edits, run: PageRun, row: Row, verdicts: Sequence[StoredVerdict]
-    ) -> None:
+    def add(self, number: int, edits: Edits, run: PageRun, row: Row, verdicts: Sequence[StoredVerdict]) -> None:
         """Add the details of the edit with this index."""
         pictures, item = run.finder.find(row.item.id), edits.item_of(number)
         if item not in self._items:
@@ -293,9 +284,7 @@ class DetailChunk:
         outcomes = row.outcomes
         valid = {v.dimension: v for v in verdicts if outcomes.get(v.dimension) is v.verdict}
         rows = {
-            name: make_row(valid[name])
-            if name in valid
-            else VerdictRow.of(row.item.id, row.model, name, outcome)
+            name: make_row(valid[name]) if name in valid else VerdictRow.of(row.item.id, row.model, name, outcome)
             for name, outcome in outcomes.items()
             if name in valid or outcome.status in _WITH_REASON
         }
@@ -313,9 +302,7 @@ class DetailChunk:
         for call in calls:
             if self._calls.setdefault(call.call, len(self._replies)) == len(self._replies):
                 form = self._intern_text(dumps(dict(view.form(call.call)), indent=1))
-                self._replies.append(
-                    call.model_dump(mode="json", exclude={"call"}) | {"form": form}
-                )
+                self._replies.append(call.model_dump(mode="json", exclude={"call"}) | {"form": form})
             if call.prompt is not None and call.prompt not in self._prompts:
                 self._prompts[call.prompt] = self._prompt_json(view.prompt(call.prompt))
         return {

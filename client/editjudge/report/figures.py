@@ -50,11 +50,7 @@ _SMALL: Mapping[str, Any] = {"fontsize": 8, "color": "#555555"}
 def drawable_panels(figure: Figure, columns: Columns, numbers: Numbers) -> tuple[FigurePanel, ...]:
     """Return the panels with enough numbers: three axes for a radar, one number otherwise."""
     fewest = _KINDS[figure.kind].fewest
-    return tuple(
-        panel
-        for panel in figure.panels
-        if len(_numbered_columns(panel, columns, numbers)) >= fewest
-    )
+    return tuple(panel for panel in figure.panels if len(_numbered_columns(panel, columns, numbers)) >= fewest)
 
 
 def drawable_columns(figure: Figure, columns: Columns, numbers: Numbers) -> tuple[Column, ...]:
@@ -64,12 +60,7 @@ def drawable_columns(figure: Figure, columns: Columns, numbers: Numbers) -> tupl
 
 
 def draw_figure(
-    figure: Figure,
-    columns: Columns,
-    numbers: Numbers,
-    form: Format,
-    warning: str = "",
-    note: str = "",
+    figure: Figure, columns: Columns, numbers: Numbers, form: Format, warning: str = "", note: str = ""
 ) -> bytes:
     """Draw a figure; equal numbers give equal bytes.
 
@@ -165,9 +156,7 @@ def _add_legend(canvas: Any, models: Sequence[str]) -> None:
         some, labels = axes.get_legend_handles_labels()
         handles |= dict(zip(labels, some, strict=True))
     names = {
-        label: name
-        for number, name in enumerate(_shorten_names(models))
-        if (label := _model_label(number)) in handles
+        label: name for number, name in enumerate(_shorten_names(models)) if (label := _model_label(number)) in handles
     }
     longest = max(map(len, names.values()), default=1)
     columns = int(canvas.get_figwidth() * _LETTERS / (longest + _HANDLE))
@@ -274,10 +263,7 @@ def _name_columns(axes: Any, names: Sequence[str]) -> None:
     """Name the places on the horizontal axis, aslant where the names are too wide."""
     panel = axes.figure.get_figwidth() / axes.get_gridspec().ncols
     room = max(1, int(panel * _CHARS / len(names)))
-    lines = [
-        [part for line in name.split("\n") for part in wrap(line, room, break_long_words=False)]
-        for name in names
-    ]
+    lines = [[part for line in name.split("\n") for part in wrap(line, room, break_long_words=False)] for name in names]
     if max(len(line) for of_name in lines for line in of_name) <= room:
         axes.set_xticks(range(len(names)), ["\n".join(of_name) for of_name in lines])
     else:
@@ -343,9 +329,7 @@ def _styles() -> Iterator[dict[str, str]]:
             yield {"color": colour, "marker": marker, **look}
 
 
-def _scale_columns(
-    columns: Columns, values: Floats, names: Sequence[str]
-) -> tuple[Floats, list[str]]:
+def _scale_columns(columns: Columns, values: Floats, names: Sequence[str]) -> tuple[Floats, list[str]]:
     """Scale each column from the worst number (0) to the best (1).
 
     The ends are those of the paper's numbers and of the models together: of a few models alone

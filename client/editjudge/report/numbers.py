@@ -65,9 +65,7 @@ def describe_judge_use(judgement: Judgement) -> list[str]:
         for name, outcome in judgement.outcomes.items()
         if not isinstance(outcome, _SKIPPED_OUTCOMES)
     )
-    lines = [
-        f"prompts in {words} words: {', '.join(of)}" for words, of in names_by.items() if words
-    ]
+    lines = [f"prompts in {words} words: {', '.join(of)}" for words, of in names_by.items() if words]
     usage = judgement.usage
     if usage and not usage["calls"]:
         lines.append("the judge was not called: its replies were stored, and cost nothing now")
@@ -99,9 +97,7 @@ def format_usage(usage: Mapping[str, float]) -> str:
 
 def describe_skipped(judgement: Judgement, *, in_full: bool) -> Iterator[str]:
     """Describe the dimensions that were not judged: with each reason, or their numbers alone."""
-    skipped_outcomes = {
-        n: o for n, o in judgement.outcomes.items() if isinstance(o, _SKIPPED_OUTCOMES)
-    }
+    skipped_outcomes = {n: o for n, o in judgement.outcomes.items() if isinstance(o, _SKIPPED_OUTCOMES)}
     if skipped_outcomes and not in_full:
         unserved_count = sum(isinstance(one, NotServed) for one in skipped_outcomes.values())
         counts = (
@@ -131,9 +127,7 @@ def describe_outcome(outcome: Outcome) -> str:
     return outcome.reason
 
 
-def find_best(
-    texts: Sequence[str], values: Sequence[float | None], *, higher_is_better: bool
-) -> list[int]:
+def find_best(texts: Sequence[str], values: Sequence[float | None], *, higher_is_better: bool) -> list[int]:
     """Find the best numbers of a column: one, or several that are printed alike.
 
     A column has no best if it has a single number, or if all are printed alike.

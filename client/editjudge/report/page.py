@@ -84,9 +84,7 @@ def build_report(runs: Sequence[PageRun], edits: Edits, options: PageOptions) ->
         runs: The runs, in the order in which their edits were added.
     """
     places = {key: n for n, key in enumerate(_model_keys(runs))}
-    dimensions = {
-        name: one for run in runs for name, one in run.view.resolved_spec.dimensions_by_id.items()
-    }
+    dimensions = {name: one for run in runs for name, one in run.view.resolved_spec.dimensions_by_id.items()}
     figures, why = _try_figures(runs)
     return {
         "title": options.title or make_title(runs),
@@ -182,9 +180,7 @@ def _group_runs(runs: Sequence[PageRun]) -> list[list[int]]:
     return [*group_by_key((shape(run.results), n) for n, run in enumerate(runs)).values()]
 
 
-def _table_json(
-    numbers: Sequence[int], runs: Sequence[PageRun], places: Mapping[_Key, int]
-) -> JsonObject:
+def _table_json(numbers: Sequence[int], runs: Sequence[PageRun], places: Mapping[_Key, int]) -> JsonObject:
     """Build one table for runs that have the same columns."""
     first = runs[numbers[0]]
     keys = [key for key in places if key[0] in numbers]
@@ -204,11 +200,7 @@ def _table_json(
         "about": _describe_runs([runs[number] for number in numbers]),
         "columns": [_column_json(column, results.benchmark) for column in columns],
         "rows": [
-            {
-                "model": places[key],
-                "cells": [_cell_json(*of[row]) for of in by_column],
-            }
-            for row, key in enumerate(keys)
+            {"model": places[key], "cells": [_cell_json(*of[row]) for of in by_column]} for row, key in enumerate(keys)
         ],
         "published": to_plain(first.published_beside.tables) if first.published_beside else [],
         "notes": notes,
@@ -317,10 +309,7 @@ def render_page(
 
 
 def _blocks(
-    report: Mapping[str, Any],
-    edits: Mapping[str, Any],
-    details: Mapping[str, Any],
-    pictures: Mapping[str, str],
+    report: Mapping[str, Any], edits: Mapping[str, Any], details: Mapping[str, Any], pictures: Mapping[str, str]
 ) -> Iterator[tuple[str, str, Markup]]:
     """Yield the data blocks of the page as `(id, type, text)`."""
     for name, chunk in {"report": report, "edits": edits, **details}.items():

@@ -147,8 +147,7 @@ def write_report(
         count = sum(map(_count_edits, views))
         if is_file and count > MAX_EDITS_IN_FILE:
             raise ConfigError(
-                f"{count:,} edits with an output are too many for one file,"
-                f" at most {MAX_EDITS_IN_FILE:,}",
+                f"{count:,} edits with an output are too many for one file, at most {MAX_EDITS_IN_FILE:,}",
                 f"give a folder: --out {out.with_suffix('')}",
             )
         target = _FilePage(out) if is_file else _FolderPage(out)

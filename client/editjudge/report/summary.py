@@ -84,9 +84,7 @@ def _matches(column: Column, patterns: Iterable[str]) -> bool:
     )
 
 
-def narrow_results(
-    results: Results, columns: Collection[str] = (), models: Collection[str] = ()
-) -> Results:
+def narrow_results(results: Results, columns: Collection[str] = (), models: Collection[str] = ()) -> Results:
     """Reduce the table to these columns and models; unchanged where neither is given.
 
     Raises:
@@ -139,9 +137,7 @@ def build_paper_table(results: Results) -> Table:
     return replace(table, notes=notes, about=tuple(_describe_run(results)))
 
 
-def format_column(
-    results: Results, column: Column, models: Sequence[str]
-) -> list[tuple[Number, Cell]]:
+def format_column(results: Results, column: Column, models: Sequence[str]) -> list[tuple[Number, Cell]]:
     """Format the numbers of one column, mark the best, and return each with its cell."""
     cells = [results.models[model][column.id] for model in models]
     decimals = _decimals(results, column, cells)
@@ -266,9 +262,7 @@ def build_results_tables(
     return tuple(table.fit(width, len(cells) if paper_rows else 0))
 
 
-def drop_empty_columns(
-    columns: Iterable[Column], cells: Cells, run: Path
-) -> tuple[tuple[Column, ...], list[str]]:
+def drop_empty_columns(columns: Iterable[Column], cells: Cells, run: Path) -> tuple[tuple[Column, ...], list[str]]:
     """Drop the columns that ask nothing of any item, or only wait for a service.
 
     Returns:
@@ -379,9 +373,7 @@ def list_reasons(columns: Iterable[Column], cells: Cells) -> tuple[str, ...]:
     for column in columns:
         here = ((model, row[column.id]) for model, row in cells.items())
         by_reason = group_by_key(
-            (_describe_reason(cell), model)
-            for model, cell in here
-            if cell.value is None and cell.asked
+            (_describe_reason(cell), model) for model, cell in here if cell.value is None and cell.asked
         )
         for why, models in by_reason.items():
             of_models = titles_by_reason.setdefault(why, {})

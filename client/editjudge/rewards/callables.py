@@ -13,9 +13,7 @@ from .reward import Reward
 from .schema import RewardError
 
 
-def make_compute_score(
-    reward: Reward, name: str, source: str = "source"
-) -> Callable[..., Awaitable[dict[str, float]]]:
+def make_compute_score(reward: Reward, name: str, source: str = "source") -> Callable[..., Awaitable[dict[str, float]]]:
     """Make a `compute_score` as verl and verl-omni call it, once for each edit.
 
     It returns `score` and the values of the parts. An edit without a number raises, because a NaN
@@ -67,9 +65,7 @@ def make_reward_function(
             columns of the data set by name.
     """
 
-    async def reward_function(
-        prompts: list[Any], completions: list[Any], **columns: Any
-    ) -> list[float | None]:
+    async def reward_function(prompts: list[Any], completions: list[Any], **columns: Any) -> list[float | None]:
         lists = {key: each for key, each in columns.items() if isinstance(each, list)}
         lists |= {"prompt": prompts, "completion": completions}
         rows = [{key: lists[key][i] for key in lists} for i in range(len(completions))]

@@ -149,9 +149,7 @@ class RewardConfig(_Table):
     @cached_property
     def dimension_set(self) -> DimensionSet:
         """All dimensions under these judges and rubrics."""
-        spec = RunSpec(
-            benchmark="core", data=Path(), judges=self.judges, prompts=dict(self.prompts)
-        )
+        spec = RunSpec(benchmark="core", data=Path(), judges=self.judges, prompts=dict(self.prompts))
         return DimensionSet(spec)
 
     def list_rewards(self) -> dict[str, list[str]]:

@@ -72,12 +72,7 @@ def _read_unirl(data: Any, reward: str) -> Fields:
             raise InputError(f"{at}.history", "the source picture is missing", fix)
         *before, after = ({"data": _get(turn, "image_b64", at)} for turn in turns)
         edits.append(
-            {
-                "source": before[0],
-                "references": before[1:],
-                "instruction": _get(turns[-1], "text", at),
-                "edited": after,
-            }
+            {"source": before[0], "references": before[1:], "instruction": _get(turns[-1], "text", at), "edited": after}
         )
         names = request.get("required_rewards")
         wants += [names] if names and names not in wants else []
@@ -96,9 +91,7 @@ def _write_unirl(reply: RewardReply, _: RewardConfig) -> object:
 
     rows = [each.rewards.items() for each in reply.results]
     results = [{k: parts(v) for k, v in row if v.reward is not None} for row in rows]
-    errors = [
-        {k: v.unscored.reason for k, v in row if v.unscored and v.reward is None} for row in rows
-    ]
+    errors = [{k: v.unscored.reason for k, v in row if v.unscored and v.reward is None} for row in rows]
     return {"results": results, "errors": errors}
 
 

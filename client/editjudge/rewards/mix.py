@@ -78,9 +78,7 @@ def fail_edit(config: RewardConfig, names: Iterable[str], why: NoReward) -> dict
     return {name: impute(config, RewardValue(unscored=why)) for name in names}
 
 
-def _mix(
-    config: RewardConfig, name: str, edit: Edit, outcomes: Mapping[str, Outcome]
-) -> RewardValue:
+def _mix(config: RewardConfig, name: str, edit: Edit, outcomes: Mapping[str, Outcome]) -> RewardValue:
     table = config.rewards[name]
     low, high = table.scale
     parts: dict[str, PartValue] = {}
@@ -88,9 +86,7 @@ def _mix(
     gaps: list[tuple[str, Outcome]] = []
     for part, own in table.parts.items():
         outcome, (worst, best) = outcomes[part], config.range_of(name, part)
-        parts[part] = PartValue(
-            value=outcome.value, range=(worst, best), weight=own.weight, reason=outcome.reason
-        )
+        parts[part] = PartValue(value=outcome.value, range=(worst, best), weight=own.weight, reason=outcome.reason)
         if outcome.value is None:
             gaps.append((part, outcome))
             continue
@@ -116,9 +112,7 @@ def _mix(
     return RewardValue(reward=min(low + (high - low) * min(total / weights, 1.0), cap), parts=parts)
 
 
-def _try_gate(
-    gate: Gate, edit: Edit, outcomes: Mapping[str, Outcome]
-) -> tuple[float | None, bool | None, str | None]:
+def _try_gate(gate: Gate, edit: Edit, outcomes: Mapping[str, Outcome]) -> tuple[float | None, bool | None, str | None]:
     """Return the value of a gate, whether it is closed (None if undecided), and why not."""
     if gate.size_differs:
         source = edit.item.sources[0].size if edit.item.sources else None
@@ -134,14 +128,10 @@ def _try_gate(
 def _explain(name: str, outcome: Outcome) -> NoReward:
     kind = outcome.kind if isinstance(outcome, NoScore) else outcome.status
     retry = getattr(outcome, "retryable", False) or outcome.status == "not_served"
-    return NoReward.model_validate(
-        {"kind": kind, "reason": f"{name}: {outcome.reason}", "retry": retry}
-    )
+    return NoReward.model_validate({"kind": kind, "reason": f"{name}: {outcome.reason}", "retry": retry})
 
 
-def summarise(
-    config: RewardConfig, name: str, results: Sequence[EditReward], groups: Sequence[str]
-) -> Summary:
+def summarise(config: RewardConfig, name: str, results: Sequence[EditReward], groups: Sequence[str]) -> Summary:
     """Summarise one reward over a batch.
 
     Args:
@@ -154,10 +144,7 @@ def summarise(
     siblings = [each for each in group_by_key(pairs).values() if len(each) > 1]
     spreads = [pstdev(each) for each in siblings]
     closed_gates = (
-        part.removeprefix("gate.")
-        for value in values
-        for part, each in value.parts.items()
-        if each.cap is not None
+        part.removeprefix("gate.") for value in values for part, each in value.parts.items() if each.cap is not None
     )
     return Summary(
         edits=len(values),
@@ -179,7 +166,5 @@ def _correlate(parts: Iterable[str], values: Sequence[RewardValue]) -> dict[str,
         both = [(v.parts[a].value, v.parts[b].value) for v in values if v.parts]
         pairs = [(x, y) for x, y in both if x is not None and y is not None]
         with suppress(NotDefined):
-            agreement[f"{a}~{b}"] = spearman(
-                *(np.array([each[n] for each in pairs]) for n in (0, 1))
-            )
+            agreement[f"{a}~{b}"] = spearman(*(np.array([each[n] for each in pairs]) for n in (0, 1)))
     return agreement

@@ -51,18 +51,12 @@ class Reward:
     """
 
     def __init__(
-        self,
-        config: RewardConfig | Path | str,
-        settings: Settings | None = None,
-        *,
-        judges: JudgeConfigs | None = None,
+        self, config: RewardConfig | Path | str, settings: Settings | None = None, *, judges: JudgeConfigs | None = None
     ) -> None:
         self.config = config if isinstance(config, RewardConfig) else RewardConfig.load(config)
         self.client = Client(settings, judges=judges)
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(
-            target=self._loop.run_forever, name="editjudge.rewards", daemon=True
-        )
+        self._thread = threading.Thread(target=self._loop.run_forever, name="editjudge.rewards", daemon=True)
         self._opening: asyncio.Task[Client] | None = None
 
     def __enter__(self) -> Self:
@@ -98,9 +92,7 @@ class Reward:
         """
         return self._wait(self._score(list(edits), want))
 
-    async def score_async(
-        self, edits: Iterable[Edit | EditArguments], want: Sequence[str] = ()
-    ) -> RewardReply:
+    async def score_async(self, edits: Iterable[Edit | EditArguments], want: Sequence[str] = ()) -> RewardReply:
         """Score a batch as `score` does, without blocking the caller's event loop."""
         return await asyncio.wrap_future(self._submit(self._score(list(edits), want)))
 
@@ -148,9 +140,7 @@ class Reward:
         missing = {str(role): panel.why_not(role) for role in sorted(roles - panel.service_names)}
         return {n: sign_reward(self.config, n, signatures) for n in self.config.rewards}, missing
 
-    async def _score(
-        self, edits: Sequence[Edit | EditArguments], want: Sequence[str]
-    ) -> RewardReply:
+    async def _score(self, edits: Sequence[Edit | EditArguments], want: Sequence[str]) -> RewardReply:
         began, config = time.monotonic(), self.config
         names = want or tuple(config.rewards)
         dimensions = config.dimension_set
@@ -170,9 +160,7 @@ class Reward:
                 why = NoReward(kind="input", reason=str(error))
                 rewards[place] = fail_edit(config, names, why)
                 return
-            rewards[place] = reward_edit(
-                config, names, judgement.edit, judgement.outcomes, judgement.signatures
-            )
+            rewards[place] = reward_edit(config, names, judgement.edit, judgement.outcomes, judgement.signatures)
             groups[place] = " ".join(each.digest for each in judgement.edit.item.sources)
 
         order = order_siblings([_source_key(edit) for edit in edits])

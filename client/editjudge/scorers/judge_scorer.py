@@ -202,9 +202,7 @@ class JudgeScorer(ServiceScorer):
         beside an answer are read.
         """
         parameters: dict[str, object] = {
-            f.name: getattr(self, f.name)
-            for f in fields(self)
-            if f.name not in {"by_task", "official", "custom"}
+            f.name: getattr(self, f.name) for f in fields(self) if f.name not in {"by_task", "official", "custom"}
         }
         for parameter in self.template_parameters:
             if parameters[parameter]:
@@ -262,9 +260,7 @@ def group_tasks(pairs: Iterable[tuple[str, str]]) -> str:
     return ";".join(f"{'+'.join(tasks)}:{text}" for text, tasks in tasks_of.items())
 
 
-def make_prompt(
-    template: Template, edit: Edit, picture: Callable[[Image], Picture], **texts: str
-) -> Prompt:
+def make_prompt(template: Template, edit: Edit, picture: Callable[[Image], Picture], **texts: str) -> Prompt:
     """Fill a template with the texts and images of an edit.
 
     In official prompts a text that the item lacks is empty.

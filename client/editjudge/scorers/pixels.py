@@ -17,13 +17,7 @@ from ..base.images import RGB, Image, decode, load_mask
 from ..base.item import Edit
 from ..base.threads import FairThreads, MemoryBudget, in_thread
 from ..base.verdict import Evidence, NoScore, Score, Verdict, Verdicts
-from ..pixels.alignment import (
-    Alignment,
-    align,
-    align_coarse_to_fine,
-    find_coarse_keypoints,
-    find_keypoints,
-)
+from ..pixels.alignment import Alignment, align, align_coarse_to_fine, find_coarse_keypoints, find_keypoints
 from ..pixels.metrics import METRICS
 from ..pixels.opencv import missing_opencv
 from ..pixels.regions import Degenerate
@@ -147,8 +141,7 @@ class PixelComparison(PixelScorer):
         names = {field: field.rpartition(".")[2] for field in fields - {NO_ALIGNMENT}}
         regions = {f: select_region(edit, name, reference.size) for f, name in names.items()}
         verdicts = {
-            field: _verdict(field, reference.rgb, edited_pixels, region, evidence)
-            for field, region in regions.items()
+            field: _verdict(field, reference.rgb, edited_pixels, region, evidence) for field, region in regions.items()
         }
         if NO_ALIGNMENT in fields:
             verdicts[NO_ALIGNMENT] = Score(value=float(NO_ALIGNMENT in evidence), evidence=evidence)
@@ -262,11 +255,7 @@ def _same_aspect(size: tuple[int, int], other: tuple[int, int]) -> bool:
 
 
 def _verdict(
-    field: str,
-    reference: RGB,
-    edited_pixels: RGB,
-    region: NDArray[np.bool_] | None,
-    evidence: Evidence,
+    field: str, reference: RGB, edited_pixels: RGB, region: NDArray[np.bool_] | None, evidence: Evidence
 ) -> Verdict:
     name = field.partition(".")[0]
     if name not in METRICS:

@@ -153,9 +153,7 @@ class _Pair:
         losses: Descriptions of regions that were found in the source, and not in the edited image.
     """
 
-    def __init__(
-        self, how: RegionSimilarity, edit: Edit, panel: Panel, commands: tuple[Command, ...]
-    ) -> None:
+    def __init__(self, how: RegionSimilarity, edit: Edit, panel: Panel, commands: tuple[Command, ...]) -> None:
         self._how, self._panel, self._commands = how, panel, commands
         self._phrase = ", ".join(command.phrase for command in commands)
         self._index = commands[0].source_index

@@ -163,17 +163,13 @@ class Lpips(RegionScorer):
         return Score(value=distance, evidence=make_resize_note(edit.output.size, image.size))
 
 
-async def fetch_embedding(
-    panel: Panel, service: str, inputs: Mapping[str, bytes], rule: str
-) -> Vector:
+async def fetch_embedding(panel: Panel, service: str, inputs: Mapping[str, bytes], rule: str) -> Vector:
     """Fetch the embedding of an image or a region from a `features` or `clip` service."""
     reply = await panel.call(service, inputs, {"region": rule})
     return np.asarray(reply["EMBEDDING"], dtype=np.float64)
 
 
-async def fetch_distance(
-    panel: Panel, service: str, pair: Pair, mask: Mapping[str, bytes], rule: str
-) -> float:
+async def fetch_distance(panel: Panel, service: str, pair: Pair, mask: Mapping[str, bytes], rule: str) -> float:
     """Fetch the LPIPS distance of two images from a service of the role `lpips`."""
     inputs = {"IMAGE_A": pair[0].encoded_bytes, "IMAGE_B": pair[1].encoded_bytes, **mask}
     reply = await panel.call(service, inputs, {"region": rule})

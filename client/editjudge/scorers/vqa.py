@@ -265,16 +265,12 @@ class FactCheck(JudgeScorer):
             {"question": pair["question"], "answer": pair["answer"]} for pair in edit.item.questions
         ]
         pairs += [pair._asdict() for answer in pair_answers for pair in answer.value]
-        answers = await gather_all(
-            *(check.ask(edit, judge, repeat=self.repeat, **pair) for pair in pairs)
-        )
+        answers = await gather_all(*(check.ask(edit, judge, repeat=self.repeat, **pair) for pair in pairs))
         shares = [*map(first_share, answers)]
         facts = [{**pair, "true": share} for pair, share in zip(pairs, shares, strict=True)]
         evidence = {"facts": facts, "generated": bool(pair_answers)}
         holds = all(share > 0.5 for share in shares)
-        return {
-            "correct": _make_score(float(holds), evidence, merge_calls([*pair_answers, *answers]))
-        }
+        return {"correct": _make_score(float(holds), evidence, merge_calls([*pair_answers, *answers]))}
 
 
 def first_share(answer: Answer[ChoiceDistribution]) -> float:

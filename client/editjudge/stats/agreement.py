@@ -62,9 +62,7 @@ class Statistic(NamedTuple):
     scale: Scale = "plain"
 
 
-def estimate(
-    statistic: Statistic, columns: Sequence[Array], clusters: Sequence[Hashable]
-) -> Figure:
+def estimate(statistic: Statistic, columns: Sequence[Array], clusters: Sequence[Hashable]) -> Figure:
     """Compute a statistic and its interval by the jackknife over clusters.
 
     Args:
@@ -83,10 +81,7 @@ def estimate(
     if count < _FEWEST:
         return Figure(value=value, reason=f"fewer than {_FEWEST} source pictures")
     try:
-        replicates = [
-            statistic.function(*(column[parts != part] for column in columns))
-            for part in range(count)
-        ]
+        replicates = [statistic.function(*(column[parts != part] for column in columns)) for part in range(count)]
     except NotDefined:
         return Figure(value=value, reason="it rests on a single source picture")
     low, high = _interval(value, np.array(replicates), len(numbers), statistic.scale)

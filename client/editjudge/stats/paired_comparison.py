@@ -184,9 +184,7 @@ class DifferenceTest(NamedTuple):
     reason: str
 
 
-def measure_differences(
-    differences: Iterable[Floats], clusters: ClusterNames
-) -> Iterator[DifferenceTest]:
+def measure_differences(differences: Iterable[Floats], clusters: ClusterNames) -> Iterator[DifferenceTest]:
     """Test K series of differences on the same N items.
 
     Args:
@@ -214,9 +212,7 @@ def measure_differences(
         else:
             p = max(float(flip_ps[k]), _t_p(of.value / of.error, of.freedom), float(resamples.p[k]))
             low, high = float(resamples.low[k]), float(resamples.high[k])
-            bootstrap = OpenEnds(
-                low=low if math.isfinite(low) else None, high=high if math.isfinite(high) else None
-            )
+            bootstrap = OpenEnds(low=low if math.isfinite(low) else None, high=high if math.isfinite(high) else None)
             yield DifferenceTest(of, of.error, bootstrap, p, "")
 
 

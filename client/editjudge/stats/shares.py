@@ -5,9 +5,7 @@ from __future__ import annotations
 from .clusters import CONFIDENCE, t_quantile
 
 
-def share_interval(
-    share: float, error: float | None, freedom: float, items: int
-) -> tuple[float, float]:
+def share_interval(share: float, error: float | None, freedom: float, items: int) -> tuple[float, float]:
     """Compute the 95 % interval of a share of clustered items (Korn and Graubard, 1998).
 
     It is the interval of Clopper and Pearson (1934) with an effective number of items: the number

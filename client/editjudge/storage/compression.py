@@ -42,9 +42,7 @@ class Compressor:
             a dictionary would retain texts of purged prompts.
     """
 
-    def __init__(
-        self, dictionaries: Callable[[], Iterable[bytes]], keep: Callable[[bytes], None] | None
-    ) -> None:
+    def __init__(self, dictionaries: Callable[[], Iterable[bytes]], keep: Callable[[bytes], None] | None) -> None:
         self._read = dictionaries
         self._keep = keep
         self._dictionaries: dict[int, bytes] | None = None

@@ -58,9 +58,7 @@ class Database:
         StoreError: it is damaged.
     """
 
-    def __init__(
-        self, path: Path | None = None, *, read_only: bool = False, is_run: bool = False
-    ) -> None:
+    def __init__(self, path: Path | None = None, *, read_only: bool = False, is_run: bool = False) -> None:
         self.path = path
         self.compressor = Compressor(
             lambda: [row[1] for row in self.rows(DICTIONARIES, "ORDER BY id")],
@@ -217,9 +215,7 @@ class Database:
             rows = self._fetch(cursor)
             return rows[0] if rows else None
 
-    def rows(
-        self, table: Table, where: str = "", *values: object, long: bool = False
-    ) -> Generator[Row, None, None]:
+    def rows(self, table: Table, where: str = "", *values: object, long: bool = False) -> Generator[Row, None, None]:
         """Read rows of a table as of the moment of the first, and compare their checksums.
 
         Args:
@@ -391,9 +387,7 @@ _KINDS: dict[int, tuple[type[EditjudgeError], str, str]] = {
 
 
 def _connect(where: str, *, uri: bool = False) -> sqlite3.Connection:
-    return sqlite3.connect(
-        where, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=uri
-    )
+    return sqlite3.connect(where, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=uri)
 
 
 def _as_stored(table: Table, name: str, value: Value) -> Value:

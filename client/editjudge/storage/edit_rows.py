@@ -92,9 +92,7 @@ class StandingFinder:
         today: Today's signatures, by dimension.
     """
 
-    def __init__(
-        self, signing: Callable[[int], tuple[Provenance, ...]], today: Mapping[str, str]
-    ) -> None:
+    def __init__(self, signing: Callable[[int], tuple[Provenance, ...]], today: Mapping[str, str]) -> None:
         self._signing = signing
         self._today = today
         self._by_signing: dict[int, frozenset[str]] = {}
@@ -104,9 +102,7 @@ class StandingFinder:
         """Find the verdicts of a row that did not fail and have today's signature."""
         if (stands := self._by_signing.get(row.signing)) is None:
             stands = frozenset(
-                one.dimension
-                for one in self._signing(row.signing)
-                if self._today.get(one.dimension) == one.signature
+                one.dimension for one in self._signing(row.signing) if self._today.get(one.dimension) == one.signature
             )
             self._by_signing[row.signing] = stands
         if _FAILED_STATUS in row.outcomes:

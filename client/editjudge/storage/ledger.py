@@ -57,9 +57,7 @@ class Ledger(CallStore):
 
     needs_turns = True
 
-    def __init__(
-        self, path: Path | None = None, *, team: str = "", database: Database | None = None
-    ) -> None:
+    def __init__(self, path: Path | None = None, *, team: str = "", database: Database | None = None) -> None:
         self.team = team
         self.repeated_count = 0
         self._owns_database = database is None
@@ -113,9 +111,7 @@ class Ledger(CallStore):
             if not isinstance(call, SpecialistCall):
                 prompt = call.prompt.digest
                 self._write_prompt(prompt, _prompt_to_json(call.prompt))
-            is_new = self._write_reply(
-                call.key, document, prompt=prompt, cost=reply.cost, outputs=outputs
-            )
+            is_new = self._write_reply(call.key, document, prompt=prompt, cost=reply.cost, outputs=outputs)
             self.repeated_count += not is_new
             return reply if is_new and outputs is None else self._get(call) or reply
 
@@ -149,9 +145,7 @@ class Ledger(CallStore):
                 self._database.change(CALLS, number, dropped=True)
         return len(numbers)
 
-    async def purge(
-        self, before: float | None = None, *, team: str | None = None, shrink: bool = False
-    ) -> int:
+    async def purge(self, before: float | None = None, *, team: str | None = None, shrink: bool = False) -> int:
         """Delete calls and their prompts for good: their bytes in the file are overwritten.
 
         Other processes may read and write meanwhile, since each transaction is short. Never purge
@@ -256,9 +250,7 @@ class Ledger(CallStore):
         costs = [row[6] or 0.0 for row in self._database.rows(CALLS)]
         return sum(costs), max(costs, default=0.0)
 
-    def copy_to(
-        self, other: Ledger, without: Container[int] = (), free_calls: Container[int] = ()
-    ) -> dict[int, int]:
+    def copy_to(self, other: Ledger, without: Container[int] = (), free_calls: Container[int] = ()) -> dict[int, int]:
         """Copy calls with their prompts, and facts, into another ledger, where existing ones stay.
 
         If the other ledger has another reply to a call, the call is copied as dropped. `get` does
@@ -293,16 +285,12 @@ class Ledger(CallStore):
                     for table, last in zip((PROMPTS, CALLS), self._last_rows, strict=True)
                 )
             )
-        self._last_rows = [
-            of[-1][0] if of else last for of, last in zip(rows, self._last_rows, strict=True)
-        ]
+        self._last_rows = [of[-1][0] if of else last for of, last in zip(rows, self._last_rows, strict=True)]
         return rows
 
     async def add_rows(self, rows: LedgerRows) -> None:
         """Add the rows of another ledger in memory; see `copy_to`."""
-        await self._database.run_in_thread(
-            self._add_rows, *rows, Compressor(tuple, None).decompress
-        )
+        await self._database.run_in_thread(self._add_rows, *rows, Compressor(tuple, None).decompress)
 
     def _add_rows(
         self, prompts: Iterable[Row], calls: Iterable[Row], decompress: Callable[[bytes], Any]
@@ -320,18 +308,12 @@ class Ledger(CallStore):
                     numbers[number] = int(twin[0])
                     continue
                 row |= {"document": packer.compress(document)}
-                numbers[number] = target.put(
-                    CALLS, **row | {"dropped": bool(row["dropped"] or twin)}
-                )
+                numbers[number] = target.put(CALLS, **row | {"dropped": bool(row["dropped"] or twin)})
         return numbers
 
     def _row(self, key: str, *, long: bool = True) -> Row | None:
         return self._database.row(
-            CALLS,
-            "WHERE team = ? AND key = ? AND dropped = 0",
-            encode_text(self.team),
-            digest_to_bytes(key),
-            long=long,
+            CALLS, "WHERE team = ? AND key = ? AND dropped = 0", encode_text(self.team), digest_to_bytes(key), long=long
         )
 
     def _write_reply(

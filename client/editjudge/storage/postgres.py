@@ -35,10 +35,7 @@ _DEFAULTS = (
 """What an address may change; a server that is cut off counts as lost after ten seconds."""
 _CURABLE = (psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction)
 _INCURABLE = psycopg.errors.DiskFull
-_NOT_PREPARED = (
-    psycopg.errors.InvalidSqlStatementName,
-    psycopg.errors.DuplicatePreparedStatement,
-)
+_NOT_PREPARED = (psycopg.errors.InvalidSqlStatementName, psycopg.errors.DuplicatePreparedStatement)
 """What comes of prepared statements where a pooler gives each transaction another session."""
 _RETRY_SECONDS = 0.5
 _ANSWER_SECONDS = 20.0
@@ -72,9 +69,7 @@ class Postgres:
         ConfigError: there is no such server or database, or its tables are of a newer editjudge.
     """
 
-    def __init__(
-        self, address: PostgresAddress, patience: float, say: Callable[[str], None]
-    ) -> None:
+    def __init__(self, address: PostgresAddress, patience: float, say: Callable[[str], None]) -> None:
         self.where = address.url.partition("?")[0]
         self._patience = patience
         self._say = say
@@ -124,9 +119,7 @@ class Postgres:
             while True:
                 self._idle.pop().close()
 
-    async def fetch(
-        self, sql: str, values: Mapping[str, object], team: str, *, waits: bool = True
-    ) -> list[Row]:
+    async def fetch(self, sql: str, values: Mapping[str, object], team: str, *, waits: bool = True) -> list[Row]:
         """Execute a statement, and return the rows that it returns.
 
         A statement that has begun ends even where the caller is cancelled meanwhile.
@@ -161,11 +154,7 @@ class Postgres:
                 return rows
 
     def _execute(
-        self,
-        sql: str,
-        values: Mapping[str, object],
-        team: str,
-        connections: list[psycopg.Connection[Row]],
+        self, sql: str, values: Mapping[str, object], team: str, connections: list[psycopg.Connection[Row]]
     ) -> list[Row]:
         try:
             connection = self._idle.pop()
@@ -197,21 +186,15 @@ class Postgres:
             raise StoreError(f"{self.where}: {_describe(error)}") from None
         if self._lost_time == now:
             self._say(
-                f"the ledger {self.where} is lost, calls wait for it up to {self._patience:.0f} s:"
-                f" {_describe(error)}"
+                f"the ledger {self.where} is lost, calls wait for it up to {self._patience:.0f} s: {_describe(error)}"
             )
 
 
-async def _wait_for_answer(
-    future: asyncio.Future[list[Row]], connections: list[psycopg.Connection[Row]]
-) -> None:
+async def _wait_for_answer(future: asyncio.Future[list[Row]], connections: list[psycopg.Connection[Row]]) -> None:
     """Wait for a statement; a connection without an answer is cut, which ends the statement."""
     while not (await asyncio.wait([future], timeout=_ANSWER_SECONDS))[0]:
         for connection in connections:
-            with (
-                contextlib.suppress(OSError, psycopg.Error),
-                socket.socket(fileno=os.dup(connection.fileno())) as link,
-            ):
+            with contextlib.suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as link:
                 link.shutdown(socket.SHUT_RDWR)
 
 

@@ -92,9 +92,7 @@ class PostgresLedger(ReplyStore):
         times = {"lease": _LEASE, "grace": timedelta(seconds=grace)}
         return {"key": digest_to_bytes(key), "owner": self._owner, **times}
 
-    async def _fetch(
-        self, name: str, values: Mapping[str, object], *, waits: bool = True
-    ) -> list[Row]:
+    async def _fetch(self, name: str, values: Mapping[str, object], *, waits: bool = True) -> list[Row]:
         team = encode_text(self.team)
         sql, values = _load_statements()[name], {"team": team, **values}
         of = ALL_TEAMS if name in _OF_ALL_TEAMS else f"x{team.hex()}"
@@ -227,9 +225,7 @@ class PostgresLedger(ReplyStore):
         row = {"budget": encode_text(budget), "owner": secrets.token_bytes(8)}
 
         async def spend(cost: float, dearest: float) -> tuple[float, float]:
-            ((others, most),) = await self._fetch(
-                "spend", {**row, "cost": cost, "dearest": dearest}
-            )
+            ((others, most),) = await self._fetch("spend", {**row, "cost": cost, "dearest": dearest})
             return others, most
 
         return spend

@@ -68,11 +68,7 @@ def long_checksum(values: Iterable[bytes | None]) -> int | None:
     return checksum(there) if any(value is not None for value in there) else None
 
 
-FACTS = Table(
-    "facts",
-    {"name": "BLOB", "value": "BLOB"},
-    index=("CREATE UNIQUE INDEX facts_by_name ON facts (name)",),
-)
+FACTS = Table("facts", {"name": "BLOB", "value": "BLOB"}, index=("CREATE UNIQUE INDEX facts_by_name ON facts (name)",))
 # Dictionaries for compressed documents, which name them. See `compression`.
 DICTIONARIES = Table("dictionaries", {"text": "BLOB"})
 PROMPTS = Table(
@@ -84,14 +80,7 @@ PROMPTS = Table(
 # A dropped call no longer answers requests, but verdicts that rest on it can still show it.
 CALLS = Table(
     "calls",
-    {
-        "team": "BLOB",
-        "key": "BLOB",
-        "dropped": "INTEGER",
-        "prompt": "BLOB",
-        "made": "REAL",
-        "cost": "REAL",
-    },
+    {"team": "BLOB", "key": "BLOB", "dropped": "INTEGER", "prompt": "BLOB", "made": "REAL", "cost": "REAL"},
     long=("document", "outputs"),
     index=("CREATE UNIQUE INDEX calls_by_key ON calls (team, key) WHERE dropped = 0",),
 )

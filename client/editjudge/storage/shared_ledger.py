@@ -22,9 +22,7 @@ T = TypeVar("T")
 AnyLedger: TypeAlias = "Ledger | PostgresLedger"
 
 
-def open_ledger(
-    place: LedgerPlace, patience: float, say: Callable[[str], None] = print_notice
-) -> AnyLedger:
+def open_ledger(place: LedgerPlace, patience: float, say: Callable[[str], None] = print_notice) -> AnyLedger:
     """Open a ledger; use it as a context manager.
 
     Args:
@@ -39,9 +37,7 @@ def open_ledger(
     return Ledger(place) if isinstance(place, Path) else open_database(place, patience, say)
 
 
-def open_database(
-    place: PostgresAddress, patience: float, say: Callable[[str], None] = print_notice
-) -> PostgresLedger:
+def open_database(place: PostgresAddress, patience: float, say: Callable[[str], None] = print_notice) -> PostgresLedger:
     """Open a ledger in PostgreSQL; see `open_ledger`."""
     try:
         from .postgres import Postgres
@@ -52,11 +48,7 @@ def open_database(
 
 
 def open_call_store(
-    own: Ledger,
-    place: LedgerPlace | None,
-    patience: float,
-    say: Callable[[str], None],
-    resources: ExitStack,
+    own: Ledger, place: LedgerPlace | None, patience: float, say: Callable[[str], None], resources: ExitStack
 ) -> CallStore:
     """Open the call store of a run: its own file, and the ledger of the settings if there is one.
 
@@ -125,9 +117,7 @@ class SharedCalls(CallStore):
             yield reply
             return
         async with AsyncExitStack() as claims:
-            reply = await self._use_ledger(
-                lambda: claims.enter_async_context(self._ledger.claim(call))
-            )
+            reply = await self._use_ledger(lambda: claims.enter_async_context(self._ledger.claim(call)))
             if reply is not None:
                 cost = None if reply.cost is None else 0.0
                 reply = await self._own.put(call, replace(reply, cost=cost))

@@ -78,12 +78,7 @@ class RunStore:
 
     @classmethod
     def open(
-        cls,
-        folder: Path,
-        header: RunHeader | None = None,
-        *,
-        read_only: bool = False,
-        only_header: bool = False,
+        cls, folder: Path, header: RunHeader | None = None, *, read_only: bool = False, only_header: bool = False
     ) -> Self:
         """Begin a run, or resume the one in the folder.
 
@@ -168,11 +163,7 @@ class RunStore:
     # Writing
 
     async def save_edit(
-        self,
-        edit: JudgedEdit,
-        verdicts: Verdicts,
-        signatures: Mapping[str, str],
-        versions: str | None = None,
+        self, edit: JudgedEdit, verdicts: Verdicts, signatures: Mapping[str, str], versions: str | None = None
     ) -> None:
         """Commit an edit's verdicts in the store's thread; see `VerdictStore.save_edit`."""
         await self.database.run_in_thread(self.save_edit_now, edit, verdicts, signatures, versions)
@@ -210,9 +201,7 @@ class RunStore:
                 documents[name] = (provenance, *verdict_to_json(verdict, numbers))
             self._put_verdicts(row, documents)
 
-    def save_contents(
-        self, edits: Iterable[JudgedEdit], files: FileCache, header: Mapping[str, object]
-    ) -> None:
+    def save_contents(self, edits: Iterable[JudgedEdit], files: FileCache, header: Mapping[str, object]) -> None:
         """Commit contents and header fields in one transaction; see `VerdictStore`."""
         with self.database.transaction():
             self._save_files(files.files)
@@ -355,9 +344,7 @@ class RunStore:
         """Read the content keys of the items' newest rows, by item id."""
         return {decode_text(r.item): r.content for r in self._rows("ORDER BY id") if r.content}
 
-    def find_standing(
-        self, model: str, signatures: Mapping[str, str]
-    ) -> dict[str, list[StandingVerdicts]]:
+    def find_standing(self, model: str, signatures: Mapping[str, str]) -> dict[str, list[StandingVerdicts]]:
         """Find the valid verdicts on a model's edits: by item, one entry per content, newest last.
 
         A verdict is valid if it did not fail and has the given signature. Edits with the same
@@ -372,9 +359,7 @@ class RunStore:
             standing_by_item.setdefault(decode_text(row.item), []).append(finder.find(row))
         return standing_by_item
 
-    def rows_of(
-        self, items: Collection[str], *, evidence: bool
-    ) -> dict[tuple[str, str], list[EditRow]]:
+    def rows_of(self, items: Collection[str], *, evidence: bool) -> dict[tuple[str, str], list[EditRow]]:
         """Read the rows of items' edits, by model and item, newest last.
 
         Args:
@@ -406,12 +391,7 @@ class RunStore:
         return JudgedEdit(edit.item, edit.model, output, edit.missing, ItemContent(row.content))
 
     def verdicts(
-        self,
-        model: Names = None,
-        dimension: str | None = None,
-        *,
-        item: Names = None,
-        evidence: bool = True,
+        self, model: Names = None, dimension: str | None = None, *, item: Names = None, evidence: bool = True
     ) -> Iterator[StoredVerdict]:
         """Iterate over the verdicts, edit by edit, oldest first.
 
@@ -512,9 +492,7 @@ class RunStore:
             for name, (_, outcome, _) in documents.items()
             if status_of(outcome) == status and (dimensions is None or name in dimensions)
         }
-        dropped_calls = {
-            call for name in matching_names for call in calls[name] - used_calls.get(name, set())
-        }
+        dropped_calls = {call for name in matching_names for call in calls[name] - used_calls.get(name, set())}
         for call in dropped_calls:
             self.database.change(CALLS, call, dropped=1)
         drops = matching_names | {name for name in documents if calls[name] & dropped_calls}
@@ -529,9 +507,7 @@ class RunStore:
     def _rows(self, where: str, *values: object, long: bool = False) -> Iterator[EditRow]:
         return starmap(EditRow, self.database.rows(EDITS, where, *values, long=long))
 
-    def _newest_rows(
-        self, model: Names = None, item: Names = None, *, long: bool = False
-    ) -> Iterator[EditRow]:
+    def _newest_rows(self, model: Names = None, item: Names = None, *, long: bool = False) -> Iterator[EditRow]:
         """Iterate over the newest row of each edit."""
         models = None if model is None else {encode_text(name) for name in _as_collection(model)}
         condition, items = "", []
@@ -573,9 +549,7 @@ def _as_collection(names: str | Collection[str]) -> Collection[str]:
 def _no_run(folder: Path) -> ConfigError:
     """Make the error for a folder without a run; it names the runs in the folders below."""
     if folder.is_file():
-        return ConfigError(
-            f"{folder} is a file", "give the folder of a run, of a bundle the one it unpacks to"
-        )
+        return ConfigError(f"{folder} is a file", "give the folder of a run, of a bundle the one it unpacks to")
     below = [str(file.parent) for file in sorted(folder.glob(f"*/{FILE}"))]
     runs = f", such as {shorten_list(below)}" if below else ""
     return ConfigError(f"{folder} holds no run", f"give the folder of a run{runs}")

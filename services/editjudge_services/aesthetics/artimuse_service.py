@@ -43,9 +43,7 @@ def mean_level(logprobs: Mapping[int, float], ids: Sequence[int]) -> float:
     Raises:
         Abstention: `unparsable`, when a level has no log-probability.
     """
-    missing = [
-        level for level, one in enumerate(ids) if not math.isfinite(logprobs.get(one, math.nan))
-    ]
+    missing = [level for level, one in enumerate(ids) if not math.isfinite(logprobs.get(one, math.nan))]
     if missing:
         raise Abstention("unparsable", f"{len(missing)} of {len(ids)} levels have no probability")
     values = np.array([logprobs[one] for one in ids], dtype=np.float64)

@@ -28,9 +28,7 @@ def token_command(team: str, days: float, class_: CallClass, values: Path | None
     print_text(keys.issue_token(team, days, class_, **tokens.claims))
     state = running_stack()
     if is_new and state and state.front:
-        print_notice(
-            f"# {team} is new: the front door accepts its key within {tokens.key_cache_seconds} s"
-        )
+        print_notice(f"# {team} is new: the front door accepts its key within {tokens.key_cache_seconds} s")
     if state is None or state.front is None:
         print_notice(
             "# no front door runs here; editjudge up --front starts one\n"
@@ -46,9 +44,7 @@ def token_command(team: str, days: float, class_: CallClass, values: Path | None
         f'api_key = {{ file = "{team}.token" }}'
     )
     if state.gateway:
-        print_notice(
-            "# the same three lines under [endpoints.front] reach Triton without the Judge service"
-        )
+        print_notice("# the same three lines under [endpoints.front] reach Triton without the Judge service")
 
 
 def teams_command(rotate: str | None, revoke: str | None) -> None:
@@ -105,8 +101,7 @@ def _read_tokens(values: Path | None) -> TokenAuthentication:
         return load_last_tokens(front_folder()) or TokenAuthentication(keys="")
     given_tokens = read_values(values).get("tokens", {})
     return validate_tokens(
-        {"keys": "", **given_tokens} if isinstance(given_tokens, dict) else given_tokens,
-        str(values),
+        {"keys": "", **given_tokens} if isinstance(given_tokens, dict) else given_tokens, str(values)
     )
 
 

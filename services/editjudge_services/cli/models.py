@@ -44,12 +44,7 @@ def list_command(*, json: bool) -> None:
 
 
 def pull_command(
-    names: tuple[str, ...],
-    profile: Profile | None,
-    from_: Path | None,
-    *,
-    untrained: bool,
-    accept_license: bool,
+    names: tuple[str, ...], profile: Profile | None, from_: Path | None, *, untrained: bool, accept_license: bool
 ) -> int:
     """Download checkpoints, by default from the hub; returns the exit code."""
     if from_ is not None and (untrained or len(names) != 1):
@@ -71,12 +66,7 @@ def pull_command(
     return _run_for_each(_select_entries(names, profile, made_here=untrained), pull_one)
 
 
-def export_command(
-    names: tuple[str, ...],
-    profile: Profile | None,
-    precision: Precision,
-    pictures: Path | None,
-) -> int:
+def export_command(names: tuple[str, ...], profile: Profile | None, precision: Precision, pictures: Path | None) -> int:
     """Export checkpoints and compare them with their source; returns the exit code."""
 
     def export_one(entry: Entry) -> str:
@@ -99,9 +89,7 @@ def verify_command(names: tuple[str, ...]) -> int:
 
     if names:
         return _run_for_each(_select_entries(names, None), verify_one)
-    here = [
-        e for e in load_manifest().values() if load_checkpoint(e.name) or export.find_exports(e)
-    ]
+    here = [e for e in load_manifest().values() if load_checkpoint(e.name) or export.find_exports(e)]
     if not here:
         print_text("no model is installed")
     return _run_for_each(here, verify_one)
@@ -120,9 +108,7 @@ def repository_command(table: Path, out: Path) -> None:
     print_text(f"wrote {out}, the model repository for Triton: {', '.join(sorted(servings))}")
 
 
-def _select_entries(
-    names: tuple[str, ...], profile: Profile | None, *, made_here: bool = False
-) -> list[Entry]:
+def _select_entries(names: tuple[str, ...], profile: Profile | None, *, made_here: bool = False) -> list[Entry]:
     """Select models by name or by profile.
 
     Args:
@@ -175,9 +161,7 @@ def _describe_installed(entry: Entry) -> str:
     states = {artefact.precision: artefact.untrained for artefact in exports}
     if not states and checkpoint:
         return _mark_untrained("checkpoint", checkpoint.untrained)
-    return ", ".join(
-        _mark_untrained(precision, is_untrained) for precision, is_untrained in states.items()
-    )
+    return ", ".join(_mark_untrained(precision, is_untrained) for precision, is_untrained in states.items())
 
 
 def _mark_untrained(what: str, is_untrained: bool) -> str:

@@ -43,12 +43,7 @@ def serve_command(**values: Any) -> None:
 
 
 def purge_command(
-    folder: str,
-    team: tuple[str, ...],
-    older_than: float | None,
-    audit: tuple[Path, ...],
-    *,
-    json: bool,
+    folder: str, team: tuple[str, ...], older_than: float | None, audit: tuple[Path, ...], *, json: bool
 ) -> None:
     """Delete what is kept of teams; without a team or an age, show what is kept of each."""
     place = _parse_cache(folder)
@@ -129,9 +124,7 @@ async def _serve(settings: Settings, options: ServiceOptions) -> None:
             web = await servers.enter_async_context(
                 serve_http(service, *split_address(options.http_address), options.drain)
             )
-            at = await servers.enter_async_context(
-                serve_grpc(service, options.address, options.notice, options.drain)
-            )
+            at = await servers.enter_async_context(serve_grpc(service, options.address, options.notice, options.drain))
         except OSError as error:
             raise ConfigError(str(error), "give other addresses") from error
         gc.freeze()  # a search for garbage, which stops all requests, need not look at all modules

@@ -13,9 +13,7 @@ from editjudge.cli.output import print_json
 from ..runtime.supervisor import up
 
 
-def up_command(
-    model: tuple[str, ...], judge: Path | None, *, gateway: bool, front: bool, json: bool
-) -> None:
+def up_command(model: tuple[str, ...], judge: Path | None, *, gateway: bool, front: bool, json: bool) -> None:
     """Start the local stack in the background and wait until it is ready."""
     settings, root = settings_from(), click.get_current_context().find_root().params
     options = {"models": model, "judge": judge, "gateway": gateway, "front": front}
@@ -35,9 +33,7 @@ def up_command(
         service = state.gateway
         print_text(f"Judge service at {service.url} and {service.http} (log {service.log})")
     if state.front:
-        print_text(
-            f"front door at {state.front.url} (authority {state.front.ca}, log {state.front.log})"
-        )
+        print_text(f"front door at {state.front.url} (authority {state.front.ca}, log {state.front.log})")
         print_text(f"  its calls: {state.front.calls}")
         print_text("a team's token: editjudge front token --team NAME > NAME.token")
     if state.judge:

@@ -122,19 +122,13 @@ class VisionRecipe:
         # Otherwise it warns of the weights of CLIP's text tower, which is not loaded.
         logging.set_verbosity_error()  # type: ignore[no-untyped-call]
         read: Any = self.model.from_pretrained
-        model, report = read(
-            checkpoint, dtype=torch.float32, output_loading_info=True, local_files_only=True
-        )
+        model, report = read(checkpoint, dtype=torch.float32, output_loading_info=True, local_files_only=True)
         if missing := sorted(report["missing_keys"]):
             raise ConfigError(f"{checkpoint}: {len(missing)} weights are missing: {missing[0]}, …")
         return model.eval()
 
     def export(
-        self,
-        checkpoint: Path,
-        folder: Path,
-        precision: Precision,
-        pictures: Sequence[RGB] | None = None,
+        self, checkpoint: Path, folder: Path, precision: Precision, pictures: Sequence[RGB] | None = None
     ) -> Parity:
         """Write `model.onnx`, for CLIP `head.onnx`, and compare them with the checkpoint.
 
@@ -160,9 +154,7 @@ class VisionRecipe:
             halve_products(folder / TRUNK)
         with torch.inference_mode():
             embedding, patches = _in_parts(trunk, pixels)
-        pairs = list(
-            zip((embedding, patches), _run(folder / TRUNK, pixels, precision), strict=True)
-        )
+        pairs = list(zip((embedding, patches), _run(folder / TRUNK, pixels, precision), strict=True))
         if self.head is not None:
             mean_tokens, head = patches.mean(1), self.head(model).eval()
             export_to_onnx(
@@ -227,11 +219,7 @@ def _read(path: Path) -> dict[str, Any]:
 def _write_processor(folder: Path, processor: str, rule: Rule) -> None:
     (folder / PROCESSOR).write_text(
         json.dumps(
-            {
-                "image_processor_type": processor,
-                "image_mean": rule.statistics[0],
-                "image_std": rule.statistics[1],
-            },
+            {"image_processor_type": processor, "image_mean": rule.statistics[0], "image_std": rule.statistics[1]},
             indent=2,
         )
     )

@@ -104,9 +104,7 @@ class FeatureSpecialist(Specialist):
         views = [self._view(one) for one in batch]
         requested_views = [one for one in views if isinstance(one, _View)]
         answers = iter(self._embeddings(requested_views))
-        return [
-            one if isinstance(one, Abstention) else _make_outputs(next(answers)) for one in views
-        ]
+        return [one if isinstance(one, Abstention) else _make_outputs(next(answers)) for one in views]
 
     def _view(self, request: Request) -> _View | Abstention:
         image, mask = request.tensors["IMAGE"], request.tensors.get("MASK")
@@ -168,9 +166,7 @@ class FeatureSpecialist(Specialist):
                 self.cache.put(key, features_by_key[key], count_bytes(features_by_key[key]))
         return [features_by_key[key] for key in keys]
 
-    def _forward(
-        self, inputs: Sequence[NDArray[np.float32]]
-    ) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
+    def _forward(self, inputs: Sequence[NDArray[np.float32]]) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
         embeddings, patches = self._trunk(np.stack(inputs))
         return list(zip(embeddings, patches, strict=True))
 

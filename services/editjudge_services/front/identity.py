@@ -79,13 +79,9 @@ class Authority:
         self._server_folder.mkdir(mode=0o700, exist_ok=True)
         own = ec.generate_private_key(ec.SECP256R1())
         certificate = (
-            _start_leaf_certificate(
-                own, authority, CERTIFICATE_DAYS, ExtendedKeyUsageOID.SERVER_AUTH
-            )
+            _start_leaf_certificate(own, authority, CERTIFICATE_DAYS, ExtendedKeyUsageOID.SERVER_AUTH)
             .subject_name(x509.Name([]))
-            .add_extension(
-                x509.SubjectAlternativeName([_make_general_name(n) for n in names]), critical=True
-            )
+            .add_extension(x509.SubjectAlternativeName([_make_general_name(n) for n in names]), critical=True)
             .sign(key, hashes.SHA256())
         )
         _replace(self.server_key, _encode_pem(own))
@@ -128,9 +124,7 @@ class Authority:
                 certificate = x509.load_pem_x509_certificate(self.certificate.read_bytes())
             except ValueError as error:
                 message = f"{self.certificate}: this is not a certificate"
-                raise ConfigError(
-                    message, "delete it and ca.key; callers then need the new certificate"
-                ) from error
+                raise ConfigError(message, "delete it and ca.key; callers then need the new certificate") from error
             return _load_private_key(self._key), certificate
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "editjudge")])
@@ -149,9 +143,7 @@ class Authority:
             certificate = x509.load_pem_x509_certificate(self.server.read_bytes())
             certificate.verify_directly_issued_by(authority)
             own = _load_private_key(self.server_key).public_key()
-            alternative_names = certificate.extensions.get_extension_for_class(
-                x509.SubjectAlternativeName
-            ).value
+            alternative_names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         except Exception:  # noqa: BLE001 - whatever is wrong with it, a new one fixes it
             return True
         soon = certificate.not_valid_after_utc - datetime.now(UTC) < _LEFT_AT_START
@@ -207,9 +199,7 @@ class TeamKeys:
         _check_team(team)
         _check_days(days)
         with self._lock_keys():
-            newest = max(self._find_keys(team), default=None, key=_read_number) or self._make_key(
-                team
-            )
+            newest = max(self._find_keys(team), default=None, key=_read_number) or self._make_key(team)
             key = _load_private_key(newest)
         now = datetime.now(UTC)
         claims: dict[str, Any] = {
@@ -279,8 +269,7 @@ class TeamKeys:
         # Envoy refuses a file without keys, so it gets one whose private half nobody has.
         private = private or {"nobody": ec.generate_private_key(ec.SECP256R1())}
         keys = [
-            {**ECAlgorithm.to_jwk(key.public_key(), as_dict=True), "kid": name}
-            | {"alg": ALGORITHM, "use": "sig"}
+            {**ECAlgorithm.to_jwk(key.public_key(), as_dict=True), "kid": name} | {"alg": ALGORITHM, "use": "sig"}
             for name, key in private.items()
         ]
         self.public.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -322,9 +311,7 @@ def _read_number(path: Path) -> int:
     return int(path.stem.rpartition("@")[2])
 
 
-def _start_certificate(
-    key: ec.EllipticCurvePrivateKey, issuer: x509.Name, days: float
-) -> x509.CertificateBuilder:
+def _start_certificate(key: ec.EllipticCurvePrivateKey, issuer: x509.Name, days: float) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
     return (
         x509.CertificateBuilder()
@@ -337,10 +324,7 @@ def _start_certificate(
 
 
 def _start_leaf_certificate(
-    key: ec.EllipticCurvePrivateKey,
-    authority: x509.Certificate,
-    days: float,
-    use: x509.ObjectIdentifier,
+    key: ec.EllipticCurvePrivateKey, authority: x509.Certificate, days: float, use: x509.ObjectIdentifier
 ) -> x509.CertificateBuilder:
     return (
         _start_certificate(key, authority.subject, days)

@@ -29,9 +29,7 @@ _TOKENS = "tokens.json"
 _Part = TypeVar("_Part", bound=BaseModel)
 _PACKAGES = ("envoy", "cryptography", "jwt", "yaml")
 _HOST_NAME = r"(?=.{1,253}$)[A-Za-z0-9_]([A-Za-z0-9_-]{0,62})([.][A-Za-z0-9]([A-Za-z0-9-]{0,62}))*"
-_NO_GATEWAY = LocalGateway(
-    pid=0, url="grpc://127.0.0.1:1", http="http://127.0.0.1:1", log=Path("judge.log")
-)
+_NO_GATEWAY = LocalGateway(pid=0, url="grpc://127.0.0.1:1", http="http://127.0.0.1:1", log=Path("judge.log"))
 _ANY_HOST = ("", "0.0.0.0", "::")  # noqa: S104 - what a user may ask to listen on
 
 
@@ -48,9 +46,7 @@ def check_front(settings: StackSettings) -> None:
 
     # In a temporary folder, since a front door may run here with other names.
     with tempfile.TemporaryDirectory() as folder:
-        nowhere = _describe_upstreams(
-            "grpc://127.0.0.1:1", "", _NO_GATEWAY if settings.gateway else None
-        )
+        nowhere = _describe_upstreams("grpc://127.0.0.1:1", "", _NO_GATEWAY if settings.gateway else None)
         values = _make_values(settings, nowhere, Path(folder))
         for host in (values.listen.host, values.metrics.host):
             _check_number(host)
@@ -77,9 +73,7 @@ def _check_name(name: str) -> None:
         ipaddress.ip_address(name)
     except ValueError as error:
         if not re.fullmatch(_HOST_NAME, name):
-            raise ConfigError(
-                f"{name!r}: this is not a host name", "write it as judges.example.org"
-            ) from error
+            raise ConfigError(f"{name!r}: this is not a host name", "write it as judges.example.org") from error
 
 
 def _check_pair(values: FrontValues) -> None:
@@ -153,9 +147,7 @@ def _prepare_identity(host: str, further: tuple[str, ...], folder: Path) -> Path
 
     authority = Authority(folder)
     names = ("localhost", "127.0.0.1", socket.gethostname(), *further)
-    authority.renew_certificate(
-        tuple(dict.fromkeys((*names, *(() if host in _ANY_HOST else (host,)))))
-    )
+    authority.renew_certificate(tuple(dict.fromkeys((*names, *(() if host in _ANY_HOST else (host,))))))
     TeamKeys(folder).publish()
     return authority.certificate
 

@@ -88,9 +88,7 @@ def render_certificate_secret(values: FrontValues) -> str:
         "private_key": {"filename": str(key)},
         "watched_directory": {"path": str(certificate.parent)},
     }
-    return json.dumps(
-        {"resources": [{"@type": _KIND, "name": "server", "tls_certificate": pair}]}, indent=1
-    )
+    return json.dumps({"resources": [{"@type": _KIND, "name": "server", "tls_certificate": pair}]}, indent=1)
 
 
 def find_envoy() -> Path:

@@ -67,9 +67,7 @@ class EnvoyServer(Server):
     end_seconds = 5.0
     start_seconds = 20.0
 
-    def __init__(
-        self, log: Path | None, values: FrontValues, folder: Path, authority: Path, name: str = ""
-    ) -> None:
+    def __init__(self, log: Path | None, values: FrontValues, folder: Path, authority: Path, name: str = "") -> None:
         super().__init__(log or Path(os.devnull))
         self.calls = log.with_name(f"{log.stem}-calls.jsonl") if log else self.log
         self._inherits = log is None
@@ -91,13 +89,7 @@ class EnvoyServer(Server):
     @property
     def state(self) -> LocalFront:
         """Its addresses and files."""
-        return LocalFront(
-            url=self.url,
-            ca=self._authority,
-            metrics=self.metrics_url,
-            log=self.log,
-            calls=self.calls,
-        )
+        return LocalFront(url=self.url, ca=self._authority, metrics=self.metrics_url, log=self.log, calls=self.calls)
 
     @property
     def metrics_url(self) -> str:
@@ -127,17 +119,13 @@ class EnvoyServer(Server):
             yield None, None
             return
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        with (
-            open(self.calls, "ab", opener=private) as calls,
-            open(self.log, "ab", opener=private) as log,
-        ):
+        with open(self.calls, "ab", opener=private) as calls, open(self.log, "ab", opener=private) as log:
             yield calls, log
 
     def _choose_ports(self) -> None:
         listen, metrics = self.values.listen, self.values.metrics
         numbers = reserve_ports(
-            (listen.port, metrics.port, self.values.admin_port),
-            (listen.host, metrics.host, LOOPBACK),
+            (listen.port, metrics.port, self.values.admin_port), (listen.host, metrics.host, LOOPBACK)
         )
         self.values = self.values.model_copy(
             update={

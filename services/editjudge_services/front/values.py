@@ -9,13 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
-from editjudge.base.contracts import (
-    CLASS_HEADER,
-    LONGEST_NAME,
-    NAME,
-    TEAM_HEADER,
-    TOKENS_HEADER,
-)
+from editjudge.base.contracts import CLASS_HEADER, LONGEST_NAME, NAME, TEAM_HEADER, TOKENS_HEADER
 from editjudge.base.strict import Strict
 
 _HOST = r"[A-Za-z0-9_.:%-]+"

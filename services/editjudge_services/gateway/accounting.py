@@ -119,11 +119,7 @@ class RequestAccount:
     """
 
     def __init__(
-        self,
-        caller: Caller,
-        meter: Meter,
-        report: TokenReport,
-        on_end: Callable[[RequestAccount], None],
+        self, caller: Caller, meter: Meter, report: TokenReport, on_end: Callable[[RequestAccount], None]
     ) -> None:
         self.caller = caller
         self.meter = meter
@@ -141,10 +137,7 @@ class RequestAccount:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self.is_split:
             return

@@ -114,9 +114,7 @@ class SharedLimit:
         self.in_use: dict[str, int] = {}
 
     @contextlib.asynccontextmanager
-    async def acquire(
-        self, caller: str, amount: int, until: float = math.inf
-    ) -> AsyncIterator[Hold]:
+    async def acquire(self, caller: str, amount: int, until: float = math.inf) -> AsyncIterator[Hold]:
         """Hold an amount of the resource until the block is left.
 
         Args:

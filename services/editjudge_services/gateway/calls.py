@@ -65,9 +65,7 @@ class CallCache:
             if the database cannot be used, or its role sees the rows of all teams.
     """
 
-    def __init__(
-        self, place: LedgerPlace | None, *, is_shared: bool, say: Callable[[str], None]
-    ) -> None:
+    def __init__(self, place: LedgerPlace | None, *, is_shared: bool, say: Callable[[str], None]) -> None:
         self.folder = place if isinstance(place, Path) else None
         self._place = place
         self._database_ledger: AnyLedger | None = None
@@ -216,9 +214,7 @@ class TeamCalls(MemoryReplies):
     async def get_records(self, keys: Iterable[str]) -> dict[str, CallRecord]:
         """Return the records of calls by key; calls that are not stored are left out."""
         names = tuple(keys)
-        records: Mapping[str, CallRecord] = await self._try_ledger(
-            lambda ledger: ledger.get_records(names), {}
-        )
+        records: Mapping[str, CallRecord] = await self._try_ledger(lambda ledger: ledger.get_records(names), {})
         return {**await super().get_records(names), **records}
 
     async def _try_ledger(self, work: Callable[[AnyLedger], Awaitable[T]], fallback: T) -> T:
@@ -240,9 +236,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = FileLock(folder / _LOCK, mode=0o600).acquire(timeout=0)
     except Timeout as error:
-        raise ConfigError(
-            f"{folder}: another Judge service has its cache here", "give another folder"
-        ) from error
+        raise ConfigError(f"{folder}: another Judge service has its cache here", "give another folder") from error
     except OSError as error:
         raise ConfigError(f"{folder}: {error.strerror}", "give another folder") from error
     with lock:

@@ -79,8 +79,7 @@ async def abort(context: Any, error: EditjudgeError) -> NoReturn:
     detail = AnyMessage()
     if isinstance(error, InvalidRequest):
         violation = error_details_pb2.BadRequest.FieldViolation(
-            field=error.field,
-            description=join_surrogates(f"{error.reason}; {error.fix}".rstrip("; ")),
+            field=error.field, description=join_surrogates(f"{error.reason}; {error.fix}".rstrip("; "))
         )
         detail.Pack(error_details_pb2.BadRequest(field_violations=[violation]))
     elif isinstance(error, NoCapacity):

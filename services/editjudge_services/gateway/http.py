@@ -85,9 +85,7 @@ class JsonService:
         app.on_response_prepare.append(self._bound_connection_age)
         return app
 
-    async def _bound_connection_age(
-        self, request: web.Request, response: web.StreamResponse
-    ) -> None:
+    async def _bound_connection_age(self, request: web.Request, response: web.StreamResponse) -> None:
         now, transport = asyncio.get_running_loop().time(), request.transport
         if transport is not None:
             opened_at = self._opened_at.setdefault(transport, now)
@@ -111,14 +109,10 @@ class JsonService:
                 batch = await _body(request, BatchRequest)
                 account.is_split = True
                 slots = asyncio.Semaphore(self.service.edits.largest)
-                results = await asyncio.gather(
-                    *(self._result(request, each, slots) for each in batch.requests)
-                )
+                results = await asyncio.gather(*(self._result(request, each, slots) for each in batch.requests))
         return await in_thread(_reply, BatchReply(results=tuple(results)))
 
-    async def _result(
-        self, request: web.Request, body: object, slots: asyncio.Semaphore
-    ) -> BatchResult:
+    async def _result(self, request: web.Request, body: object, slots: asyncio.Semaphore) -> BatchResult:
         async def read() -> ScoreRequest:
             return await in_thread(parse_request, ScoreRequest.model_validate, body)
 
@@ -138,10 +132,7 @@ class JsonService:
     ) -> AsyncIterator[int]:
         """Hold room for a call and for its body, which is not read yet; gives its size."""
         size, until = _read_size(request, largest), caller.waits_until
-        async with (
-            self._acquire_place(caller),
-            self.service.requests.acquire(caller.owner, size, until),
-        ):
+        async with self._acquire_place(caller), self.service.requests.acquire(caller.owner, size, until):
             yield size
 
     @contextlib.asynccontextmanager
@@ -161,9 +152,7 @@ class JsonService:
         return answer
 
     @contextlib.contextmanager
-    def open_account(
-        self, request: web.Request, *, is_part: bool = False
-    ) -> Iterator[RequestAccount]:
+    def open_account(self, request: web.Request, *, is_part: bool = False) -> Iterator[RequestAccount]:
         """Account for a request, or for one edit of it; its tokens are in the report."""
         caller = Caller.of(request.headers, request.path)
         if is_part:  # it waits for room as long as it takes
@@ -312,10 +301,7 @@ def _read_size(request: web.Request, largest: float) -> int:
 
 
 def _reply(
-    body: BaseModel | Sequence[BaseModel],
-    *,
-    status: int = 200,
-    headers: Mapping[str, str] | None = None,
+    body: BaseModel | Sequence[BaseModel], *, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> web.Response:
     return web.Response(
         text=join_surrogates(to_json(body, indent=None)),
@@ -326,9 +312,7 @@ def _reply(
 
 
 @contextlib.asynccontextmanager
-async def serve_http(
-    service: JudgeService, host: str, port: int, drain: float
-) -> AsyncIterator[str]:
+async def serve_http(service: JudgeService, host: str, port: int, drain: float) -> AsyncIterator[str]:
     """Serve JSON over HTTP at an address until the block is left or the service shuts down.
 
     Requests in flight then have `drain` seconds, after which they are cancelled. A request whose

@@ -16,16 +16,10 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 _SPREADS = (0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
 _SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250)
 _COUNTERS = {
-    "requests": (
-        "Requests by outcome; each edit of a batch or a stream is one.",
-        *("team", "method", "status"),
-    ),
+    "requests": ("Requests by outcome; each edit of a batch or a stream is one.", *("team", "method", "status")),
     "edits": ("Edits judged.", "team"),
     "calls": ("Calls to judges and specialists.", "team", "kind"),
-    "tokens": (
-        "Tokens of judges; cached ones are also counted as prompt tokens.",
-        *("team", "kind"),
-    ),
+    "tokens": ("Tokens of judges; cached ones are also counted as prompt tokens.", *("team", "kind")),
     "cost": ("Cost of calls, in the currency of the prices.", "team"),
     "reward_edits": ("Edits by reward: scored, imputed, or why not.", "team", "reward", "outcome"),
     "reward_ends": ("Rewards at an end of the scale.", "team", "reward", "end"),

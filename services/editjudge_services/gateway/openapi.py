@@ -15,15 +15,7 @@ from editjudge.base.contracts import TOKENS_HEADER
 from editjudge.base.signature import package_version
 from editjudge.service import ScoreReport
 
-from .schemas import (
-    BatchReply,
-    BatchRequest,
-    ErrorReply,
-    PanelReply,
-    Refusal,
-    ScoreRequest,
-    ServedDimension,
-)
+from .schemas import BatchReply, BatchRequest, ErrorReply, PanelReply, Refusal, ScoreRequest, ServedDimension
 
 _REFERENCE = "#/components/schemas/"
 _SCORE = json.loads(Path(__file__).with_name("templates").joinpath("example.json").read_text())

@@ -73,9 +73,7 @@ async def measure(place: LedgerPlace, audit: Iterable[Path] = ()) -> Mapping[str
     return {team: Holdings(replies[team], days[team], lines[team]) for team in teams}
 
 
-async def purge(
-    place: LedgerPlace | None, audit: Iterable[Path], team: str | None, before: float | None
-) -> Holdings:
+async def purge(place: LedgerPlace | None, audit: Iterable[Path], team: str | None, before: float | None) -> Holdings:
     """Delete what is kept of a team, or of all teams; a Judge service may use it meanwhile.
 
     A purge that was broken off is finished by the next one.

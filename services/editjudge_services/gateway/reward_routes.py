@@ -76,9 +76,7 @@ class RewardRoutes:
                     fix = f"send to /rewards/NAME{dialect.path}: {', '.join(config.rewards)}"
                     raise InvalidRequest("path", "there are several rewards", fix)
                 account.is_split = True
-                reply = await self._rewards.score(
-                    batch, body, team, lambda: json.open_account(request, is_part=True)
-                )
+                reply = await self._rewards.score(batch, body, team, lambda: json.open_account(request, is_part=True))
         answer = await in_thread(lambda: to_json(dialect.write(reply, config), indent=None))
         return web.json_response(text=join_surrogates(answer))
 

@@ -17,13 +17,7 @@ from editjudge.base.threads import in_thread
 from editjudge.rewards.config import RewardConfig
 from editjudge.rewards.mix import fail_edit, reward_edit
 from editjudge.rewards.reward import LATE, end_after, make_reply, order_siblings, score_all
-from editjudge.rewards.schema import (
-    NoReward,
-    PictureSource,
-    RewardReply,
-    RewardRequest,
-    RewardValue,
-)
+from editjudge.rewards.schema import NoReward, PictureSource, RewardReply, RewardRequest, RewardValue
 
 from ..runtime.cache import BoundedCache
 from .accounting import RequestAccount
@@ -52,9 +46,7 @@ class RewardService:
         self._pictures: BoundedCache[bytes] = BoundedCache(_PICTURES_BYTES)
         self._lock = Lock()
 
-    async def score(
-        self, request: RewardRequest, body: Body, team: str, open_account: OpenAccount
-    ) -> RewardReply:
+    async def score(self, request: RewardRequest, body: Body, team: str, open_account: OpenAccount) -> RewardReply:
         """Score a batch.
 
         Args:
@@ -106,9 +98,7 @@ class RewardService:
             self._service.metrics.add_rewards(team, name, summary, seconds)
         return reply
 
-    def _read_edits(
-        self, request: RewardRequest, body: Body, team: str
-    ) -> tuple[list[EncodedEdit], list[str]]:
+    def _read_edits(self, request: RewardRequest, body: Body, team: str) -> tuple[list[EncodedEdit], list[str]]:
         """Return the edits, and of each the digests of its sources."""
 
         def read(field: str, source: PictureSource) -> EncodedImage:
@@ -120,25 +110,17 @@ class RewardService:
         for place, each in enumerate(request.edits):
             at, digests = f"edits[{place}]", list[str]()
             pictures = [read(f"{at}.source", each.source)]
-            pictures += [
-                read(f"{at}.references[{i}]", one) for i, one in enumerate(each.references)
-            ]
+            pictures += [read(f"{at}.references[{i}]", one) for i, one in enumerate(each.references)]
             sources.append(" ".join(digests))
             output = read(f"{at}.edited", each.edited)
             mask = read(f"{at}.mask", each.mask) if each.mask else None
             edit = EncodedEdit(
-                id=each.id,
-                instruction=each.instruction,
-                sources=tuple(pictures),
-                edited=output,
-                mask=mask,
+                id=each.id, instruction=each.instruction, sources=tuple(pictures), edited=output, mask=mask
             )
             edits.append(edit)
         return edits, sources
 
-    def _find_picture(
-        self, field: str, source: PictureSource, body: Body, team: str
-    ) -> tuple[str, bytes]:
+    def _find_picture(self, field: str, source: PictureSource, body: Body, team: str) -> tuple[str, bytes]:
         """Return the digest and the bytes of a picture."""
         if source.digest is not None:
             with self._lock:

@@ -27,24 +27,8 @@ from pydantic import (
 from editjudge import Dimension, Panel
 from editjudge.base.errors import EditjudgeError, ImageError, InputError
 from editjudge.base.identity import untrained_services
-from editjudge.base.images import (
-    Image,
-    Mask,
-    count_pixels,
-    leave_encoded,
-    load_image,
-    load_mask,
-)
-from editjudge.base.item import (
-    MAX_TEXT_CHARACTERS,
-    Edit,
-    Flaws,
-    Item,
-    Missing,
-    MissingKind,
-    Need,
-    check_text,
-)
+from editjudge.base.images import Image, Mask, count_pixels, leave_encoded, load_image, load_mask
+from editjudge.base.item import MAX_TEXT_CHARACTERS, Edit, Flaws, Item, Missing, MissingKind, Need, check_text
 from editjudge.base.parse import plain_message
 from editjudge.base.signature import package_version
 from editjudge.base.strict import Strict
@@ -127,9 +111,7 @@ class EncodedImage(JsonModel):
     """An encoded image."""
 
     data: Annotated[
-        bytes,
-        BeforeValidator(_decode_base64),
-        WithJsonSchema({"type": "string", "contentEncoding": "base64"}),
+        bytes, BeforeValidator(_decode_base64), WithJsonSchema({"type": "string", "contentEncoding": "base64"})
     ]
     """The bytes of a PNG, JPEG, WebP, GIF, BMP or TIFF file, in base64."""
     name: Text = ""
@@ -137,9 +119,7 @@ class EncodedImage(JsonModel):
 
     def decode(self, field: str, max_lazy_pixels: int) -> Image:
         """Load the image; errors name `field`, its path in the request."""
-        return _name_field(
-            field, lambda: load_image(self.data, self.name, max_lazy_pixels=max_lazy_pixels)
-        )
+        return _name_field(field, lambda: load_image(self.data, self.name, max_lazy_pixels=max_lazy_pixels))
 
     def decode_mask(self, field: str) -> Mask:
         """Decode the image as a mask; errors name `field`, its path in the request."""
@@ -202,8 +182,7 @@ class Protocol(JsonModel):
     off: Switches = ()
     """Switches to turn off."""
     judges: Annotated[
-        tuple[Annotated[Name, AfterValidator(_check_name)], ...],
-        Field(min_length=1, max_length=_MAX_JUDGES),
+        tuple[Annotated[Name, AfterValidator(_check_name)], ...], Field(min_length=1, max_length=_MAX_JUDGES)
     ] = ("judge",)
     """The names of the judges (VLMs); each gives verdicts of its own."""
     rounds: Annotated[int, Field(ge=1)] = 1
@@ -233,9 +212,7 @@ class EncodedEdit(JsonModel):
     """The text that the result must show."""
     hint: str | None = None
     """World knowledge for the judge."""
-    questions: Annotated[
-        tuple[dict[str, JsonValue], ...], Field(max_length=_MAX_QUESTIONS), BoundedJson
-    ] = ()
+    questions: Annotated[tuple[dict[str, JsonValue], ...], Field(max_length=_MAX_QUESTIONS), BoundedJson] = ()
     """The item's own questions."""
     task: str = ""
     """The benchmark's own task type."""
@@ -275,9 +252,7 @@ class EncodedEdit(JsonModel):
         others = {"edit.edited": self.edited, "edit.target": self.target}
         return sources | {field: each for field, each in others.items() if each is not None}
 
-    def decode(
-        self, mask_fits: bool, encoded_images: Mapping[str, Image], max_lazy_pixels: int = 0
-    ) -> Edit:
+    def decode(self, mask_fits: bool, encoded_images: Mapping[str, Image], max_lazy_pixels: int = 0) -> Edit:
         """Decode the images and make the edit; it takes long, so call it in a thread.
 
         Args:
@@ -292,8 +267,7 @@ class EncodedEdit(JsonModel):
         self._check(flaws)
         lazy = max_lazy_pixels if max_lazy_pixels > _MAX_UNCOUNTED_PIXELS else 0
         images = {
-            field: encoded_images.get(field) or each.decode(field, lazy)
-            for field, each in self._pictures().items()
+            field: encoded_images.get(field) or each.decode(field, lazy) for field, each in self._pictures().items()
         }
         sources = [images[f"edit.sources[{i}]"] for i in range(len(self.sources))]
         output, target = images.get("edit.edited"), images.get("edit.target")
@@ -478,7 +452,5 @@ class PanelReply(JsonModel):
             )
             for role, identity in sorted(identities.items())
         )
-        problems = tuple(
-            join_surrogates(f"{url}: {why}") for url, why in sorted(panel.problems.items())
-        )
+        problems = tuple(join_surrogates(f"{url}: {why}") for url, why in sorted(panel.problems.items()))
         return cls(services=services, problems=problems, version=package_version("editjudge"))

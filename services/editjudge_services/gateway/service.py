@@ -94,10 +94,7 @@ class JudgeService:
     """
 
     def __init__(
-        self,
-        settings: Settings,
-        options: ServiceOptions | None = None,
-        discovery_seconds: float = 15.0,
+        self, settings: Settings, options: ServiceOptions | None = None, discovery_seconds: float = 15.0
     ) -> None:
         self._options = options = options or ServiceOptions()
         # A Judge service must not call another one, nor itself.
@@ -150,9 +147,7 @@ class JudgeService:
         self.is_terminating = True
 
     @contextlib.contextmanager
-    def open_account(
-        self, caller: Caller, report: TokenReport | None = None
-    ) -> Iterator[RequestAccount]:
+    def open_account(self, caller: Caller, report: TokenReport | None = None) -> Iterator[RequestAccount]:
         """Open the account of a request; leaving the block closes it, also after an error.
 
         Args:
@@ -192,9 +187,7 @@ class JudgeService:
         """The number of edits in flight by caller."""
         return self.edits.in_use
 
-    async def score(
-        self, read: Callable[[], Awaitable[ScoreRequest]], account: RequestAccount
-    ) -> Judgement:
+    async def score(self, read: Callable[[], Awaitable[ScoreRequest]], account: RequestAccount) -> Judgement:
         """Judge an edit.
 
         Args:
@@ -222,9 +215,7 @@ class JudgeService:
                     # Computed in a thread, so that the event loop finds all of it in caches.
                     dimension_set.signatures.of(dimensions, identities)
                     edit = request.edit.decode(
-                        request.protocol.benchmark == "core",
-                        inspection.encoded_images,
-                        inspection.max_lazy_pixels,
+                        request.protocol.benchmark == "core", inspection.encoded_images, inspection.max_lazy_pixels
                     )
                     images = filter(None, (*edit.item.sources, edit.item.target, edit.image))
                     for judge, image in product(inspection.judges, images):
@@ -251,9 +242,7 @@ class JudgeService:
         }
         return replace(judgement, outcomes=outcomes)
 
-    async def _select(
-        self, protocol: Protocol, names: Iterable[str], account: RequestAccount
-    ) -> _Selection:
+    async def _select(self, protocol: Protocol, names: Iterable[str], account: RequestAccount) -> _Selection:
         """Resolve a protocol and the dimensions that a request names, at its team's expense.
 
         A protocol that is not in memory takes up to a second of Python's lock: they are made one
@@ -277,9 +266,7 @@ class JudgeService:
         self.rate.charge(caller.owner, account.dimensions / DIMENSIONS_OF_REQUEST)
         return selection
 
-    async def list_dimensions(
-        self, patterns: Iterable[str], field: str, caller: Caller
-    ) -> list[ServedDimension]:
+    async def list_dimensions(self, patterns: Iterable[str], field: str, caller: Caller) -> list[ServedDimension]:
         """List the dimensions that ids and globs name; all without any.
 
         It counts as an invalid request until its patterns are known to match: also where its caller
@@ -362,9 +349,7 @@ class _Inspection(NamedTuple):
     pixels: int
 
 
-def _inspect(
-    request: ScoreRequest, selection: _Selection, judges: Mapping[ServiceName, Judge]
-) -> _Inspection:
+def _inspect(request: ScoreRequest, selection: _Selection, judges: Mapping[ServiceName, Judge]) -> _Inspection:
     dimension_set, dimensions = selection
     by_id = dimension_set.by_id
     roles = set().union(*(roles_of(each, by_id) for each in dimensions))

@@ -56,10 +56,7 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
         return response
 
     async def _score(
-        self,
-        request: pb.ScoreRequest | AdmittedMessages,
-        account: RequestAccount,
-        seconds: float | None = None,
+        self, request: pb.ScoreRequest | AdmittedMessages, account: RequestAccount, seconds: float | None = None
     ) -> pb.ScoreResponse:
         """Judge an edit.
 
@@ -126,10 +123,7 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
             await asyncio.gather(*open_tasks, return_exceptions=True)
 
     async def _start_next(
-        self,
-        upcoming: AdmittedMessages,
-        caller: Caller,
-        edits: set[asyncio.Task[pb.ScoreStreamResponse]],
+        self, upcoming: AdmittedMessages, caller: Caller, edits: set[asyncio.Task[pb.ScoreStreamResponse]]
     ) -> bool:
         """Read a request and start to judge it; False at the end of the stream."""
         each = await anext(upcoming, None)
@@ -139,9 +133,7 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
         edits.add(asyncio.create_task(self._result(each.request, caller, room)))
         return True
 
-    async def _result(
-        self, request: pb.ScoreRequest, caller: Caller, room: AsyncExitStack
-    ) -> pb.ScoreStreamResponse:
+    async def _result(self, request: pb.ScoreRequest, caller: Caller, room: AsyncExitStack) -> pb.ScoreStreamResponse:
         async with room:
             try:
                 with self._service.open_account(caller) as account:
@@ -160,9 +152,7 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
             listing = await self._service.list_dimensions(request.patterns, "patterns", caller)
         except InvalidRequest as error:
             await abort(context, error)
-        return await in_thread(
-            lambda: pb.ListDimensionsResponse(dimensions=map(make_dimension, listing))
-        )
+        return await in_thread(lambda: pb.ListDimensionsResponse(dimensions=map(make_dimension, listing)))
 
     async def GetPanel(  # noqa: N802
         self, request: pb.GetPanelRequest, context: Any

@@ -15,13 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from editjudge.base.config import LedgerPlace
-from editjudge.base.errors import (
-    ConfigError,
-    DeadlineExceeded,
-    OutOfTime,
-    ServiceError,
-    StoreError,
-)
+from editjudge.base.errors import ConfigError, DeadlineExceeded, OutOfTime, ServiceError, StoreError
 from editjudge.base.local_stack import private
 from editjudge.service import Budget, Usage, open_database
 
@@ -96,9 +90,7 @@ class Meter(Budget):
         total: The usage so far.
     """
 
-    def __init__(
-        self, on_usage: Callable[[TeamUsage], None], on_tokens: Callable[[int], None]
-    ) -> None:
+    def __init__(self, on_usage: Callable[[TeamUsage], None], on_tokens: Callable[[int], None]) -> None:
         super().__init__()
         self._on_usage = on_usage
         self._on_tokens = on_tokens
@@ -222,9 +214,7 @@ class UsageLog:
         if self._batch is not None:
             await asyncio.shield(self._batch)
 
-    async def _write(
-        self, write: Callable[[Mapping[DayAndTeam, TeamUsage]], Awaitable[None]]
-    ) -> None:
+    async def _write(self, write: Callable[[Mapping[DayAndTeam, TeamUsage]], Awaitable[None]]) -> None:
         try:
             while self._unwritten:
                 rows, batch, self._unwritten = self._unwritten, self._batch, {}

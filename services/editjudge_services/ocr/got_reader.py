@@ -73,11 +73,7 @@ class GotReader:
     """
 
     def __init__(
-        self,
-        network: Any,
-        tokenizer: Any,
-        max_new_tokens: int = MAX_NEW_TOKENS,
-        steering: Steering | None = None,
+        self, network: Any, tokenizer: Any, max_new_tokens: int = MAX_NEW_TOKENS, steering: Steering | None = None
     ) -> None:
         self.network, self._tokenizer = network, tokenizer
         self._max_new_tokens = max_new_tokens
@@ -86,9 +82,7 @@ class GotReader:
         self.pixels = Rule(int(vision.image_size), CLIP, BICUBIC)
         # The encoder's neck halves the grid of patches twice.
         tokens = (vision.image_size // vision.patch_size // 4) ** 2
-        self.prompt: list[int] = tokenizer(
-            _PROMPT.format(image=_IMAGE * tokens), add_special_tokens=False
-        )["input_ids"]
+        self.prompt: list[int] = tokenizer(_PROMPT.format(image=_IMAGE * tokens), add_special_tokens=False)["input_ids"]
         # The authors stop at this string, which is one token of the vocabulary.
         end = int(tokenizer.convert_tokens_to_ids(_END))
         self._ends = sorted({end, tokenizer.eos_token_id} - {None})
@@ -96,11 +90,7 @@ class GotReader:
 
     @classmethod
     def from_folder(
-        cls,
-        folder: Path,
-        max_new_tokens: int = MAX_NEW_TOKENS,
-        device: str = "cpu",
-        dtype: torch.dtype | str = "auto",
+        cls, folder: Path, max_new_tokens: int = MAX_NEW_TOKENS, device: str = "cpu", dtype: torch.dtype | str = "auto"
     ) -> GotReader:
         """Load a checkpoint in the hub's layout."""
         import transformers
@@ -157,10 +147,7 @@ class GotReader:
         sequences = self.network.generate(
             **self._inputs(images),
             generation_config=library.GenerationConfig(
-                do_sample=False,
-                max_new_tokens=self._max_new_tokens,
-                eos_token_id=self._ends,
-                pad_token_id=self._pad,
+                do_sample=False, max_new_tokens=self._max_new_tokens, eos_token_id=self._ends, pad_token_id=self._pad
             ),
             logits_processor=library.LogitsProcessorList(steering),
             stopping_criteria=library.StoppingCriteriaList([self._find_looping_rows]),

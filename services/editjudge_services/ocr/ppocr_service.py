@@ -19,11 +19,7 @@ class PpOcr(Specialist):
     name = "ocr_ppocr"
     contract = OCR
     packages = ("onnxruntime", "opencv-python-headless", "pillow", "rapidocr")
-    identity: ClassVar = {
-        "implementation": "ppocr.1",
-        "weights": digest_weights(WEIGHTS),
-        "precision": "fp32",
-    }
+    identity: ClassVar = {"implementation": "ppocr.1", "weights": digest_weights(WEIGHTS), "precision": "fp32"}
 
     def load(self, parameters: Mapping[str, str]) -> None:
         """Load the networks, which refuses other weights than the declared ones, and warm up."""

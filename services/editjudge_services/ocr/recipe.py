@@ -39,11 +39,7 @@ class GotRecipe:
         make_byte_tokenizer(table["special"]).save_pretrained(folder)
 
     def export(
-        self,
-        checkpoint: Path,
-        folder: Path,
-        precision: Precision,
-        pictures: Sequence[RGB] | None = None,
+        self, checkpoint: Path, folder: Path, precision: Precision, pictures: Sequence[RGB] | None = None
     ) -> Parity:
         """Copy the checkpoint in one precision, read it back and compare with fp32."""
         dtype = DTYPES[precision]

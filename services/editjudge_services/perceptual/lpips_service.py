@@ -140,9 +140,7 @@ class LpipsSpecialist(Specialist):
         if a.shape != b.shape:
             raise BadRequest(f"IMAGE_A is {_format_size(a)}, but IMAGE_B is {_format_size(b)}")
         if min(a.shape[:2]) < self.smallest:
-            raise BadRequest(
-                f"IMAGE_A is {_format_size(a)}; the sides must have {self.smallest} pixels"
-            )
+            raise BadRequest(f"IMAGE_A is {_format_size(a)}; the sides must have {self.smallest} pixels")
         if mask is None:
             return _Pair(to_signed(a), to_signed(b))
         if mask.shape != a.shape[:2]:
@@ -179,26 +177,16 @@ class LpipsSpecialist(Specialist):
                 layers = self._compare_whole([part.keys[0]], [part])
                 both = zip((layer[0] for layer in layers), self.strides, strict=True)
                 rows[-1].append(
-                    [
-                        layer[down.own(s, layer.shape[0]), across.own(s, layer.shape[1])]
-                        for layer, s in both
-                    ]
+                    [layer[down.own(s, layer.shape[0]), across.own(s, layer.shape[1])] for layer, s in both]
                 )
-        return [
-            np.block([[part[index] for part in row] for row in rows])
-            for index in range(len(self.strides))
-        ]
+        return [np.block([[part[index] for part in row] for row in rows]) for index in range(len(self.strides))]
 
     def _find_taps(self, keys: Sequence[str], images: Sequence[NDArray[np.float32]]) -> list[Taps]:
         """Return taps from the cache, or from one run for all that are missing."""
         taps_by_key = {key: taps for key in keys if (taps := self.cache.get(key)) is not None}
-        new = {
-            key: image for key, image in zip(keys, images, strict=True) if key not in taps_by_key
-        }
+        new = {key: image for key, image in zip(keys, images, strict=True) if key not in taps_by_key}
         if new:
-            for key, taps in zip(
-                new, self._network.taps(np.stack(list(new.values()))), strict=True
-            ):
+            for key, taps in zip(new, self._network.taps(np.stack(list(new.values()))), strict=True):
                 taps_by_key[key] = taps
                 self.cache.put(key, taps, count_bytes(taps))
         return [taps_by_key[key] for key in keys]

@@ -122,10 +122,7 @@ def cut_axis(size: int, side: int) -> list[Tile]:
     """
     parts = 1 if size <= side else math.ceil(size / (side - 2 * _HALO))
     cuts = [_STRIDE * round(size * index / parts / _STRIDE) for index in range(parts)] + [size]
-    return [
-        Tile(start, stop, max(0, start - _HALO), min(size, stop + _HALO))
-        for start, stop in pairwise(cuts)
-    ]
+    return [Tile(start, stop, max(0, start - _HALO), min(size, stop + _HALO)) for start, stop in pairwise(cuts)]
 
 
 def _stack_taps(taps: Sequence[Taps]) -> list[Array]:

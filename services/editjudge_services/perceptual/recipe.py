@@ -25,13 +25,7 @@ from editjudge.base.probes import fingerprint, texture_image
 
 from ..zoo.artefact import Parity, Precision
 from ..zoo.recipe import Recipe
-from ..zoo.torch_tools import (
-    export_to_onnx,
-    halve_products,
-    make_parity_images,
-    measure_parity,
-    randomise_weights,
-)
+from ..zoo.torch_tools import export_to_onnx, halve_products, make_parity_images, measure_parity, randomise_weights
 from .network import HEADS, TRUNK, LpipsNetwork, to_signed
 from .torch_lpips import Heads, Lpips, Net, Trunk, load_published_heads, make_trunk
 
@@ -77,11 +71,7 @@ class LpipsRecipe:
         return model.float().eval()
 
     def export(
-        self,
-        checkpoint: Path,
-        folder: Path,
-        precision: Precision,
-        pictures: Sequence[RGB] | None = None,
+        self, checkpoint: Path, folder: Path, precision: Precision, pictures: Sequence[RGB] | None = None
     ) -> Parity:
         """Write `trunk.onnx` and `layers.onnx`, and compare them with the checkpoint.
 
@@ -94,14 +84,10 @@ class LpipsRecipe:
         taps = model.taps_of(examples)
         names = [f"tap_{index}" for index in range(len(taps))]
         sizes = {0: "batch", 2: "height", 3: "width"}
-        export_to_onnx(
-            Trunk(model), [examples], folder / TRUNK, ["images"], names, dynamic_axes=sizes
-        )
+        export_to_onnx(Trunk(model), [examples], folder / TRUNK, ["images"], names, dynamic_axes=sizes)
         tap_names = [f"{side}_{name}" for side in "ab" for name in names]
         outputs = [f"layer_{index}" for index in range(len(taps))]
-        export_to_onnx(
-            Heads(model), [*taps, *taps], folder / HEADS, tap_names, outputs, dynamic_axes=sizes
-        )
+        export_to_onnx(Heads(model), [*taps, *taps], folder / HEADS, tap_names, outputs, dynamic_axes=sizes)
         for graph in (TRUNK, HEADS):
             _separate_sizes(folder / graph)
         if precision == "fp16":

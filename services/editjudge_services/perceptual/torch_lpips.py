@@ -76,9 +76,7 @@ class Lpips(nn.Module):
                 taps.append(x / (_squares(x).sqrt() + 1e-10))
         return taps
 
-    def compare(
-        self, taps_a: Sequence[Tensor], taps_b: Sequence[Tensor], like: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def compare(self, taps_a: Sequence[Tensor], taps_b: Sequence[Tensor], like: Tensor) -> tuple[Tensor, Tensor]:
         """Compute distance and map of images from their taps; see `forward`.
 
         Args:
@@ -88,9 +86,7 @@ class Lpips(nn.Module):
         where: Tensor | int = 0
         for layer in self.layers_of(taps_a, taps_b):
             distance = distance + layer.mean((2, 3)).flatten()
-            where = where + nn.functional.interpolate(
-                layer, size=like.shape[2:], mode="bilinear", align_corners=False
-            )
+            where = where + nn.functional.interpolate(layer, size=like.shape[2:], mode="bilinear", align_corners=False)
         return torch.as_tensor(distance), torch.as_tensor(where)
 
     def layers_of(self, taps_a: Sequence[Tensor], taps_b: Sequence[Tensor]) -> list[Tensor]:

@@ -28,12 +28,7 @@ class Piqe(Specialist):
     name = "quality_piqe"
     contract = QUALITY
     packages = ("numpy", "opencv-python-headless", "pillow")
-    identity: ClassVar = {
-        "implementation": "piqe.1",
-        "weights": "none",
-        "precision": "fp64",
-        "fingerprint": "0.27",
-    }
+    identity: ClassVar = {"implementation": "piqe.1", "weights": "none", "precision": "fp64", "fingerprint": "0.27"}
 
     def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstention]:
         """Score each image independently, side by side while they fit in memory."""

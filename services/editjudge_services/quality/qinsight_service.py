@@ -55,11 +55,7 @@ class QInsight(LmmSpecialist):
     name = "quality_qinsight"
     contract = QUALITY
     prompts = prompt_releases()["qinsight"].texts
-    identity: ClassVar = {
-        "implementation": "qinsight.1",
-        "prompts": digest_weights(prompts),
-        "temperature": "0",
-    }
+    identity: ClassVar = {"implementation": "qinsight.1", "prompts": digest_weights(prompts), "temperature": "0"}
     variable = "QINSIGHT"
 
     def _score(self, image: RGB) -> float:

@@ -50,9 +50,7 @@ def find_fault(repository: Path, address: str, processes: Path = Path("/proc")) 
     new_models = {name: sorted(now[name]) for name in ready_models - before.keys() if name in now}
     if new_models:
         write_file(record, json.dumps({**before, **new_models}).encode())
-    lost_models = sorted(
-        name for name in ready_models if name not in now or {*before.get(name, ())} - now[name]
-    )
+    lost_models = sorted(name for name in ready_models if name not in now or {*before.get(name, ())} - now[name])
     return f"no process any more: {', '.join(lost_models)}" if lost_models else ""
 
 

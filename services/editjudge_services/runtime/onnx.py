@@ -91,9 +91,7 @@ def open_network(path: Path, precision: Precision, settings: OnnxSettings | None
     return _in_onnxruntime(path, settings, precision)
 
 
-def find_device(
-    precision: Precision, settings: OnnxSettings | None = None
-) -> Literal["cpu", "cuda"]:
+def find_device(precision: Precision, settings: OnnxSettings | None = None) -> Literal["cpu", "cuda"]:
     """Find where a network runs in a precision.
 
     Raises:

@@ -171,8 +171,7 @@ class Server(ABC):
             if stopping.wait(_LOOK_SECONDS):
                 raise StackError(f"{self.name} was stopped before it was ready")
         raise StackError(
-            f"{self.name} is not ready after {self.start_seconds:g} s: {self._read_last_error()}",
-            self._suggest_fix(),
+            f"{self.name} is not ready after {self.start_seconds:g} s: {self._read_last_error()}", self._suggest_fix()
         )
 
     def _make_ended_error(self) -> StackError:

@@ -131,10 +131,7 @@ def render_config(
             pb.ModelInput(name=t.name, data_type=types[t.dtype], dims=t.shape, optional=t.optional)
             for t in contract.inputs
         ],
-        output=[
-            pb.ModelOutput(name=t.name, data_type=types[t.dtype], dims=t.shape)
-            for t in contract.outputs
-        ],
+        output=[pb.ModelOutput(name=t.name, data_type=types[t.dtype], dims=t.shape) for t in contract.outputs],
         instance_group=[pb.ModelInstanceGroup(count=serving.instances, kind=kind)],
         dynamic_batching=pb.ModelDynamicBatching(
             # Level 1 is for interactive callers; a request without a level is not one of them.

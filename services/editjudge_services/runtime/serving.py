@@ -124,9 +124,7 @@ def load_declared_artefact(entry: str, parameters: Mapping[str, str]) -> Artefac
     try:
         artefact = load_artefact(entry, cast("Precision", precision))
         if artefact is None:
-            raise RuntimeError(
-                f"{entry} in {precision} is not installed; run: editjudge models export {entry}"
-            )
+            raise RuntimeError(f"{entry} in {precision} is not installed; run: editjudge models export {entry}")
         artefact.verify()
     except ConfigError as error:
         raise RuntimeError(str(error)) from error

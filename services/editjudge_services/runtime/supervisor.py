@@ -43,9 +43,7 @@ _OWN_STOP_SECONDS = 10.0
 """The time that the supervisor needs to end in addition to the stop times of its servers."""
 
 
-def up(
-    settings: StackSettings, vllm_python: Path | None = None, config: Path | None = None
-) -> StackState:
+def up(settings: StackSettings, vllm_python: Path | None = None, config: Path | None = None) -> StackState:
     """Start the local stack in the background and wait until it is ready.
 
     Args:
@@ -81,9 +79,7 @@ def up(
         raise
 
 
-def _wait_until_ready(
-    process: subprocess.Popen[bytes], output: Path, settings: StackSettings
-) -> StackState:
+def _wait_until_ready(process: subprocess.Popen[bytes], output: Path, settings: StackSettings) -> StackState:
     patience = settings.startup_timeout if settings.triton else 0.0
     if settings.judge:
         patience = max(patience, settings.judge_timeout)
@@ -142,9 +138,7 @@ def down() -> StackState | None:
     return state
 
 
-def supervise(
-    settings: StackSettings, vllm_python: Path | None = None, config: Path | None = None
-) -> None:
+def supervise(settings: StackSettings, vllm_python: Path | None = None, config: Path | None = None) -> None:
     """Run the local stack in this process until SIGTERM or SIGINT.
 
     Raises:
@@ -182,9 +176,7 @@ _LOGS = ("triton.log", "vllm.log", "judge.log", "front.log", "front-calls.jsonl"
 class _Stack:
     """The servers of a local stack, as the settings select them."""
 
-    def __init__(
-        self, settings: StackSettings, vllm_python: Path | None, config: Path | None
-    ) -> None:
+    def __init__(self, settings: StackSettings, vllm_python: Path | None, config: Path | None) -> None:
         self._settings = settings
         self._folder = state_dir()
         for name in (*_LOGS, state_file().name):

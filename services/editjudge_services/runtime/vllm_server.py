@@ -226,9 +226,7 @@ def check_model(folder: Path) -> None:
         if not any(any(folder.glob(pattern)) for pattern in patterns)
     ]
     if missing:
-        raise ConfigError(
-            f"{folder} has no {', no '.join(missing)}", "give a model's folder as the hub has it"
-        )
+        raise ConfigError(f"{folder} has no {', no '.join(missing)}", "give a model's folder as the hub has it")
 
 
 def list_packages(python: Path) -> Mapping[str, str]:

@@ -68,9 +68,7 @@ class Backend(Variables):
             ConfigError: a variable has a value that cannot be used.
         """
         backend = cls.read(f"EDITJUDGE_{name}_")
-        if backend.url and (
-            urlsplit(backend.url).scheme not in {"http", "https"} or not backend.model
-        ):
+        if backend.url and (urlsplit(backend.url).scheme not in {"http", "https"} or not backend.model):
             raise ConfigError(
                 f"EDITJUDGE_{name}_URL={backend.url!r} EDITJUDGE_{name}_MODEL={backend.model!r}",
                 "give an http(s) address ending in /v1 and the model's name there",

@@ -53,9 +53,7 @@ class GroundedSam:
         self.cutter = BoxSegmenter(sam, cache_size)
 
     @classmethod
-    def from_folder(
-        cls, folder: Path, sizes: Mapping[str, int] | None = None, device: str = "cpu"
-    ) -> GroundedSam:
+    def from_folder(cls, folder: Path, sizes: Mapping[str, int] | None = None, device: str = "cpu") -> GroundedSam:
         """Load both networks from `detector/` and `sam/`, each in the hub's layout.
 
         Args:
@@ -110,8 +108,6 @@ class GroundedSam:
             for (image, _, select), detections in zip(requests, results, strict=True)
         ]
 
-    def _cut(
-        self, image: RGB, boxes: NDArray[np.float32], scores: NDArray[np.float32]
-    ) -> Segmentation:
+    def _cut(self, image: RGB, boxes: NDArray[np.float32], scores: NDArray[np.float32]) -> Segmentation:
         mask = unite_masks([self.cutter.union(image, boxes)]) if len(scores) else None
         return Segmentation() if mask is None else Segmentation(mask, float(scores.max()), boxes)

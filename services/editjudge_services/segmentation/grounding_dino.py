@@ -119,9 +119,7 @@ class Detector:
             attention_mask=torch.ones_like(ids),
         )
 
-    def _detections(
-        self, logits: torch.Tensor, boxes: torch.Tensor, size: tuple[int, ...]
-    ) -> Detections:
+    def _detections(self, logits: torch.Tensor, boxes: torch.Tensor, size: tuple[int, ...]) -> Detections:
         """Select the detections of an image.
 
         Args:

@@ -37,11 +37,7 @@ class GroundedSamRecipe:
         randomise_weights(lambda: SamModel(config)).save_pretrained(folder / "sam")
 
     def export(
-        self,
-        checkpoint: Path,
-        folder: Path,
-        precision: Precision,
-        pictures: Sequence[RGB] | None = None,
+        self, checkpoint: Path, folder: Path, precision: Precision, pictures: Sequence[RGB] | None = None
     ) -> Parity:
         """Write both networks as fp32 safetensors, read them back and compare."""
         processor = "detector/preprocessor_config.json"
@@ -53,9 +49,7 @@ class GroundedSamRecipe:
         export = GroundedSam.from_folder(folder)
         images = pictures or parity_images()
         pairs = [
-            pair
-            for image in images
-            for pair in zip(_outputs(source, image), _outputs(export, image), strict=True)
+            pair for image in images for pair in zip(_outputs(source, image), _outputs(export, image), strict=True)
         ]
         return measure_parity(pairs, _TOLERANCE, len(images))
 
@@ -100,7 +94,4 @@ def _bert_vocabulary() -> dict[str, int]:
     return {word: at for at, word in enumerate(words)}
 
 
-RECIPES: dict[str, Recipe] = {
-    "grounded-sam": GroundedSamRecipe(),
-    "sa2va-qwen3-vl-4b": Sa2VaRecipe(),
-}
+RECIPES: dict[str, Recipe] = {"grounded-sam": GroundedSamRecipe(), "sa2va-qwen3-vl-4b": Sa2VaRecipe()}

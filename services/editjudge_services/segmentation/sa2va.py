@@ -38,11 +38,7 @@ Steering = Callable[[int], Any]
 """Makes a LogitsProcessor that steers the answer, from the length of the prompt in tokens."""
 
 
-SETTINGS: Mapping[str, int] = {
-    "least_pixels": 512 * 28 * 28,
-    "most_pixels": 2048 * 28 * 28,
-    "max_new_tokens": 256,
-}
+SETTINGS: Mapping[str, int] = {"least_pixels": 512 * 28 * 28, "most_pixels": 2048 * 28 * 28, "max_new_tokens": 256}
 """Settings that the official code fixes: pixels of the language model's image, and tokens of an
 answer. The official code allows 2048 tokens; an answer is one sentence, and longer ones only repeat
 themselves."""
@@ -82,9 +78,7 @@ class Sa2Va:
         self._side = int(sam2.config.prompt_encoder_config.image_size)
         self._squash = Rule(self._side, IMAGENET, BICUBIC)
         self.seg = int(tokenizer.convert_tokens_to_ids(SEG))
-        self._ends = [
-            int(tokenizer.convert_tokens_to_ids(one)) for one in ("<|im_end|>", "<|endoftext|>")
-        ]
+        self._ends = [int(tokenizer.convert_tokens_to_ids(one)) for one in ("<|im_end|>", "<|endoftext|>")]
         vision = lmm.config.vision_config
         pixels: Any = Qwen2VLImageProcessorPil
         self._pixels = pixels(
@@ -93,16 +87,11 @@ class Sa2Va:
             merge_size=vision.spatial_merge_size,
             image_mean=[0.5] * 3,
             image_std=[0.5] * 3,
-            size={
-                "shortest_edge": self.settings["least_pixels"],
-                "longest_edge": self.settings["most_pixels"],
-            },
+            size={"shortest_edge": self.settings["least_pixels"], "longest_edge": self.settings["most_pixels"]},
         )
 
     @classmethod
-    def from_folder(
-        cls, folder: Path, device: str = "cpu", steering: Steering | None = None
-    ) -> Sa2Va:
+    def from_folder(cls, folder: Path, device: str = "cpu", steering: Steering | None = None) -> Sa2Va:
         """Load the networks that `save` wrote."""
         from safetensors.torch import load_file
         from transformers import PreTrainedTokenizerFast, Qwen3VLForConditionalGeneration, Sam2Model
@@ -182,9 +171,7 @@ class Sa2Va:
         return ids
 
     @torch.inference_mode()
-    def mask_logits(
-        self, image: RGB, prompt: str, answer: Sequence[int]
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def mask_logits(self, image: RGB, prompt: str, answer: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
         """Compute a region for each [SEG] of an answer: the most confident of SAM-2's three.
 
         Returns:
@@ -241,9 +228,7 @@ class Sa2Va:
         question = _QUESTION.format(phrase=clean_phrase(prompt))
 
         def encode(text: str, *, plain: bool = False) -> list[int]:
-            ids: list[int] = self._tokenizer(
-                text, add_special_tokens=False, split_special_tokens=plain
-            )["input_ids"]
+            ids: list[int] = self._tokenizer(text, add_special_tokens=False, split_special_tokens=plain)["input_ids"]
             return ids
 
         ids = encode(_BEFORE.format(image=_IMAGE * tokens))

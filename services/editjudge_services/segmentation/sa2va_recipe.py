@@ -44,13 +44,9 @@ class Sa2VaRecipe:
         make_byte_tokenizer(table["special"]).save_pretrained(folder)
         raw = table["config"]
         networks: dict[str, State] = {
-            LMM: randomise_weights(
-                lambda: Qwen3VLForConditionalGeneration(_lmm_config(raw))
-            ).state_dict(),
+            LMM: randomise_weights(lambda: Qwen3VLForConditionalGeneration(_lmm_config(raw))).state_dict(),
             LINEARS: randomise_weights(lambda: make_linears(32, 32)).state_dict(),
-            SAM2: to_author_state(
-                randomise_weights(lambda: Sam2Model(_sam2_config(raw))).state_dict()
-            ),
+            SAM2: to_author_state(randomise_weights(lambda: Sam2Model(_sam2_config(raw))).state_dict()),
         }
         weights = {
             f"{prefix}{name}": weight.contiguous()
@@ -61,11 +57,7 @@ class Sa2VaRecipe:
         (folder / "config.json").write_text(json.dumps(raw, indent=2))
 
     def export(
-        self,
-        checkpoint: Path,
-        folder: Path,
-        precision: Precision,
-        pictures: Sequence[RGB] | None = None,
+        self, checkpoint: Path, folder: Path, precision: Precision, pictures: Sequence[RGB] | None = None
     ) -> Parity:
         """Rename the published weights and save them for transformers in one precision."""
         dtype = DTYPES[precision]

@@ -78,9 +78,7 @@ class BoxSegmenter:
         return canvas
 
     def _decode(self, embedding: torch.Tensor, boxes: torch.Tensor, size: tuple[int, ...]) -> Masks:
-        output = self.network(
-            image_embeddings=embedding, input_boxes=boxes[None], multimask_output=True
-        )
+        output = self.network(image_embeddings=embedding, input_boxes=boxes[None], multimask_output=True)
         best = output.iou_scores[0].argmax(-1)
         logits = output.pred_masks[0][torch.arange(len(best)), best][:, None].float()
         stretch = torch.nn.functional.interpolate

@@ -115,9 +115,7 @@ def load_checkpoint(entry: str) -> Checkpoint | None:
 def hash_files(folder: Path) -> dict[str, str]:
     """Compute the sha256 of every file below a folder, by relative path."""
     return {
-        path.relative_to(folder).as_posix(): hash_file(path)
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
+        path.relative_to(folder).as_posix(): hash_file(path) for path in sorted(folder.rglob("*")) if path.is_file()
     }
 
 
@@ -142,9 +140,7 @@ def lock_entry(entry: str) -> Iterator[None]:
     except Timeout:
         raise ZooError(f"another process works on {entry}", "wait for it, then try again") from None
     except OSError as error:
-        raise ConfigError(
-            f"{folder} cannot be written: {error.strerror}", "set EDITJUDGE_MODELS_DIR"
-        ) from error
+        raise ConfigError(f"{folder} cannot be written: {error.strerror}", "set EDITJUDGE_MODELS_DIR") from error
     try:
         yield
     finally:

@@ -44,9 +44,7 @@ def make_untrained(entry: Entry) -> Checkpoint:
     with lock_entry(entry.name):
         here = load_checkpoint(entry.name)
         if final.exists() and (here is None or not here.untrained):
-            raise ConfigError(
-                f"{final} has weights that are not untrained", "remove it first to replace them"
-            )
+            raise ConfigError(f"{final} has weights that are not untrained", "remove it first to replace them")
         with replace_folder(final) as staging:
             recipe.make_untrained(staging)
             record = Checkpoint(entry=entry.name, untrained=True, files=hash_files(staging))
@@ -167,19 +165,14 @@ def _read_pictures(folder: Path) -> tuple[list[RGB], str]:
 
 
 def _run_recipe(
-    entry: Entry,
-    recipe: Recipe,
-    folder: Path,
-    precision: Precision,
-    pictures: Sequence[RGB] | None,
+    entry: Entry, recipe: Recipe, folder: Path, precision: Precision, pictures: Sequence[RGB] | None
 ) -> Parity:
     try:
         parity = recipe.export(checkpoint_dir(entry.name), folder, precision, pictures)
     except ValidationError as error:
         # NaN and infinity are refused; they mostly come from an overflow in half precision.
         raise ConfigError(
-            f"{entry.name} as {precision}: the comparison with the source gave no number",
-            "export another precision",
+            f"{entry.name} as {precision}: the comparison with the source gave no number", "export another precision"
         ) from error
     if not parity.largest_difference <= parity.tolerance:
         raise ConfigError(

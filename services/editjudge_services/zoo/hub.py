@@ -68,11 +68,7 @@ def download(entry: Entry, commit: str, files: Iterable[str], folder: Path) -> N
                 shutil.copyfile(snapshot / name, folder / name)
             return
         snapshot_download(
-            entry.hub,
-            revision=commit,
-            allow_patterns=list(files),
-            local_dir=folder,
-            endpoint=_endpoint(),
+            entry.hub, revision=commit, allow_patterns=list(files), local_dir=folder, endpoint=_endpoint()
         )
 
 

@@ -72,10 +72,7 @@ def pull(entry: Entry, *, accept_license: bool = False) -> Checkpoint:
 
 def _assemble_parts(entry: Entry, accept_license: bool) -> Checkpoint:
     """Pull the parts and link them into one folder, without a second copy."""
-    parts = {
-        folder: pull(find_entry(name), accept_license=accept_license)
-        for folder, name in entry.parts.items()
-    }
+    parts = {folder: pull(find_entry(name), accept_license=accept_license) for folder, name in entry.parts.items()}
     record = Checkpoint(
         entry=entry.name,
         parts={folder: part.source for folder, part in parts.items()},
@@ -221,10 +218,7 @@ def _check_files(entry: Entry, files: Files, staging: Path) -> dict[str, str]:
     digests = {name: hash_file(staging / name) for name in files if (staging / name).is_file()}
     missing = sorted({*files, *entry.sha256} - digests.keys())
     if missing:
-        raise ZooError(
-            f"{entry.name}: {', '.join(missing)} did not arrive",
-            "pull again; nothing was installed",
-        )
+        raise ZooError(f"{entry.name}: {', '.join(missing)} did not arrive", "pull again; nothing was installed")
     for name, digest in digests.items():
         expected_digest, origin = _expected_digest(entry, files, staging, name)
         if expected_digest not in {"", digest}:
@@ -261,12 +255,7 @@ def _drop_other_files(remote_files: Files, staging: Path) -> None:
 
 def _install(entry: Entry, staging: Path, files: dict[str, str], commit: str) -> Checkpoint:
     record = Checkpoint(
-        entry=entry.name,
-        hub=entry.hub,
-        commit=commit,
-        licence=entry.licence,
-        accepted=entry.restricted,
-        files=files,
+        entry=entry.name, hub=entry.hub, commit=commit, licence=entry.licence, accepted=entry.restricted, files=files
     )
     final = checkpoint_dir(entry.name)
     with report_disk_full(final):

@@ -27,11 +27,7 @@ class Recipe(Protocol):
         """
 
     def export(
-        self,
-        checkpoint: Path,
-        folder: Path,
-        precision: Precision,
-        pictures: Sequence[RGB] | None = None,
+        self, checkpoint: Path, folder: Path, precision: Precision, pictures: Sequence[RGB] | None = None
     ) -> Parity:
         """Write the exported form of a checkpoint into a folder and compare it with its source.
 

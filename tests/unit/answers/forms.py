@@ -17,9 +17,7 @@ TEN = tuple(ScoreField(name, 0, 10) for name in ("EA", "NESP", "OE", "EP"))
 REASONS = ("instruction_reasoning", "knowledge_reasoning")
 CONTRACTS: dict[str, OutputContract[Any]] = {
     "kris": Scores((ScoreField("consistency_score", 1, 5),)),
-    "joint": Scores(
-        (ScoreField("instruction_score", 1, 5), ScoreField("knowledge_score", 1, 5)), REASONS
-    ),
+    "joint": Scores((ScoreField("instruction_score", 1, 5), ScoreField("knowledge_score", 1, 5)), REASONS),
     "co_edit": Scores(TEN, as_list=True),
     "steps": Scores(TEN, "before", as_list=True),
     "real": Scores((ScoreField("score", 0, 1, integer=False),), reasoning=False),

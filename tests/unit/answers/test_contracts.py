@@ -22,9 +22,7 @@ from .forms import CONTRACTS
 
 ONE = Scores((ScoreField("score", 1, 5, description="how well the style fits"),))
 FOUR, STEPS = CONTRACTS["co_edit"], CONTRACTS["steps"]
-SINGLE, SEVERAL, INDEXED = (
-    CONTRACTS[name] for name in ("one_command", "commands", "indexed_commands")
-)
+SINGLE, SEVERAL, INDEXED = (CONTRACTS[name] for name in ("one_command", "commands", "indexed_commands"))
 BARE = Commands(bare=True)
 ALL = [*CONTRACTS.values(), ONE, BARE]
 

@@ -67,9 +67,7 @@ class TestEveryTag:
             assert_answer(contract.parse(f"So. {DRAFT[:30]} no.{closes}{ANSWER}"))
         assert_answer(contract.parse(f"So {DRAFT}, or not.{closes}{ANSWER}"))
 
-    def test_a_draft_without_an_end_holds_no_answer(
-        self, contract: Scores, opens: str, closes: str
-    ) -> None:
+    def test_a_draft_without_an_end_holds_no_answer(self, contract: Scores, opens: str, closes: str) -> None:
         assert why_not(contract, f"{opens}{DRAFT}") == "the thinking is not closed"
         assert "while thinking" in why_not(contract, f"{opens}{DRAFT}", cut=True)
         again = f"{opens}a{closes}{opens}{DRAFT}"

@@ -63,10 +63,7 @@ def rendered(draw: st.DrawFn, value: object) -> str:
     if isinstance(value, str):
         return draw(strings(value))
     if isinstance(value, dict):
-        members = [
-            draw(strings(draw(spelled(k)))) + space + ":" + draw(rendered(v))
-            for k, v in value.items()
-        ]
+        members = [draw(strings(draw(spelled(k)))) + space + ":" + draw(rendered(v)) for k, v in value.items()]
         return "{" + space + f",{space}".join(members) + (comma if members else "") + space + "}"
     if isinstance(value, list):
         parts = [draw(rendered(v)) for v in value]
@@ -113,9 +110,7 @@ def test_questions_come_back(data: st.DataObject, words: list[str]) -> None:
 
 
 @given(st.data(), texts, grades, shares)
-def test_no_part_of_a_reply_is_a_reply(
-    data: st.DataObject, why: str, grade: int, share: float
-) -> None:
+def test_no_part_of_a_reply_is_a_reply(data: st.DataObject, why: str, grade: int, share: float) -> None:
     """Wherever the token limit cuts, nothing is made of what is there."""
     given_ = {"reasoning": why, "instruction_score": grade, "share": share}
     whole = data.draw(rendered(given_))
@@ -126,9 +121,7 @@ def test_no_part_of_a_reply_is_a_reply(
         assert not cut or "cut" in caught.value.reason
 
 
-junk = st.text(
-    st.sampled_from("{}[]\"'“”\u2018\u2019\\,:.-0459eE \n\ufeffaté<>/?\ud800"), max_size=40
-)
+junk = st.text(st.sampled_from("{}[]\"'“”\u2018\u2019\\,:.-0459eE \n\ufeffaté<>/?\ud800"), max_size=40)
 
 
 def ordering(phrase: object) -> str:
@@ -188,8 +181,7 @@ values = st.recursive(
     | st.sampled_from([0.5, 4.0, 4.5, 1e300, 10**400, -0.0])
     | st.sampled_from(["", "why", "Is it?"]),
     lambda inner: (
-        st.lists(inner, max_size=5)
-        | st.dictionaries(st.sampled_from(["question", "answer", "x"]), inner, max_size=3)
+        st.lists(inner, max_size=5) | st.dictionaries(st.sampled_from(["question", "answer", "x"]), inner, max_size=3)
     ),
     max_leaves=6,
 )
@@ -207,12 +199,8 @@ def accepts(contract: OutputContract[Any], text: str) -> bool:
 @settings(max_examples=120)
 @given(
     st.dictionaries(st.sampled_from(KEYS), values | grades, max_size=4)
-    | st.fixed_dictionaries(
-        {"reasoning": st.just("why") | values, "instruction_score": values, "share": values}
-    )
-    | st.fixed_dictionaries(
-        {"reasoning": st.just("why"), "score": st.lists(st.integers(-1, 11) | values, max_size=5)}
-    )
+    | st.fixed_dictionaries({"reasoning": st.just("why") | values, "instruction_score": values, "share": values})
+    | st.fixed_dictionaries({"reasoning": st.just("why"), "score": st.lists(st.integers(-1, 11) | values, max_size=5)})
 )
 def test_schema_and_parser_agree_on_scores(document: dict[str, object]) -> None:
     jsonschema = pytest.importorskip("jsonschema")

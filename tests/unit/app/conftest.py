@@ -32,11 +32,7 @@ def folder(tmp_path: Path) -> Path:
     """Items with sources of their own, one for two of them; outputs, and others beside them."""
     lines = []
     for index in range(COUNT):
-        fields = {
-            "source": f"sources/{index // 2}.bmp",
-            "mask": f"masks/{index}.bmp",
-            "target": f"targets/{index}.bmp",
-        }
+        fields = {"source": f"sources/{index // 2}.bmp", "mask": f"masks/{index}.bmp", "target": f"targets/{index}.bmp"}
         for name, picture in (
             (f"data/{fields['source']}", noise(index // 2)),
             (f"data/{fields['mask']}", half(left=True)),

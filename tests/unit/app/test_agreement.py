@@ -37,10 +37,7 @@ def make_run(folder: Path, **said: Sequence[Sequence[float | Outcome]]) -> Path:
                 for judge, each in said.items()
                 for number, one in enumerate(each, 1)
             }
-            scores = {
-                name: one if isinstance(one, Outcome) else Score(value=one)
-                for name, one in verdicts.items()
-            }
+            scores = {name: one if isinstance(one, Outcome) else Score(value=one) for name, one in verdicts.items()}
             keep(str(item), "ours", scores)
     return folder / "run"
 
@@ -76,13 +73,9 @@ def test_answers_of_two_values_and_rounds_by_hand(tmp_path: Path) -> None:
     two = ((1, 0, 0, 0, 1, 1), (1, 0, 0, 0, 1, 1))
     rows = compare(make_run(tmp_path, one=one, two=two))
     # 4 of 6 alike in the first round, 3 in the second; 5 and 6 of 12 times yes, so by chance half.
-    assert values(rows["one, two"]) == pytest.approx(
-        {"equal": 7 / 12, "kappa": (7 / 12 - 0.5) / 0.5}
-    )
+    assert values(rows["one, two"]) == pytest.approx({"equal": 7 / 12, "kappa": (7 / 12 - 0.5) / 0.5})
     assert rows["one, two"].records == 6
-    assert values(rows["one, its rounds"]) == pytest.approx(
-        {"always_equal": 5 / 6, "deviation": 0.5**0.5 / 6}
-    )
+    assert values(rows["one, its rounds"]) == pytest.approx({"always_equal": 5 / 6, "deviation": 0.5**0.5 / 6})
     assert values(rows["two, its rounds"]) == {"always_equal": 1.0, "deviation": 0.0}
 
 

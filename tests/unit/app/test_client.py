@@ -93,9 +93,7 @@ def test_an_edit_is_judged_in_ones_own_words(photo_file: Path, tmp_path: Path) -
         judged("{edited}{instruction}")
 
 
-async def test_a_client_makes_a_signature_once(
-    photo_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_client_makes_a_signature_once(photo_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """For as long as it knows the same dimensions, and the services stay what they are."""
     made = count_calls(monkeypatch, Dimension, "signature", lambda of, *_: of.variant)
     edit = Edit.load(source=photo_file, edited=photo_file, instruction="x")
@@ -155,9 +153,7 @@ def test_results_are_in_order_and_a_broken_file_costs_its_edit(folder: Path) -> 
     (folder / "2.png").write_bytes(b"no picture")
     told: list[int] = []
     judged = score_many(
-        [given(folder, step) for step in range(4)],
-        concurrency=2,
-        progress=lambda place, _: told.append(place),
+        [given(folder, step) for step in range(4)], concurrency=2, progress=lambda place, _: told.append(place)
     )
     assert [value(judged[place]) for place in (0, 1, 3)] == [0, 1, 9]
     assert isinstance(judged[2], ImageError)
@@ -270,9 +266,7 @@ async def test_who_goes_takes_what_is_in_progress_along(how: str) -> None:
     assert sorted(ended) == [1, 2]
 
 
-async def test_an_edit_is_made_beside_the_loop(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_edit_is_made_beside_the_loop(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     threads = count_calls(monkeypatch, item, "load_image", lambda *_: threading.current_thread())
     edit = await asyncio.to_thread(editjudge.Edit.load, **given(folder, 1, model="ours"))
     assert (edit.model, len(threads)) == ("ours", 2)
@@ -309,9 +303,7 @@ def test_a_mask_that_was_turned_stays_so(folder: Path) -> None:
     assert (again.region.dtype, again.notes) == (bool, mask.notes)
 
 
-def test_another_process_judges_a_pickled_edit_and_gives_it_back(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_process_judges_a_pickled_edit_and_gives_it_back(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From another folder, and with what was given by a relative path."""
     monkeypatch.chdir(folder)
     edit = Edit.load(source="source.png", edited="2.png", instruction="x", mask="mask.png")
@@ -324,10 +316,7 @@ def test_another_process_judges_a_pickled_edit_and_gives_it_back(
         "sys.stdout.buffer.write(pickle.dumps(judged))"
     )
     ran = subprocess.run(
-        [sys.executable, "-c", code],
-        input=pickle.dumps([edit, broken]),
-        capture_output=True,
-        check=False,
+        [sys.executable, "-c", code], input=pickle.dumps([edit, broken]), capture_output=True, check=False
     )
     assert ran.returncode == 0, ran.stderr.decode()
     judged, error = unpickled(ran.stdout)

@@ -20,12 +20,7 @@ from hypothesis import strategies as st
 
 from editjudge.app import comparison as module
 from editjudge.app.column_values import ColumnValues
-from editjudge.app.comparison import (
-    DimensionComparison,
-    ModelComparison,
-    compare_models,
-    rank_models,
-)
+from editjudge.app.comparison import DimensionComparison, ModelComparison, compare_models, rank_models
 from editjudge.app.intervals import with_intervals
 from editjudge.app.spec import ResolvedSpec, RunSpec
 from editjudge.app.view import RunView
@@ -41,16 +36,7 @@ from editjudge.stats.clusters import Floats
 from editjudge.stats.paired_comparison import compare as compare_values
 from editjudge.stats.paired_comparison import holm
 
-from ...small_data import (
-    MSE,
-    NO_FILE,
-    PSNR,
-    make_spec,
-    read_items,
-    save_picture,
-    stored_run,
-    write_items,
-)
+from ...small_data import MSE, NO_FILE, PSNR, make_spec, read_items, save_picture, stored_run, write_items
 from .test_intervals import X, Y, row
 
 MODELS = ("plain", "good", "alike")
@@ -224,9 +210,7 @@ def test_few_sources_are_said_to_be_few(tmp_path: Path, opened: Any) -> None:
 
 
 def test_judged_values_are_tied_only_where_they_are_equal(data: Data, opened: Any) -> None:
-    _, psnr = compare(
-        opened(data.run("run", lambda model, _: float(model == "good"))), "plain", "good", "psnr"
-    )
+    _, psnr = compare(opened(data.run("run", lambda model, _: float(model == "good"))), "plain", "good", "psnr")
     assert psnr.figures.wins == 24
 
 
@@ -246,9 +230,7 @@ def test_a_check_is_not_passed_by_not_judging(data: Data, opened: Any) -> None:
 
 
 def test_half_a_run_is_told_and_passes_no_check(data: Data, opened: Any) -> None:
-    run = data.run(
-        "run", lambda _, item: PENDING if item in {"0-0", "1-0"} else 30.0 + source(item)
-    )
+    run = data.run("run", lambda _, item: PENDING if item in {"0-0", "1-0"} else 30.0 + source(item))
     told, psnr, _ = compare(opened(run))
     assert next(describe_comparison(told)) == "the run is not finished: at least 4 edits pending"
     assert psnr.figures.interval is psnr.detectable is None  # as every edit is alike
@@ -307,9 +289,7 @@ def test_what_says_nothing_of_a_model_is_not_compared() -> None:
         (("plain", "good", "nothing"), "no dimension matches 'nothing'"),
     ],
 )
-def test_what_is_not_there_is_named(
-    data: Data, opened: Any, asked: tuple[str, ...], told: str
-) -> None:
+def test_what_is_not_there_is_named(data: Data, opened: Any, asked: tuple[str, ...], told: str) -> None:
     view = opened(data.run("run", better_by(1.0)))
     with pytest.raises(ConfigError, match=told):
         compare(view, *asked)
@@ -317,10 +297,7 @@ def test_what_is_not_there_is_named(
 
 def test_the_reason_for_leaving_out_is_named() -> None:
     by = "dimension:core.a|by:mse.1|generalist.judge:qwen(seed=0,temperature={})"
-    first, second = (
-        {"a": (1.0, by.format(warm), False), "b": (2.0, by.format(0), bool(warm))}
-        for warm in (0, 1)
-    )
+    first, second = ({"a": (1.0, by.format(warm), False), "b": (2.0, by.format(0), bool(warm))} for warm in (0, 1))
     told = compare_on(first, second, {"a": 1, "b": 2})
     assert (told.signed_otherwise, told.imputed_first, told.imputed_second) == (1, 0, 1)
     (cause,) = map(str, told.causes)
@@ -347,9 +324,7 @@ def told(gains: Sequence[float], clusters: Sequence[int]) -> tuple[Any, list[str
     found = compare_on(first, second, {str(n): cluster for n, cluster in enumerate(clusters)})
     (row,) = module._adjust_for_all([found])
     counts = {"items": len(gains), "other_items": 0, "pending": 0}
-    result = ModelComparison(
-        first="A", second="B", dimensions=(row,), untrained=(), checks="", **counts
-    )
+    result = ModelComparison(first="A", second="B", dimensions=(row,), untrained=(), checks="", **counts)
     return row, list(describe_comparison(result))
 
 
@@ -396,10 +371,7 @@ def test_why_nothing_is_claimed_is_said() -> None:
     _, lines = told([1.0, 2.0, 1.5], [0, 0, 0])
     assert "no claim on core.psnr.source.whole: all edits share a source picture" in lines
     _, lines = told([0.0] * 28 + [1.0, 3.0], range(30))
-    assert (
-        "no claim on core.psnr.source.whole: too few source pictures differ from the others"
-        in lines
-    )
+    assert "no claim on core.psnr.source.whole: too few source pictures differ from the others" in lines
     _, lines = told([1.0, 1.1, 0.9, 1.0, 1.2, 0.8, 1.1, 1.0, 0.9], range(9))
     assert not any(line.startswith("no claim") for line in lines)
 
@@ -410,9 +382,7 @@ POOLED = Column("pooled", "Pooled", WeightedMean(("x", "y")), True)
 COLUMNS = (X, Y, AREA, SUM, POOLED)
 
 
-def values_of(
-    models: dict[str, list[float | None]], clusters: Sequence[int]
-) -> dict[str, ColumnValues]:
+def values_of(models: dict[str, list[float | None]], clusters: Sequence[int]) -> dict[str, ColumnValues]:
     """The values of columns of which `y` is the same as `x` but for a constant."""
     tabulation = Tabulation(COLUMNS)
     for number in range(len(clusters)):
@@ -436,9 +406,7 @@ def is_sure(values: ColumnValues, best: str, *others: str, higher: bool = True) 
 )
 @example(211, 20, [0.6, 0.6], 0.0)  # each of both pairs is a win alone, and neither by Holm
 @example(10908, 2, [0.0], 0.0)  # a column of which no source has weight
-def test_a_mean_is_bold_where_every_pair_is_a_win(
-    seed: int, sources: int, gains: list[float], luck: float
-) -> None:
+def test_a_mean_is_bold_where_every_pair_is_a_win(seed: int, sources: int, gains: list[float], luck: float) -> None:
     rng = np.random.default_rng(seed)
     clusters = rng.integers(0, sources, 2 * sources).tolist()
     noise = rng.normal(size=(len(gains) + 1, len(clusters)))

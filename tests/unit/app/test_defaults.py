@@ -37,6 +37,4 @@ def test_of_one_edit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", load_benchmarks())
 def test_of_a_run(name: str) -> None:
     ours = ResolvedSpec(RunSpec(benchmark=name, data=Path("items.jsonl"))).dimensions
-    assert [d.id for d in ours] == [
-        d.id for d in select_dimensions((), load_benchmark(name).rules())
-    ]
+    assert [d.id for d in ours] == [d.id for d in select_dimensions((), load_benchmark(name).rules())]

@@ -7,12 +7,7 @@ from typing import Any
 
 import pytest
 
-from editjudge.app.estimate import (
-    Estimate,
-    describe_estimate,
-    estimate,
-    judge_notes,
-)
+from editjudge.app.estimate import Estimate, describe_estimate, estimate, judge_notes
 from editjudge.base.config import GatewayEndpoint, Settings
 from editjudge.base.identity import ServiceName
 from editjudge.base.strict import to_plain
@@ -61,15 +56,9 @@ PRICE = {"input": 1e6, "output": 1.0}
 
 @pytest.mark.parametrize(
     ("judge", "level", "questions"),
-    [
-        ({}, 1, 8),
-        ({"samples": 3}, 3, 1 + 3 * 7),
-        ({"samples": 3, "logprobs": "never"}, 3, 1 + 3 * 7),
-    ],
+    [({}, 1, 8), ({"samples": 3}, 3, 1 + 3 * 7), ({"samples": 3, "logprobs": "never"}, 3, 1 + 3 * 7)],
 )
-def test_averaged_replies_are_counted(
-    folder: Path, judge: dict[str, Any], level: int, questions: int
-) -> None:
+def test_averaged_replies_are_counted(folder: Path, judge: dict[str, Any], level: int, questions: int) -> None:
     one, other = (found(folder, name, **judge) for name in (LEVEL, QUESTIONS))
     assert one.calls == {JUDGE: EDITS * level}
     assert other.calls == {JUDGE: EDITS * questions}
@@ -134,12 +123,7 @@ def test_what_an_edit_takes_is_told(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("rounds", "temperature", "dimension", "noted"),
-    [
-        (2, 0.0, LEVEL, True),
-        (2, 0.7, LEVEL, False),
-        (1, 0.0, LEVEL, False),
-        (2, 0.0, PIXELS, False),
-    ],
+    [(2, 0.0, LEVEL, True), (2, 0.7, LEVEL, False), (1, 0.0, LEVEL, False), (2, 0.0, PIXELS, False)],
 )
 def test_rounds_of_a_greedy_judge_are_noted(
     folder: Path, rounds: int, temperature: float, dimension: str, noted: bool
@@ -154,12 +138,8 @@ def test_rounds_of_a_greedy_judge_are_noted(
 EDITING = "co_edit.editing_accuracy"
 
 
-@pytest.mark.parametrize(
-    ("limit", "told"), [(1024, True), (4095, True), (4096, False), (None, False)]
-)
-def test_a_limit_below_that_of_a_prompt_is_told(
-    folder: Path, limit: int | None, told: bool
-) -> None:
+@pytest.mark.parametrize(("limit", "told"), [(1024, True), (4095, True), (4096, False), (None, False)])
+def test_a_limit_below_that_of_a_prompt_is_told(folder: Path, limit: int | None, told: bool) -> None:
     todo = work(folder, EDITING, LEVEL)
     lines_told = "\n".join(describe_estimate(estimate(todo, settings(max_tokens=limit)), todo))
     assert ("below the limit of co_edit/editing" in lines_told) == told

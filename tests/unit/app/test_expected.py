@@ -33,9 +33,7 @@ SERVED = {DINO: {"name": "features_dinov2/1", "weights": "sha256:aa", "device": 
         ({DINO: {"untrained": "yes"}}, SERVED, {DINO: "untrained yes is expected, and none"}),
     ],
 )
-def test_what_is_not_as_expected_is_told(
-    expected: Services, served: Services, told: dict[ServiceName, str]
-) -> None:
+def test_what_is_not_as_expected_is_told(expected: Services, served: Services, told: dict[ServiceName, str]) -> None:
     found = dict(compare_panels(expected, served))
     assert found.keys() == told.keys()
     assert all(told[name] in found[name] for name in told)

@@ -148,8 +148,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
-    "name",
-    ["items.jsonl", "alpha/one.png", "alpha/one.json", "mine.csv", "mine.json", "run/run.sqlite"],
+    "name", ["items.jsonl", "alpha/one.png", "alpha/one.json", "mine.csv", "mine.json", "run/run.sqlite"]
 )
 def test_nothing_but_a_former_export_is_written_over(of_data: Path, name: str, form: str) -> None:
     folder = of_data.parent

@@ -62,9 +62,7 @@ def cells(
     return with_intervals(columns, tabulation, clusters, {"x": 100.0}, ranges or {})[0]
 
 
-def row_of(
-    columns: Sequence[Column], clusters: Sequence[int], ranges: Any = None, **of: Any
-) -> Any:
+def row_of(columns: Sequence[Column], clusters: Sequence[int], ranges: Any = None, **of: Any) -> Any:
     """The cells of one model by column, from its values by dimension."""
     values = {name: [*each] for name, each in of.items()}
     return cells(columns, {"m": values}, clusters, ranges)["m"]
@@ -148,9 +146,7 @@ def test_the_jackknife_of_a_mean_is_the_clustered_interval() -> None:
 
 
 @pytest.mark.parametrize("count", ["scored", "asked"])
-def test_parts_without_a_source_weigh_as_columns_say(
-    count: Literal["scored", "asked"],
-) -> None:
+def test_parts_without_a_source_weigh_as_columns_say(count: Literal["scored", "asked"]) -> None:
     """As many edits as another column has: without a source, as many as are left of it."""
     x = np.random.default_rng(4).normal(2, 1, 24)
     y: list[float | None] = [1.0 if n % 2 or n < 8 else None for n in range(24)]
@@ -169,9 +165,7 @@ def test_parts_without_a_source_weigh_as_columns_say(
     assert fixed == ([4, 8] if count == "scored" else [12, 8])
     columns += [
         Column("t", "", WeightedMean(("x0", "x1"), by=("y0", "y1"), count=count), True),
-        Column(
-            "f", "", Composite(lambda v: _weigh(v.values(), fixed), {"a": "x0", "b": "x1"}), True
-        ),
+        Column("f", "", Composite(lambda v: _weigh(v.values(), fixed), {"a": "x0", "b": "x1"}), True),
     ]
     of = row_of(columns, clusters.tolist(), x=x, y=y)
 
@@ -269,10 +263,7 @@ def test_no_number_no_interval() -> None:
     assert [of[name].interval for name in ("z", "both")] == [None, None]
 
 
-PLAIN = {
-    "x": [1.0, 100.0, 3.0, 7.0, 100.0, 5.0, None],
-    "y": [2.0, 3.0, None, 1.0, 2.0, 2.0, None],
-}
+PLAIN = {"x": [1.0, 100.0, 3.0, 7.0, 100.0, 5.0, None], "y": [2.0, 3.0, None, 1.0, 2.0, 2.0, None]}
 """Of `x` one at its cap has a partner, and one has one that a rule put in."""
 TWO = {"a": "x", "b": "y"}
 

@@ -15,15 +15,7 @@ from rich.console import Console
 from editjudge.app.judge_spread import JudgeSpread, JudgeSpreadBuilder
 from editjudge.base.verdict import Failure, NoScore, NotApplicable, Outcome, Score
 from editjudge.benchmarks.cell import Cell
-from editjudge.benchmarks.column import (
-    Column,
-    Composite,
-    Mean,
-    PairedDifference,
-    PooledMean,
-    Row,
-    WeightedMean,
-)
+from editjudge.benchmarks.column import Column, Composite, Mean, PairedDifference, PooledMean, Row, WeightedMean
 from editjudge.benchmarks.dimension import Dimension, Reading
 from editjudge.benchmarks.fusion import min_max, product
 from editjudge.benchmarks.rounds import JudgeRounds, make_rounds
@@ -52,9 +44,7 @@ def column(name: str, how: Any, title: str = "", group: str = "") -> Column:
 MEAN = column("mean", Mean("x.judged"))
 PLAIN = column("plain", Mean("x.area"))
 WEIGHTED = column("weighted", Mean("x.judged", weighted_by="x.area"))
-PAIRED = column(
-    "paired", PairedDifference("x.judged", lambda i: (i.task, "+" if i.id < "5" else "-"))
-)
+PAIRED = column("paired", PairedDifference("x.judged", lambda i: (i.task, "+" if i.id < "5" else "-")))
 POOLED = column("pooled", PooledMean(min_max, "x.judged"))
 BOTH = column("both", Composite(product, {"a": "x.mean", "b": "x.plain"}))
 TOTAL = column("total", WeightedMean(("x.mean", "x.weighted"), count="asked"))
@@ -118,9 +108,7 @@ def test_columns_are_made_anew_for_each_repeat() -> None:
 
 def test_pairs_are_those_of_one_repeat() -> None:
     said = {"one": ((1, 2, 3, 4, 5, 6, 7, 8),)}
-    how = PairedDifference(
-        "x.judged", lambda i: (str(int(i.id) % 4), "+" if int(i.id) < 4 else "-")
-    )
+    how = PairedDifference("x.judged", lambda i: (str(int(i.id) % 4), "+" if int(i.id) < 4 else "-"))
     once = JudgeRounds(("one",), 1)
     found, cells = made(said, once, [column("p", how)])
     assert found == JudgeSpread(judge_rounds=once), "one judge, once, stands in the table"
@@ -191,9 +179,7 @@ def shown(tables: Any, width: int) -> list[str]:
 @pytest.mark.parametrize("group", ["", "A group of columns"])
 @pytest.mark.parametrize("models", ["m", "mnopqrstu"])
 def test_no_number_is_cut_however_narrow(width: int, group: str, models: str) -> None:
-    columns = [
-        column(f"c{i}", Mean("x.judged"), f"instruction following {i}", group) for i in range(7)
-    ]
+    columns = [column(f"c{i}", Mean("x.judged"), f"instruction following {i}", group) for i in range(7)]
     said = {judge: tuple(tuple(v) * 9 for v in rounds) for judge, rounds in SAID.items()}
     found, cells = made(said, columns=columns, models=models)
     lines = shown(build_results_tables(columns, cells, found, width), width)
@@ -207,9 +193,7 @@ def test_no_number_is_cut_however_narrow(width: int, group: str, models: str) ->
 
 def test_the_rows_of_one_judge_follow_the_one_of_all() -> None:
     found, cells = made(SAID)
-    rows = [
-        line.split("│")[1:-1] for line in shown(build_results_tables([MEAN], cells, found), 200)
-    ]
+    rows = [line.split("│")[1:-1] for line in shown(build_results_tables([MEAN], cells, found), 200)]
     assert [[cell.rstrip() for cell in row] for row in rows if row] == [
         [" m", " 3.625 sd 0.18 (4/4)"],
         ["   one", "  2.25 sd 0.35 (4/4)"],

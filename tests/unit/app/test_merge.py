@@ -25,18 +25,7 @@ from editjudge.storage.store import RunStore
 
 from ...replies import count_replies
 from ...small_data import PSNR, make_spec, save_picture, stored_run, write_items
-from ..storage.stored import (
-    HEADER,
-    LOST,
-    SIGNATURES,
-    UNREAD,
-    ask,
-    header,
-    made,
-    put,
-    reply,
-    scored,
-)
+from ..storage.stored import HEADER, LOST, SIGNATURES, UNREAD, ask, header, made, put, reply, scored
 
 command = root.commands["merge"]
 
@@ -162,9 +151,7 @@ def test_values_of_a_signature_that_differ_are_told(tmp_path: Path, prefer: Pref
     ],
     ids=["signature", "status", "output"],
 )
-def test_what_differs_is_refused_or_decided(
-    tmp_path: Path, later: Verdict, changed: dict[str, Any], told: str
-) -> None:
+def test_what_differs_is_refused_or_decided(tmp_path: Path, later: Verdict, changed: dict[str, Any], told: str) -> None:
     first, second = one(tmp_path / "a", scored(0.5)), one(tmp_path / "b", later, **changed)
     with pytest.raises(ConfigError, match=told):
         merge([first, second], tmp_path / "none", dimensions=known)

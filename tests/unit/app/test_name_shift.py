@@ -15,14 +15,7 @@ from PIL import Image as Pil
 import editjudge
 from editjudge import RunSpec
 from editjudge.app import name_shift as module
-from editjudge.app.name_shift import (
-    BLOCK_COUNT,
-    BLOCK_LENGTH,
-    MIN_ALIKE,
-    Block,
-    find_shift,
-    sample_blocks,
-)
+from editjudge.app.name_shift import BLOCK_COUNT, BLOCK_LENGTH, MIN_ALIKE, Block, find_shift, sample_blocks
 from editjudge.app.run import preview_run
 from editjudge.app.spec import ResolvedSpec
 from editjudge.app.validation import validate
@@ -156,13 +149,7 @@ def crop(picture: Picture, seed: int) -> Picture:
     return np.asarray(Pil.fromarray(part).resize((SIDE, SIDE)))
 
 
-EDITS: tuple[Callable[[Picture, int], Picture], ...] = (
-    replace_part,
-    darken,
-    drop_colours,
-    replace_background,
-    crop,
-)
+EDITS: tuple[Callable[[Picture, int], Picture], ...] = (replace_part, darken, drop_colours, replace_background, crop)
 
 
 def edit(sources: Sequence[Picture]) -> list[Picture]:
@@ -171,10 +158,7 @@ def edit(sources: Sequence[Picture]) -> list[Picture]:
 
 
 def find(
-    sources: Sequence[Picture],
-    outputs: Sequence[Picture | None],
-    starts: Sequence[int] = (0,),
-    length: int = 60,
+    sources: Sequence[Picture], outputs: Sequence[Picture | None], starts: Sequence[int] = (0,), length: int = 60
 ) -> Any:
     """What is found of pictures that are read from no file."""
     pictures = {f"s{i}": one for i, one in enumerate(sources)}
@@ -271,10 +255,7 @@ def converse() -> tuple[list[Picture], list[Picture]]:
 
 SILENT_PICTURES: dict[str, tuple[Sequence[Picture], Sequence[Picture | None]]] = {
     "generated without regard to the source": (SCENES, [draw(i + 500) for i in range(60)]),
-    "another's sources in any order": (
-        SCENES,
-        [SCENES[i] for i in np.random.default_rng(3).permutation(60)],
-    ),
+    "another's sources in any order": (SCENES, [SCENES[i] for i in np.random.default_rng(3).permutation(60)]),
     "one output for all": (SCENES, [draw(777)] * 60),
     "of one colour": (SCENES, [np.full((SIDE, SIDE, 3), i, np.uint8) for i in range(60)]),
     "no output": (SCENES, [None] * 60),
@@ -307,9 +288,7 @@ def test_a_few_tell_nothing(count: int) -> None:
 def test_every_door_refuses_pictures_that_are_shifted(tmp_path: Path) -> None:
     spec = make(tmp_path, SCENES[:12], shift(edit(SCENES[:12]), -1))
     reason = told(spec, tmp_path / "run")
-    assert (
-        "outputs look like the source before their own, and 0 their own (first: 1, like" in reason
-    )
+    assert "outputs look like the source before their own, and 0 their own (first: 1, like" in reason
     assert "the source of 0): the names seem to be" in reason
     assert "--as-named" in reason
     assert editjudge.run(spec, out=tmp_path / "run", as_named=True).status == "done"

@@ -21,16 +21,7 @@ from editjudge import Dimension, Edit, Judgement, Reading, RunSpec, RunView, Sco
 from editjudge.app.results import Results
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError, InputError, MissingExtra
-from editjudge.base.verdict import (
-    Failure,
-    LeftOut,
-    MissingOutput,
-    NoScore,
-    NotApplicable,
-    NotServed,
-    Outcome,
-    Pending,
-)
+from editjudge.base.verdict import Failure, LeftOut, MissingOutput, NoScore, NotApplicable, NotServed, Outcome, Pending
 from editjudge.cli import root
 
 from ...small_data import PSNR, save_picture, write_items
@@ -50,9 +41,7 @@ class Brightness(Scorer):
         return {"mean": Score(value=float(edit.output.rgb.mean()) / 255)}
 
 
-BRIGHT = Dimension(
-    id="lab.brightness", asks="How bright?", how=Reading(Brightness(), "mean"), source="notes"
-)
+BRIGHT = Dimension(id="lab.brightness", asks="How bright?", how=Reading(Brightness(), "mean"), source="notes")
 
 
 @pytest.fixture

@@ -199,9 +199,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch, call: str, path: Path) -> None:
     monkeypatch.setattr(os, call, refusing)
 
 
-def test_an_output_that_may_be_there_fails_and_is_not_missing(
-    spec: RunSpec, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_output_that_may_be_there_fails_and_is_not_missing(spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     """A refused access tells nothing about the model."""
     path = odd(spec)
     path.symlink_to("secret.png")

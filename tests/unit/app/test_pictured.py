@@ -77,10 +77,7 @@ def test_tasks_are_what_label_studio_documents(run: Path) -> None:
                 assert result["type"] == tag.tag.lower()
                 (value,) = result["value"].values()
                 assert float(str(tag.get("min"))) <= value <= float(str(tag.get("max")))
-    values = [
-        {r["from_name"]: r["value"]["number"] for p in t["predictions"] for r in p["result"]}
-        for t in tasks
-    ]
+    values = [{r["from_name"]: r["value"]["number"] for p in t["predictions"] for r in p["result"]} for t in tasks]
     number = control_name(PSNR)
     assert values == [{number: 31.5}, {number: 0.0}], "a failure is no number"
     assert tags.keys() == {"instruction", "source", "edited", number, "without_number"}
@@ -138,8 +135,6 @@ def test_parquet_with_the_paths_of_pictures(run: Path, *, wide: bool) -> None:
     rows = parquet.read_table(run / ("edits.parquet" if wide else "verdicts.parquet")).to_pylist()
     places = {row["item"]: row for row in rows if row["item"]}
     source, edited = run.parent / "t u.png", run.parent / "alpha" / "one.png"
-    assert {"source": str(source), "edited": str(edited), "mask": None}.items() <= places[
-        "one"
-    ].items()
+    assert {"source": str(source), "edited": str(edited), "mask": None}.items() <= places["one"].items()
     assert places["gone"]["edited"] is None
     assert places["gone"]["source"] == str(run.parent / "s.png")

@@ -267,9 +267,7 @@ def test_a_dry_run_notes_what_the_run_notes(spec: RunSpec, tmp_path: Path) -> No
     estimate, plan = preview_run(both, tmp_path / "run", Settings())
     _, _, notes = noted(both, tmp_path / "run")
     asks_nothing = f"{MASKED}: applies to no item (needs a mask)"
-    (stray,) = [
-        one for one in describe_estimate(estimate, plan) if "to no item" in one and "x4" in one
-    ]
+    (stray,) = [one for one in describe_estimate(estimate, plan) if "to no item" in one and "x4" in one]
     assert stray.endswith("belongs to no item (first: x4.png)")
     assert {asks_nothing, stray} <= {*notes}
     assert asks_nothing in estimate.notes

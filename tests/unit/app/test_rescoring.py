@@ -61,10 +61,7 @@ def test_numbers_stay_whole_on_a_narrow_terminal(width: int) -> None:
 
 @pytest.mark.parametrize(
     ("statement", "table"),
-    [
-        ("UPDATE calls SET cost = 1", "calls"),
-        ("UPDATE edits SET outcomes = x'5b305d' WHERE id = 3", "edits"),
-    ],
+    [("UPDATE calls SET cost = 1", "calls"), ("UPDATE edits SET outcomes = x'5b305d' WHERE id = 3", "edits")],
 )
 async def test_a_damaged_run_is_refused_in_a_line(folder: Path, statement: str, table: str) -> None:
     """Many replies are read side by side, and what fails is one error."""

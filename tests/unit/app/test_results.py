@@ -24,16 +24,7 @@ from editjudge.engine.judge import Signatures
 from editjudge.panel.calls import CallRecord
 from editjudge.storage.store import RunStore, StoredVerdict
 
-from ...small_data import (
-    MSE,
-    NO_FILE,
-    PSNR,
-    count_calls,
-    make_spec,
-    save_picture,
-    stored_run,
-    write_items,
-)
+from ...small_data import MSE, NO_FILE, PSNR, count_calls, make_spec, save_picture, stored_run, write_items
 
 ITEMS = 23
 UNREAD = NoScore(kind="unparsable", reason="?")
@@ -68,9 +59,7 @@ def plainly(row: Mapping[str, Cell]) -> dict[str, Cell]:
     return {name: replace(cell, **untold) for name, cell in row.items()}
 
 
-def test_a_table_does_not_depend_on_what_is_held_at_once(
-    view: RunView, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_does_not_depend_on_what_is_held_at_once(view: RunView, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = view.results()
     assert whole.items == ITEMS
     assert list(whole.models) == ["a", "b"]
@@ -114,8 +103,7 @@ def test_common_counts_the_items_that_all_models_have(view: RunView) -> None:
         if column.dimensions != (column.id,):  # not the mean of a dimension over all items
             continue
         scored = {
-            m: {r.item.id for r in rows if r.model == m and r.outcomes[column.id].value is not None}
-            for m in "ab"
+            m: {r.item.id for r in rows if r.model == m and r.outcomes[column.id].value is not None} for m in "ab"
         }
         both = scored["a"] & scored["b"]
         for model, own in scored.items():
@@ -191,11 +179,7 @@ def test_rounds_of_judges_are_one_number() -> None:
 # What a composite that was asked for says of its parts, which were not.
 
 WHOLE = "co_edit.edit_completeness"
-PARTS = {
-    "co_edit.editing_accuracy": 8.0,
-    "co_edit.over_editing": 7.0,
-    "co_edit.editing_plausibility": 6.0,
-}
+PARTS = {"co_edit.editing_accuracy": 8.0, "co_edit.over_editing": 7.0, "co_edit.editing_plausibility": 6.0}
 KNOWN = {d.id: d for d in load_benchmark("co_edit").dimensions}
 TODAY = Signatures(KNOWN).of((KNOWN[name] for name in (*PARTS, WHOLE)), {})
 EVIDENCE = {"parts": dict(PARTS)}

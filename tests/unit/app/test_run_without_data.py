@@ -43,9 +43,7 @@ def _broken(lines: Lines) -> Lines:
 
 
 @pytest.mark.parametrize("change", [lambda lines: lines, _broken])
-def test_a_run_alone_says_what_it_said_beside_its_data(
-    folder: Path, change: Callable[[Lines], Lines]
-) -> None:
+def test_a_run_alone_says_what_it_said_beside_its_data(folder: Path, change: Callable[[Lines], Lines]) -> None:
     write_items(folder / "data", change(read_items(folder / "data")))
     (folder / "v1" / "3.bmp").unlink()
     again(folder, limit=3)
@@ -90,10 +88,7 @@ def test_pictures_are_found_where_they_are_now(folder: Path, by: str) -> None:
         (folder / name).rename(moved / name)
     (moved / "data" / "targets" / "1.bmp").unlink()
     save_picture(moved / "data" / "masks" / "1.bmp", noise(5, 8, 12))
-    places: dict[str, Any] = {
-        "data": {"data": moved / "data"},
-        "roots": {"roots": {f"{folder}": moved}},
-    }
+    places: dict[str, Any] = {"data": {"data": moved / "data"}, "roots": {"roots": {f"{folder}": moved}}}
     with RunView(folder / "run", **places[by]) as view:
         finder = view.make_picture_finder()
         now = finder.find("1")
@@ -123,24 +118,17 @@ def test_a_merged_run_has_the_items_of_all(folder: Path) -> None:
     merge(shards[:1] * 2, folder / "twice")
     shutil.rmtree(folder / "data")
     with RunView(folder / "twice") as view:
-        assert {sum(cell.counts.values()) for cell in view.results().models["ours"].values()} == {
-            COUNT
-        }
+        assert {sum(cell.counts.values()) for cell in view.results().models["ours"].values()} == {COUNT}
 
 
-def test_values_that_cannot_be_stored_are_never_read_otherwise(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_values_that_cannot_be_stored_are_never_read_otherwise(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = stored_items._item_json
     monkeypatch.setattr(stored_items, "_item_json", lambda ref: [*plain(ref), {1, 2}])
     again(folder)
     before = said(folder / "run")
     assert said(folder / "run") == before
     (folder / "data" / "items.jsonl").unlink()
-    with (
-        RunView(folder / "run") as view,
-        pytest.raises(InputError, match="no such file") as e,
-    ):
+    with RunView(folder / "run") as view, pytest.raises(InputError, match="no such file") as e:
         view.results()
     assert "--data" not in str(e.value)
 
@@ -156,9 +144,7 @@ def test_what_rests_on_pixels_is_kept_by_rescore(folder: Path) -> None:
 
 def test_a_bundle_in_the_place_of_a_run_is_told(tmp_path: Path) -> None:
     (tmp_path / "run.zip").write_bytes(b"PK")
-    with pytest.raises(
-        ConfigError, match=r"run.zip is a file; .* of a bundle the one it unpacks to"
-    ):
+    with pytest.raises(ConfigError, match=r"run.zip is a file; .* of a bundle the one it unpacks to"):
         RunView(tmp_path / "run.zip")
 
 

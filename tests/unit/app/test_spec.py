@@ -140,11 +140,7 @@ def test_words_of_ones_own_are_in_the_spec_by_content(core: RunSpec, words: Path
 
 def test_words_of_ones_own_reach_every_benchmarks_run(core: RunSpec, words: Path) -> None:
     spec = with_words(core, words, benchmark="i2i", dimensions=None, judges=("judge", "second"))
-    custom = {
-        d.id
-        for d in ResolvedSpec(spec).dimensions_by_id.values()
-        if "custom" in (d.prompt_origins or "")
-    }
+    custom = {d.id for d in ResolvedSpec(spec).dimensions_by_id.values() if "custom" in (d.prompt_origins or "")}
     # Its own dimensions that ask the template, those of core, and each round of both.
     assert {
         "i2i.se.instruction_following@judge.1",
@@ -161,9 +157,7 @@ def test_words_of_ones_own_reach_every_benchmarks_run(core: RunSpec, words: Path
         ({"benchmark": "kris", "dimensions": None, "protocol": "paper"}, "kris.paper.1 asks none"),
     ],
 )
-def test_words_that_nothing_asks_are_refused(
-    core: RunSpec, words: Path, change: dict[str, Any], told: str
-) -> None:
+def test_words_that_nothing_asks_are_refused(core: RunSpec, words: Path, change: dict[str, Any], told: str) -> None:
     spec = with_words(core, words, **change)
     with pytest.raises(ConfigError, match=told):
         _ = ResolvedSpec(spec).dimensions
@@ -188,9 +182,7 @@ def test_a_stored_run_keeps_its_words(core: RunSpec, words: Path) -> None:
             one.join(other, "the run")
 
 
-def test_a_resumed_run_goes_on_in_its_words(
-    core: RunSpec, words: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_resumed_run_goes_on_in_its_words(core: RunSpec, words: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = with_words(core, words)
     given = [each.name for each in root.commands["validate"].params if each.name]
     asked: dict[str, Any] = dict.fromkeys(given, ()) | {

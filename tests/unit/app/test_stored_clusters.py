@@ -115,10 +115,7 @@ def test_a_missing_output_counts_without_its_source(folder: Path) -> None:
     _remove(folder / "data")
     with RunView(run) as view:
         outcomes: dict[str, Any] = {}
-        view.results(
-            count_missing=True,
-            each=lambda row, _: outcomes.update({row.item.id: row.outcomes[PSNR]}),
-        )
+        view.results(count_missing=True, each=lambda row, _: outcomes.update({row.item.id: row.outcomes[PSNR]}))
     assert isinstance(outcomes[NO_OUTPUT], CountedMissing)
 
 
@@ -153,9 +150,7 @@ def _merged(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("judge", [_after_a_move, _of_sources_elsewhere, _grown, _merged])
-def test_however_it_was_judged_a_run_needs_no_pictures(
-    folder: Path, judge: Callable[[Path], Path]
-) -> None:
+def test_however_it_was_judged_a_run_needs_no_pictures(folder: Path, judge: Callable[[Path], Path]) -> None:
     plain = _numbers(_judge(folder, "plain"))
     run = judge(folder)
     assert _numbers(run) == plain

@@ -34,9 +34,7 @@ def unscaled(seed: int, step: int = 1) -> bytes:
     levels *= step
     rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in levels)
     head = chunk(b"IHDR", struct.pack(">IIBBBBB", 48, 40, 16, 2, 0, 0, 0))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(
-        (head, chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b""))
-    )
+    return b"\x89PNG\r\n\x1a\n" + b"".join((head, chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b"")))
 
 
 def spec_of(folder: Path, source: bytes, output: bytes) -> RunSpec:

@@ -68,14 +68,8 @@ FIT = "1 mask has another size than the image, to which it is resized (first: 2:
     [
         (("part.png", "part.png"), []),
         (("part.png", None, None), [("field", NO_MASK)]),
-        (
-            ("part.png", "black.png", "black.png"),
-            [("mask", "2 masks are without a white pixel (first: 1)")],
-        ),
-        (
-            ("part.png", "part.png", "half.png"),
-            [("mask", "1 mask is all white (first: 2)"), ("mask", FIT)],
-        ),
+        (("part.png", "black.png", "black.png"), [("mask", "2 masks are without a white pixel (first: 1)")]),
+        (("part.png", "part.png", "half.png"), [("mask", "1 mask is all white (first: 2)"), ("mask", FIT)]),
     ],
 )
 def test_what_costs_no_more_than_a_score_is_noted(
@@ -96,9 +90,7 @@ def test_data_that_nothing_can_be_asked_is_wrong(folder: Path) -> None:
 
 def gie_data(folder: Path, *fields: dict[str, Any], released: bool = False) -> Validation:
     """Validate items of GIE-Bench, each with an output."""
-    lines = [
-        {"image": "/s.png", **each} if released else {"source": "s.png"} | each for each in fields
-    ]
+    lines = [{"image": "/s.png", **each} if released else {"source": "s.png"} | each for each in fields]
     if released:
         (folder / "gie_bench.json").write_text(json.dumps(lines))
     else:

@@ -87,9 +87,7 @@ def _restore_backup(there: Path, other: Path) -> None:
         _of_each(_restore_backup),
     ],
 )
-def test_outputs_that_became_others_are_judged(
-    folder: Path, before: Values, change: Folder
-) -> None:
+def test_outputs_that_became_others_are_judged(folder: Path, before: Values, change: Folder) -> None:
     change(folder)
     assert {cell.scored for cell in cells(folder)} == {0}, "no table shows what another was given"
     assert judged_anew(folder) == COUNT
@@ -147,9 +145,7 @@ def test_what_a_first_session_loads_is_read_once(folder: Path, hashed: list[str]
     assert not hashed
 
 
-def test_a_file_that_changes_after_it_was_read_is_judged_anew(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_changes_after_it_was_read_is_judged_anew(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read = images._read_file
 
     def changing(path: Path, shown: str) -> bytes:

@@ -130,23 +130,14 @@ def _last_has_a_hint(lines: Lines) -> Lines:
 CASES: dict[str, tuple[Callable[[Lines], Lines], dict[str, int]]] = {
     "fixed": (_fixed, {"changed": 1}),
     "a field more": (_last_has_a_hint, {"changed": 1}),
-    "another mask": (
-        lambda lines: [lines[0] | {"mask_shows": "kept"}, *lines[1:]],
-        {"changed": 1},
-    ),
-    "no mask": (
-        lambda lines: [{k: v for k, v in lines[0].items() if k != "mask"}, *lines[1:]],
-        {"changed": 1},
-    ),
+    "another mask": (lambda lines: [lines[0] | {"mask_shows": "kept"}, *lines[1:]], {"changed": 1}),
+    "no mask": (lambda lines: [{k: v for k, v in lines[0].items() if k != "mask"}, *lines[1:]], {"changed": 1}),
     "removed": (lambda lines: lines[1:], {"gone": 1}),
     "other order": (lambda lines: lines[::-1], {}),
     "other order of fields": (lambda lines: [dict(reversed(x.items())) for x in lines], {}),
     "spaces": (lambda lines: [x | {"instruction": f" {x['instruction']} "} for x in lines], {}),
     "sources in a list": (
-        lambda lines: [
-            {k: v for k, v in x.items() if k != "source"} | {"sources": [x["source"]]}
-            for x in lines
-        ],
+        lambda lines: [{k: v for k, v in x.items() if k != "source"} | {"sources": [x["source"]]} for x in lines],
         {},
     ),
     "all at once": (
@@ -266,9 +257,7 @@ def test_shards_of_which_an_item_differs_are_not_merged(folder: Path) -> None:
 def test_rescore_leaves_alone_what_was_judged_of_another_item(folder: Path, before: Values) -> None:
     _mask_is_inverted(folder)
     changes = rescore_run(folder / "run", write=True)
-    assert {(one.kept_count, one.why) for one in changes.values()} == {
-        (1, "the item has changed since it was judged")
-    }
+    assert {(one.kept_count, one.why) for one in changes.values()} == {(1, "the item has changed since it was judged")}
     assert values(folder / "run") == before
 
 

@@ -23,14 +23,7 @@ from editjudge.app.results import Results
 from editjudge.app.spec import RunSpec
 from editjudge.app.validation import Validation
 from editjudge.base.strict import Strict, to_json
-from editjudge.base.verdict import (
-    Failure,
-    NoScore,
-    NotApplicable,
-    Outcome,
-    Score,
-    Status,
-)
+from editjudge.base.verdict import Failure, NoScore, NotApplicable, Outcome, Score, Status
 from editjudge.benchmarks.dimension import Dimension, Reading
 from editjudge.cli.services import Stack
 from editjudge.engine import events
@@ -53,13 +46,7 @@ PRINTED = (
     *(Estimate, Validation, RescoreEntry),
     *(Agreement, CanaryResult, ModelComparison, Rankings),
     *(Finding, Stack),
-    *(
-        catalogue.DimensionEntry,
-        catalogue.TemplateEntry,
-        PreparationResult,
-        ReviewResult,
-        ConversionResult,
-    ),
+    *(catalogue.DimensionEntry, catalogue.TemplateEntry, PreparationResult, ReviewResult, ConversionResult),
     RewardReply,
 )
 
@@ -82,8 +69,7 @@ def below(model: type[Strict]) -> set[type[Strict]]:
 
 def test_what_is_described_is_there() -> None:
     described = {
-        model: set(re.findall(r"^ {8}(\w+): ", (model.__doc__ or ""), re.MULTILINE))
-        for model in below(Strict)
+        model: set(re.findall(r"^ {8}(\w+): ", (model.__doc__ or ""), re.MULTILINE)) for model in below(Strict)
     }
     assert any(described.values())
     absent = {one: names - {*one.model_fields} for one, names in described.items()}
@@ -94,13 +80,7 @@ def test_no_model_is_forgotten() -> None:
     kept = json.loads(SCHEMA.read_text(encoding="utf-8"))["$defs"]
     abstract = {"Strict", "_NoNumber", "Event", "CountsEvent", "Outcomes", "_SchemaModel"}
     inner = {one.__name__ for one in get_args(Outcome)} | {"CountedMissing"}
-    files = {
-        "RubricFile",
-        "TemplateFile",
-        "RewardRequest",
-        "RewardEdit",
-        "PictureSource",
-    }  # read only
+    files = {"RubricFile", "TemplateFile", "RewardRequest", "RewardEdit", "PictureSource"}  # read only
     ours = [one for one in below(Strict) if one.__module__.startswith("editjudge.")]
     # What the service says besides is in its OpenAPI document, which is kept too.
     names = {one.__name__ for one in ours}

@@ -11,14 +11,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from editjudge.base.config import (
-    Endpoint,
-    JudgeEndpoint,
-    PostgresAddress,
-    Secret,
-    Settings,
-    load_settings,
-)
+from editjudge.base.config import Endpoint, JudgeEndpoint, PostgresAddress, Secret, Settings, load_settings
 from editjudge.base.errors import ConfigError
 
 
@@ -48,10 +41,7 @@ def test_an_endpoint_from_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 REFUSED = tomllib.loads(Path(__file__).with_name("settings_refused.toml").read_text("utf-8"))
-REFUSED["not text"] = {
-    "text": "attempts = 3 # \udcff",
-    "said": "my.toml: it is no text in UTF-8; fix its TOML",
-}
+REFUSED["not text"] = {"text": "attempts = 3 # \udcff", "said": "my.toml: it is no text in UTF-8; fix its TOML"}
 
 
 @pytest.mark.parametrize("case", REFUSED)
@@ -80,10 +70,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("place", "message"),
-    [
-        ({"env": "NOT_SET_HERE"}, "NOT_SET_HERE is not set"),
-        ({"file": Path("absent")}, "absent: No such file"),
-    ],
+    [({"env": "NOT_SET_HERE"}, "NOT_SET_HERE is not set"), ({"file": Path("absent")}, "absent: No such file")],
 )
 def test_absent_secrets_are_named(place: dict[str, Any], message: str) -> None:
     endpoint = Endpoint(url="grpc://h:1", headers={"authorization": Secret(**place)})

@@ -52,9 +52,7 @@ ALIGN = "align (1(opencv-python-headless 4) → 1(opencv-python-headless 5))"
         (SERVICE, "4.10", "4.11", "ocr.got: opencv-python-headless (4.10 → 4.11)"),
     ],
 )
-def test_each_kind_of_part_has_its_words(
-    signature: str, before: str, after: str, words: str
-) -> None:
+def test_each_kind_of_part_has_its_words(signature: str, before: str, after: str, words: str) -> None:
     assert told(signature, signature.replace(before, after)) == [words]
 
 

@@ -15,9 +15,7 @@ ORIGINS = tomllib.loads(Path(__file__).with_name("origins.toml").read_text("utf-
 
 
 @pytest.mark.parametrize("origin", ORIGINS)
-def test_an_extra_is_installed_from_where_the_package_came(
-    origin: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_extra_is_installed_from_where_the_package_came(origin: str, monkeypatch: pytest.MonkeyPatch) -> None:
     stored = ORIGINS[origin].get("stored")
     found = SimpleNamespace(read_text=lambda _: stored)
     monkeypatch.setattr(errors, "distribution", lambda _: found)

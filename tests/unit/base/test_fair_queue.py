@@ -59,9 +59,7 @@ class Server:
 
 @settings(max_examples=60)
 @given(st.integers(1, 12), st.integers(2, 6), st.floats(0.1, 8), st.integers(0, 2**16))
-def test_teams_that_always_wait_get_equal_parts_of_the_time(
-    places: int, teams: int, longest: float, seed: int
-) -> None:
+def test_teams_that_always_wait_get_equal_parts_of_the_time(places: int, teams: int, longest: float, seed: int) -> None:
     """Those with long turns and with short ones, to within what the places hold at a time."""
     names = [f"team {n}" for n in range(teams)]
     dice = random.Random(seed)

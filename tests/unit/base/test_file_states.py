@@ -45,9 +45,7 @@ def test_another_file_has_another(tmp_path: Path) -> None:
     assert stat_of(first) != before
 
 
-def test_times_of_what_had_just_changed_tell_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_times_of_what_had_just_changed_tell_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "a"
     file.write_bytes(b"1")
     now = rest = at_rest(file)
@@ -62,17 +60,13 @@ def test_times_of_what_had_just_changed_tell_nothing(
     assert FileRead(str(tmp_path / "none")).stat() == ABSENT
 
 
-def test_a_file_is_read_again_only_where_it_may_have_changed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_is_read_again_only_where_it_may_have_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, other = tmp_path / "a", tmp_path / "b"
     file.write_bytes(b"1")
     other.write_bytes(b"2")
     read: list[str] = []
     digest = file_states.file_digest
-    monkeypatch.setattr(
-        file_states, "file_digest", lambda path: [read.append(path), digest(path)][1]
-    )
+    monkeypatch.setattr(file_states, "file_digest", lambda path: [read.append(path), digest(path)][1])
     now = at_rest(other)
     monkeypatch.setattr(file_states, "time_ns", lambda: now)
     known = FileStates()

@@ -15,9 +15,7 @@ SIDES = st.integers(1, 90)
 
 
 @given(SIDES, SIDES, SIDES, SIDES, st.integers(0, 2**32 - 1))
-def test_a_mask_is_stretched_as_opencv_does(
-    width: int, height: int, w: int, h: int, seed: int
-) -> None:
+def test_a_mask_is_stretched_as_opencv_does(width: int, height: int, w: int, h: int, seed: int) -> None:
     pixels = np.random.default_rng(seed).integers(0, 2, (height, width), np.uint8)
     laid = replace(load_mask(pixels.astype(np.bool_)), stretches_to_frame=True).resize((w, h))
     expected = cv2.resize(pixels, (w, h), interpolation=cv2.INTER_NEAREST)

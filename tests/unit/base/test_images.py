@@ -18,15 +18,7 @@ from PIL import Image as Pil
 
 from editjudge.base import rgb
 from editjudge.base.errors import ImageError
-from editjudge.base.images import (
-    MAX_BYTES,
-    Image,
-    Note,
-    count_pixels,
-    decode,
-    load_image,
-    load_mask,
-)
+from editjudge.base.images import MAX_BYTES, Image, Note, count_pixels, decode, load_image, load_mask
 
 from ...encoded import PNG, chunk, encode, png, turned
 
@@ -46,18 +38,13 @@ def indexed(palette: bytes) -> bytes:
     return png((1, 1), 3, zlib.compress(b"\0\0"), *([chunk(b"PLTE", palette)] if palette else []))
 
 
-def tiff(
-    bits: int, pixels: bytes, *, photometric: int = 1, sample_format: int = 1, strips: int = 1
-) -> bytes:
+def tiff(bits: int, pixels: bytes, *, photometric: int = 1, sample_format: int = 1, strips: int = 1) -> bytes:
     """Two grey pixels in one strip."""
     tags = {256: 2, 257: 1, 258: bits, 259: 1, 262: photometric, 273: 0, 277: 1, 278: 1}
     tags |= {279: len(pixels), 339: sample_format}
     tags[273] = 8 + 2 + 12 * len(tags) + 4
     counts = {273: strips}
-    entries = (
-        struct.pack("<HHII", tag, 4, counts.get(tag, 1), value)
-        for tag, value in sorted(tags.items())
-    )
+    entries = (struct.pack("<HHII", tag, 4, counts.get(tag, 1), value) for tag, value in sorted(tags.items()))
     directory = struct.pack("<H", len(tags)) + b"".join(entries) + bytes(4)
     return b"II*\0" + struct.pack("<I", 8) + directory + pixels
 
@@ -109,10 +96,7 @@ REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
     "frames without end": (lambda: many_frames(300_000), "more than 262,144 pieces"),
     "scans without end": (lambda: many_scans(70), "more than 64 scans"),
     "long remark": (lambda: gif(b"\x21\xfe" + (b"\xff" + bytes(255)) * 5000 + b"\0"), "comment"),
-    "long text": (
-        lambda: b"P2 9 9 255\n" + b"1 " * 4_200_000,
-        "more than 8,388,608 bytes",
-    ),
+    "long text": (lambda: b"P2 9 9 255\n" + b"1 " * 4_200_000, "more than 8,388,608 bytes"),
     "12 bits": (lambda: tiff(12, b"\xff\xff\xff"), "12 bits"),
     "signed": (lambda: tiff(8, b"\x00\x80", sample_format=2), "signed"),
     "16 bits signed": (lambda: tiff(16, b"\0\0\0\x7f", sample_format=2), "signed"),
@@ -172,9 +156,7 @@ def test_what_a_decoder_may_be_asked_is_bounded_and_usual_files_are_within() -> 
 
 
 @pytest.mark.parametrize("error", [AssertionError, KeyError, OverflowError, RecursionError])
-def test_whatever_decoding_raises_is_a_refusal(
-    error: type[Exception], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whatever_decoding_raises_is_a_refusal(error: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
     def trip(*_: object) -> None:
         raise error("over\nthis")
 

@@ -151,9 +151,7 @@ BROKEN = {
     "too large": png(rows(), 60_000, 60_000),
     "bomb": png(b"\0" * 200_000_000, 57, 41)[:-12],
     "no header": PLAIN["png"].replace(b"IHDR", b"IHDS"),
-    "two headers": encoded.png(
-        (57, 41), 2, zlib.compress(rows()), encoded.chunk(b"IHDR", bytes(13))
-    ),
+    "two headers": encoded.png((57, 41), 2, zlib.compress(rows()), encoded.chunk(b"IHDR", bytes(13))),
     "data in two places": IN_TWO[:SECOND] + encoded.chunk(b"tIME", bytes(7)) + IN_TWO[SECOND:],
 }
 

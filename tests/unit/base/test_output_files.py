@@ -25,8 +25,7 @@ def half_written(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "kind"),
-    [("ENOENT EISDIR ENOTDIR EACCES EEXIST", ConfigError), ("ENOSPC EIO", StoreError)],
+    ("names", "kind"), [("ENOENT EISDIR ENOTDIR EACCES EEXIST", ConfigError), ("ENOSPC EIO", StoreError)]
 )
 def test_what_the_disk_refuses_is_one_line(names: str, kind: type[EditjudgeError]) -> None:
     for name in names.split():

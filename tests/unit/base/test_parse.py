@@ -62,9 +62,7 @@ def test_data_is_refused_in_a_line(tmp_path: Path, name: str, file: str, text: s
 
 
 OTHERS: dict[str, Callable[[], Any]] = {
-    "a template": lambda: load_custom_templates(
-        {"core/instruction_following.toml": f"user = {DEEP[:60_000]}"}, "mine"
-    ),
+    "a template": lambda: load_custom_templates({"core/instruction_following.toml": f"user = {DEEP[:60_000]}"}, "mine"),
     "a tokenizer": lambda: ModelTokenizer(DEEP),
     "what is stored": lambda: Compressor(list, None).decompress(DEEP.encode()),
 }

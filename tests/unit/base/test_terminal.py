@@ -18,13 +18,7 @@ from rich.table import Table
 import editjudge
 import editjudge_services
 from editjudge.base.console import make_console
-from editjudge.base.terminal import (
-    allow_any_text,
-    escape_control,
-    print_json_text,
-    print_notice,
-    print_text,
-)
+from editjudge.base.terminal import allow_any_text, escape_control, print_json_text, print_notice, print_text
 
 ESCAPES = "\x1b]0;title\x07\x1b[2J\x9b31m"
 HALF = "half \ud800 of a pair"

@@ -15,14 +15,7 @@ def test_one_is_not_several() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "text"),
-    [
-        (0, ""),
-        (1, "0"),
-        (3, "0, 1, 2"),
-        (4, "0, 1, 2 and 1 more"),
-        (1003, "0, 1, 2 and 1,000 more"),
-    ],
+    ("count", "text"), [(0, ""), (1, "0"), (3, "0, 1, 2"), (4, "0, 1, 2 and 1 more"), (1003, "0, 1, 2 and 1,000 more")]
 )
 def test_the_first_of_some_names(count: int, text: str) -> None:
     assert shorten_list([str(number) for number in range(count)]) == text

@@ -38,9 +38,7 @@ def threads() -> Iterator[ThreadPoolExecutor]:
         yield threads
 
 
-async def test_who_is_cancelled_leaves_when_what_began_is_through(
-    threads: ThreadPoolExecutor,
-) -> None:
+async def test_who_is_cancelled_leaves_when_what_began_is_through(threads: ThreadPoolExecutor) -> None:
     work = Work()
 
     async def request() -> None:
@@ -59,9 +57,7 @@ async def test_who_is_cancelled_leaves_when_what_began_is_through(
     assert (work.begun, work.ended) == (1, 1)  # the others had not begun
 
 
-async def test_teams_take_turns_at_threads_by_the_time_that_their_work_takes(
-    threads: ThreadPoolExecutor,
-) -> None:
+async def test_teams_take_turns_at_threads_by_the_time_that_their_work_takes(threads: ThreadPoolExecutor) -> None:
     blocking = {team: Work() for team in ("slow", "quick")}
     began: list[str] = []
 
@@ -91,9 +87,7 @@ async def test_a_failure_comes_to_who_asked(threads: ThreadPoolExecutor) -> None
         await in_thread(int, "seven", executor=threads)
 
 
-async def test_what_others_wait_for_too_is_not_given_up_with_who_asked_first(
-    threads: ThreadPoolExecutor,
-) -> None:
+async def test_what_others_wait_for_too_is_not_given_up_with_who_asked_first(threads: ThreadPoolExecutor) -> None:
     busy = Work()
     coalesced: Coalescer[int] = Coalescer()
 

@@ -8,6 +8,4 @@ from editjudge.benchmarks.dataset import Dataset
 def told(data: Dataset) -> str:
     """All flaws of all items, then what is no item, one in a line."""
     flaws = [f"{r.id}: {f.reason}" for r in data.items() for f in data.flaws(r).values()]
-    return "\n".join(
-        [*flaws, *(f"{where}: {what}" for where, what in data.list_rejected_entries())]
-    )
+    return "\n".join([*flaws, *(f"{where}: {what}" for where, what in data.list_rejected_entries())])

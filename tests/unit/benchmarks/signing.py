@@ -10,7 +10,5 @@ from editjudge.benchmarks.dimension import Dimension
 from editjudge.engine.judge import Signatures
 
 
-def signature_of(
-    dimension: Dimension, known: Mapping[str, Dimension], identities: Identities
-) -> Signature:
+def signature_of(dimension: Dimension, known: Mapping[str, Dimension], identities: Identities) -> Signature:
     return Signatures(known).of([dimension], identities)[dimension.id]

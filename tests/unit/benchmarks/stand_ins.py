@@ -13,11 +13,7 @@ from editjudge.base.prompt_releases import PromptRelease
 
 
 def stand_ins(
-    monkeypatch: pytest.MonkeyPatch,
-    folder: Path,
-    name: str,
-    texts: Mapping[str, str],
-    release: tuple[str, str],
+    monkeypatch: pytest.MonkeyPatch, folder: Path, name: str, texts: Mapping[str, str], release: tuple[str, str]
 ) -> Path:
     """Let texts be the prompts of a benchmark's authors, kept below a folder; their release.
 

@@ -129,15 +129,11 @@ def test_released_data_asks_too(tmp_path: Path, secret: Path) -> None:
     first = next(iter(records))
     records[first]["ori_img"] = str(secret)
     file.write_text(json.dumps(records))
-    gie = gie_made.released(
-        tmp_path / "gie", [gie_made.record(image="/../private/secret.png"), gie_made.record()]
-    )
+    gie = gie_made.released(tmp_path / "gie", [gie_made.record(image="/../private/secret.png"), gie_made.record()])
     path = str(secret)
     entry = omni_made.record("coco2017val", "0001", "low")
     omni = omni_made.released(
-        tmp_path / "omni",
-        [{**entry, "original_image_path": path}, omni_made.record("coco2017val", "0001", "high")],
-        [],
+        tmp_path / "omni", [{**entry, "original_image_path": path}, omni_made.record("coco2017val", "0001", "high")], []
     )
     mapped = {omni_made.AUTHORS: str(tmp_path / "omni" / "files")}
     for name, folder, more in (("kris", kris, {}), ("gie", gie, {}), ("omni_iie", omni, mapped)):

@@ -41,9 +41,7 @@ def dimensions_by(switches: Made) -> tuple[Dimension, ...]:
     reading = Reading(Scripted(key="digit" if switches.first_digit else "json"), "value")
     return (
         Dimension("b.read", "?", "-", reading, (0, 1)),
-        Dimension(
-            "b.made", "?", "-", make_formula(min if switches.no_gate else max, "b.read"), (0, 1)
-        ),
+        Dimension("b.made", "?", "-", make_formula(min if switches.no_gate else max, "b.read"), (0, 1)),
     )
 
 
@@ -98,9 +96,7 @@ def test_a_name_gives_its_rules_back(protocol: str | None, on: frozenset[str]) -
 
 
 @given(
-    st.frozensets(st.sampled_from(NAMES)),
-    st.frozensets(st.sampled_from(NAMES)),
-    st.frozensets(st.sampled_from(NAMES)),
+    st.frozensets(st.sampled_from(NAMES)), st.frozensets(st.sampled_from(NAMES)), st.frozensets(st.sampled_from(NAMES))
 )
 def test_changes_to_a_named_protocol_come_last(
     on: frozenset[str], with_: frozenset[str], without: frozenset[str]
@@ -124,10 +120,7 @@ def test_dimensions_are_told_apart_by_how_they_are_made() -> None:
 
 
 def test_known_are_its_own_by_these_rules_and_all_others() -> None:
-    stale, other = (
-        Dimension(name, "?", "-", Reading(Scripted(), "value"), (0, 1))
-        for name in ("b.gone", "bb.other")
-    )
+    stale, other = (Dimension(name, "?", "-", Reading(Scripted(), "value"), (0, 1)) for name in ("b.gone", "bb.other"))
     known = BENCHMARK.rules().dimensions_by_id({d.id: d for d in (stale, other)})
     assert list(known) == ["b.read", "b.made", "bb.other"]
     assert BENCHMARK.dimensions == BENCHMARK.rules("paper").dimensions
@@ -138,17 +131,9 @@ def test_known_are_its_own_by_these_rules_and_all_others() -> None:
     [
         (BENCHMARK, {"protocol": "papper"}, "b has no protocol 'papper'; there is paper, official"),
         (BENCHMARK, {"protocol": ""}, "b has no protocol ''; there is paper, official"),
-        (
-            BENCHMARK,
-            {"with_": ["gate"]},
-            "b has no switch 'gate'; it has first_digit, no_gate, uniform_weights",
-        ),
+        (BENCHMARK, {"with_": ["gate"]}, "b has no switch 'gate'; it has first_digit, no_gate, uniform_weights"),
         (BENCHMARK, {"without": ["gate"]}, "b has no switch 'gate'"),
-        (
-            BENCHMARK,
-            {"with_": ["no_gate"], "without": ["no_gate"]},
-            "both turned on and off",
-        ),
+        (BENCHMARK, {"with_": ["no_gate"], "without": ["no_gate"]}, "both turned on and off"),
         (
             made(protocols={"paper": Made()}, no_official_reason="its authors released no code"),
             {"protocol": "official"},

@@ -10,15 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from editjudge.base.signature import Signature
-from editjudge.base.verdict import (
-    CountedMissing,
-    Failure,
-    NoScore,
-    NotApplicable,
-    Outcome,
-    Pending,
-    Score,
-)
+from editjudge.base.verdict import CountedMissing, Failure, NoScore, NotApplicable, Outcome, Pending, Score
 from editjudge.benchmarks.cell import Tally
 
 NOTHING = NotApplicable(reason="?")
@@ -38,10 +30,7 @@ def test_every_outcome_is_counted_and_the_mean_is_exact(outcomes: list[Outcome])
     assert sum(tally.all_counts.values()) == len(outcomes)
     assert tally.not_applicable_count == outcomes.count(NOTHING)
     cell = tally.make_cell("nothing", Signature(()))
-    assert (cell.scored, cell.asked) == (
-        len(values),
-        len(outcomes) - tally.not_applicable_count,
-    )
+    assert (cell.scored, cell.asked) == (len(values), len(outcomes) - tally.not_applicable_count)
     assert cell.imputed == sum(o.imputed for o in outcomes if isinstance(o, Score))
     assert cell.reason == ("" if values else "nothing")
     assert bool(cell.open_statuses) == (not values and cell.asked > cell.counts.get("unscored", 0))
@@ -62,9 +51,7 @@ def test_values_have_weights(pairs: list[tuple[int, int | None]]) -> None:
 
 
 @pytest.mark.parametrize("failing", [NoScore(kind="unparsable", reason="?"), Pending()])
-def test_a_mean_of_what_is_missing_alone_is_none_where_the_judge_failed_the_rest(
-    failing: Outcome,
-) -> None:
+def test_a_mean_of_what_is_missing_alone_is_none_where_the_judge_failed_the_rest(failing: Outcome) -> None:
     tally = Tally()
     tally.add(CountedMissing(value=0))
     cell = tally.make_cell("nothing scored", Signature(()))

@@ -11,26 +11,9 @@ import pytest
 
 from editjudge.base.item import Item
 from editjudge.base.signature import Signature
-from editjudge.base.verdict import (
-    Failure,
-    MissingOutput,
-    NoScore,
-    NotApplicable,
-    NotServed,
-    Outcome,
-    Pending,
-    Score,
-)
+from editjudge.base.verdict import Failure, MissingOutput, NoScore, NotApplicable, NotServed, Outcome, Pending, Score
 from editjudge.benchmarks.cell import Cell
-from editjudge.benchmarks.column import (
-    Column,
-    Composite,
-    Mean,
-    PairedDifference,
-    PooledMean,
-    Row,
-    WeightedMean,
-)
+from editjudge.benchmarks.column import Column, Composite, Mean, PairedDifference, PooledMean, Row, WeightedMean
 from editjudge.benchmarks.fusion import min_max
 from editjudge.benchmarks.tabulation import tabulate
 
@@ -52,10 +35,7 @@ ALL: list[Outcome] = [
 
 def rows(outcomes: list[Outcome], task: str = "", dimension: str = "d") -> list[Row]:
     signature = {dimension: Signature.of({"dimension": dimension})}
-    return [
-        Row(edit(task, item_id=str(i)).item, "m", {dimension: one}, signature)
-        for i, one in enumerate(outcomes)
-    ]
+    return [Row(edit(task, item_id=str(i)).item, "m", {dimension: one}, signature) for i, one in enumerate(outcomes)]
 
 
 def cell(*columns: Column, of: list[Row]) -> Cell:
@@ -121,10 +101,7 @@ def test_what_fell_outside_is_a_mean_over_the_scored_edits_that_tell_it() -> Non
 
 
 def weighed(*pairs: tuple[Outcome, Outcome]) -> list[Row]:
-    return [
-        Row(edit(item_id=str(i)).item, "m", {"d": value, "area": area})
-        for i, (value, area) in enumerate(pairs)
-    ]
+    return [Row(edit(item_id=str(i)).item, "m", {"d": value, "area": area}) for i, (value, area) in enumerate(pairs)]
 
 
 def test_values_are_weighted_by_another_dimension() -> None:
@@ -167,9 +144,7 @@ def sides(*given: tuple[str, str, Outcome]) -> list[Row]:
     return [Row(edit(pair, item_id=side).item, "m", {"d": value}) for pair, side, value in given]
 
 
-DROP = Column(
-    "c", "C", PairedDifference("d", lambda i: (i.task, "+" if i.id == "+" else "-")), False
-)
+DROP = Column("c", "C", PairedDifference("d", lambda i: (i.task, "+" if i.id == "+" else "-")), False)
 
 
 def test_the_mean_difference_of_pairs() -> None:
@@ -255,19 +230,12 @@ def test_a_pool_without_a_scale_has_a_reason() -> None:
 
 @pytest.mark.parametrize(
     "how",
-    [
-        Mean("d"),
-        PairedDifference("d", lambda i: None),
-        PooledMean(min_max, "d"),
-        AskedWeighted(()),
-        ScoredWeighted(()),
-    ],
+    [Mean("d"), PairedDifference("d", lambda i: None), PooledMean(min_max, "d"), AskedWeighted(()), ScoredWeighted(())],
 )
 def test_the_protocol_is_in_every_signature(how: Any) -> None:
     of = rows([Score(value=1), Score(value=2)])
     paper, official = (
-        cell(Column("c", "C", how, True, protocol=name), of=of).signature
-        for name in ("x.paper.1", "x.official.1")
+        cell(Column("c", "C", how, True, protocol=name), of=of).signature for name in ("x.paper.1", "x.official.1")
     )
     assert "protocol:x.paper.1" in str(paper)
     assert paper != official
@@ -334,9 +302,7 @@ def test_what_an_edit_without_a_value_counts_as(how: Any, mean: float) -> None:
     # A column without any value takes the whole with it, or drops out.
     nothing = rows([REFUSED], "a") + rows([Score(value=5)], "b")
     got = cell(*columns, total, of=nothing)
-    assert (got.value, got.reason) == (
-        (5, "") if how is ScoredWeighted else (None, "no value for a")
-    )
+    assert (got.value, got.reason) == ((5, "") if how is ScoredWeighted else (None, "no value for a"))
     assert (got.scored, got.asked) == (1, 2)
 
 
@@ -356,9 +322,7 @@ def test_what_an_edit_without_a_value_counts_as(how: Any, mean: float) -> None:
         ([Score(value=1), Failure(error="?"), Pending(), NotServed(reason="?")], 3, ""),
     ],
 )  # fmt: skip
-def test_what_was_not_judged_is_awaited(
-    given: list[Outcome], value: float | None, reason: str
-) -> None:
+def test_what_was_not_judged_is_awaited(given: list[Outcome], value: float | None, reason: str) -> None:
     """Else a run without a service, or half of one, would show the mean of the other columns."""
     of = rows(given, "a") + rows([Score(value=5)], "b")
     columns = by_task("a", "b")
@@ -386,12 +350,7 @@ def test_a_composite_awaits_what_its_parts_without_a_value_do() -> None:
 
 
 @pytest.mark.parametrize(
-    "how",
-    [
-        PairedDifference("d", lambda i: (i.task, "+" if i.id == "0" else "-")),
-        PooledMean(min_max, "d"),
-        Mean("d"),
-    ],
+    "how", [PairedDifference("d", lambda i: (i.task, "+" if i.id == "0" else "-")), PooledMean(min_max, "d"), Mean("d")]
 )
 def test_every_number_that_is_not_there_says_what_it_awaits(how: Any) -> None:
     column = Column("c", "C", how, True)

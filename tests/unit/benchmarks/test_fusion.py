@@ -16,9 +16,7 @@ weights = st.fixed_dictionaries({name: st.floats(0.05, 5) for name in "abcdef"})
 
 
 @given(parts, weights)
-def test_a_geometric_mean_lies_between_its_parts(
-    values: dict[str, float], by: dict[str, float]
-) -> None:
+def test_a_geometric_mean_lies_between_its_parts(values: dict[str, float], by: dict[str, float]) -> None:
     mean = WeightedGeometricMean(by)(values)
     if min(values.values()) == 0:
         assert mean == 0
@@ -27,18 +25,14 @@ def test_a_geometric_mean_lies_between_its_parts(
 
 
 @given(parts, weights, st.floats(0.1, 10))
-def test_only_the_ratio_of_weights_counts(
-    values: dict[str, float], by: dict[str, float], factor: float
-) -> None:
+def test_only_the_ratio_of_weights_counts(values: dict[str, float], by: dict[str, float], factor: float) -> None:
     scaled = {name: weight * factor for name, weight in by.items()}
     plain, other = WeightedGeometricMean(by)(values), WeightedGeometricMean(scaled)(values)
     assert plain == pytest.approx(other, rel=1e-9)
 
 
 @given(parts, weights, st.floats(1, 3))
-def test_a_better_part_never_lowers_the_mean(
-    values: dict[str, float], by: dict[str, float], factor: float
-) -> None:
+def test_a_better_part_never_lowers_the_mean(values: dict[str, float], by: dict[str, float], factor: float) -> None:
     fuse = WeightedGeometricMean(by)
     for name in values:
         better = {**values, name: values[name] * factor}
@@ -48,9 +42,7 @@ def test_a_better_part_never_lowers_the_mean(
 @given(parts, weights)
 def test_order_does_not_matter(values: dict[str, float], by: dict[str, float]) -> None:
     backwards = dict(reversed(values.items()))
-    assert WeightedGeometricMean(by)(values) == pytest.approx(
-        WeightedGeometricMean(by)(backwards), rel=1e-12
-    )
+    assert WeightedGeometricMean(by)(values) == pytest.approx(WeightedGeometricMean(by)(backwards), rel=1e-12)
 
 
 @pytest.mark.parametrize("values", [{}, {"a": -1.0}])

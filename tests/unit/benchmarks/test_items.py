@@ -19,11 +19,7 @@ from editjudge.benchmarks.registry import load_benchmarks
 FILES = {one.name: one.data for one in load_benchmarks().values()
          if isinstance(one.data, type) and issubclass(one.data, ItemsFile)
          and (one.data is not ItemsFile or one.name == "core")}  # fmt: skip
-OWN: dict[str, dict[str, Any]] = {
-    "core": {},
-    "i2i": {"task": "local_editing"},
-    "co_edit": {"type": "style_editing"},
-}
+OWN: dict[str, dict[str, Any]] = {"core": {}, "i2i": {"task": "local_editing"}, "co_edit": {"type": "style_editing"}}
 BLANK = ["", " ", "\t\n", "\u3000", "\u00a0\u2003", "\u200b"]
 
 
@@ -82,9 +78,7 @@ def test_a_blank_id_is_refused(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OWN)
-def test_a_mask_of_another_picture_is_unusable_and_the_item_is_not(
-    tmp_path: Path, name: str
-) -> None:
+def test_a_mask_of_another_picture_is_unusable_and_the_item_is_not(tmp_path: Path, name: str) -> None:
     for file, shape in (("fits.png", (4, 3)), ("other.png", (6, 8))):
         Pil.fromarray(np.zeros(shape, np.uint8)).save(tmp_path / file)
     for file, unusable in (("fits.png", {}), ("other.png", {"mask"})):
@@ -112,9 +106,7 @@ def lines(folder: Path, name: str, *texts: str, encoding: str = "utf-8") -> Any:
 
 
 @pytest.mark.parametrize("name", OWN)
-def test_a_mark_and_line_ends_of_other_systems_and_empty_lines_do_not_count(
-    tmp_path: Path, name: str
-) -> None:
+def test_a_mark_and_line_ends_of_other_systems_and_empty_lines_do_not_count(tmp_path: Path, name: str) -> None:
     one, other = line_of(name), line_of(name, "2")
     read = lines(tmp_path, name, "\ufeff", one, "\r\n", "\r\n", "  \n", other, "\r\n")
     assert [ref.id for ref in read.check_items()] == ["1", "2"]
@@ -122,10 +114,7 @@ def test_a_mark_and_line_ends_of_other_systems_and_empty_lines_do_not_count(
 
 NO_LINE: dict[str, tuple[Callable[[str], str], str]] = {
     "twice": (line_of, "the id '1' is already used by line 1"),
-    "comma within": (
-        lambda name: line_of(name, "2")[:-1] + ",}",
-        r"this is no JSON, at character \d+: trailing comma",
-    ),
+    "comma within": (lambda name: line_of(name, "2")[:-1] + ",}", r"this is no JSON, at character \d+: trailing comma"),
     "comma behind": (
         lambda name: line_of(name, "2") + ",",
         r"this is no JSON, at character \d+: something follows the object",
@@ -134,10 +123,7 @@ NO_LINE: dict[str, tuple[Callable[[str], str], str]] = {
     "list": (lambda name: f"[{line_of(name, '2')}]", "must be a table"),
     "nothing": (lambda _: "null", "must be a table"),
     "no instruction": (lambda _: '{"id": "2", "source": "s.png"}', ".*instruction: is missing"),
-    "key": (
-        lambda name: line_of(name, "2").replace('"id": "2"', '"id": "3", "id" :"2"'),
-        "'id': given more than once",
-    ),
+    "key": (lambda name: line_of(name, "2").replace('"id": "2"', '"id": "3", "id" :"2"'), "'id': given more than once"),
     "key written otherwise": (
         lambda name: line_of(name, "2").replace('"id"', '"\\u0069d": "3", "id"'),
         "'id': given more than once",
@@ -161,13 +147,10 @@ def test_a_line_that_is_no_item_is_told_by_its_number(tmp_path: Path, name: str,
 
 
 @pytest.mark.parametrize(
-    "number",
-    ["NaN", "Infinity", "-Infinity", "1e400", "-1E+400", "9" * 400 + ".0", "1" + "0" * 250 + "e99"],
+    "number", ["NaN", "Infinity", "-Infinity", "1e400", "-1E+400", "9" * 400 + ".0", "1" + "0" * 250 + "e99"]
 )
 @pytest.mark.parametrize("name", OWN)
-def test_what_stands_for_a_number_and_is_none_is_told(
-    tmp_path: Path, name: str, number: str
-) -> None:
+def test_what_stands_for_a_number_and_is_none_is_told(tmp_path: Path, name: str, number: str) -> None:
     line = line_of(name, "2", extra={"x": [0]}).replace("0]", f"{number}]")
     told = rf"line 2: {re.escape(number)} is no number that can be kept"
     with pytest.raises(InputError, match=told):

@@ -20,10 +20,7 @@ from editjudge.benchmarks import registry
 from ...golden.taken import spoken
 
 ROOT = Path(__file__).parents[3]
-PAGES = {
-    "docs/own.md": "## A benchmark of your own",
-    "CONTRIBUTING.md": "## Adding a benchmark",
-}
+PAGES = {"docs/own.md": "## A benchmark of your own", "CONTRIBUTING.md": "## Adding a benchmark"}
 """Where a benchmark of one file is shown, and below which heading."""
 POINTS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["entry-points"]
 
@@ -39,14 +36,10 @@ def forget() -> None:
 
 
 @pytest.fixture(params=PAGES)
-def package(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Path]:
+def package(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The file that a page shows, installed as its `pyproject.toml` says."""
     page = (ROOT / request.param).read_text("utf-8").partition(PAGES[request.param])[2]
-    code, said = (
-        re.search(rf"```{kind}\n(.*?)```", page, re.DOTALL) for kind in ("python", "toml")
-    )
+    code, said = (re.search(rf"```{kind}\n(.*?)```", page, re.DOTALL) for kind in ("python", "toml"))
     assert code is not None
     assert said is not None
     assert len([line for line in code[1].splitlines() if line.strip()]) <= 30
@@ -104,9 +97,7 @@ def test_what_is_no_benchmark_is_told(package: Path) -> None:
 
 def test_ours_are_entry_points() -> None:
     ours = POINTS[registry.BENCHMARKS]
-    assert {name: registry.load_benchmark(name).name for name in ours} == {
-        name: name for name in ours
-    }
+    assert {name: registry.load_benchmark(name).name for name in ours} == {name: name for name in ours}
     folders = (Path(registry.__file__).parent).glob("*/__init__.py")
     assert {file.parent.name for file in folders} <= ours.keys(), "others are a single file"
 

@@ -34,9 +34,7 @@ def test_every_number_is_of_a_column_of_ours(name: str) -> None:
             assert row.keys() <= columns.keys()
             assert all(map(math.isfinite, row.values()))
             for column in row:
-                of = [
-                    c for c in printed.comparisons if any(fnmatchcase(column, p) for p in c.columns)
-                ]
+                of = [c for c in printed.comparisons if any(fnmatchcase(column, p) for p in c.columns)]
                 assert len(of) == 1, column
                 assert {*of[0].on, *of[0].off} <= switches
 
@@ -72,10 +70,7 @@ def test_overall_of_kris_follows_from_its_dimensions() -> None:
             # Emu2's spatial perception is printed 3 too high in table 2, and its averages are not.
             off = 0.3 if (model, table.source) == ("Emu2", "table 2") else 0.02
             due = row["kris.overall"]
-            assert sums / sum(KNOWLEDGE.values()) == pytest.approx(due, abs=off), (
-                table.source,
-                model,
-            )
+            assert sums / sum(KNOWLEDGE.values()) == pytest.approx(due, abs=off), (table.source, model)
 
 
 def tables(name: str) -> dict[str, Mapping[str, Mapping[str, float]]]:
@@ -103,9 +98,7 @@ def test_runs_of_gie_are_whole_edits_and_the_last_is_table_2() -> None:
                 assert row["gie.overall"] == printed["table 2"][model]["gie.overall"]
 
 
-@pytest.mark.parametrize(
-    ("by_type", "over_all"), [("table 7", "table 1"), ("table 14", "table 11")]
-)
+@pytest.mark.parametrize(("by_type", "over_all"), [("table 7", "table 1"), ("table 14", "table 11")])
 def test_types_of_co_edit_weigh_alike_for_every_model(by_type: str, over_all: str) -> None:
     """The mean over edits is a mean of the types, with the same weights for all 25 models."""
     rows, whole = tables("co_edit")[by_type], tables("co_edit")[over_all]

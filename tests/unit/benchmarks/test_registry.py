@@ -5,12 +5,7 @@ from __future__ import annotations
 import pytest
 
 from editjudge.base.errors import ConfigError
-from editjudge.benchmarks.registry import (
-    load_benchmark,
-    load_dimensions,
-    select_among,
-    select_dimensions,
-)
+from editjudge.benchmarks.registry import load_benchmark, load_dimensions, select_among, select_dimensions
 
 
 def named(pattern: str, of: str | None = None) -> list[str]:
@@ -84,9 +79,7 @@ def test_a_slip_in_a_part_is_seen() -> None:
 
 def test_of_a_run_only_its_own_dimensions_are_meant() -> None:
     rules = load_benchmark("core").rules()
-    asked = [
-        load_dimensions()[name] for name in ("core.ssim.source.whole", "core.mse.source.whole")
-    ]
+    asked = [load_dimensions()[name] for name in ("core.ssim.source.whole", "core.mse.source.whole")]
     assert select_among(asked, ["ssim"], rules) == (asked[0],)
     assert select_among(asked, [], rules) == tuple(asked)
     with pytest.raises(ConfigError, match="no dimension matches 'psnr'"):

@@ -15,14 +15,7 @@ from editjudge.base.item import Edit
 from editjudge.base.verdict import NoScore, NotServed, Score
 from editjudge.benchmarks.dimension import Dimension, Formula, Reading, make_formula
 from editjudge.benchmarks.registry import load_benchmark, load_benchmarks, load_dimensions
-from editjudge.benchmarks.rounds import (
-    JudgeRound,
-    JudgeRounds,
-    count_in_rounds,
-    make_rounds,
-    mean,
-    with_rounds,
-)
+from editjudge.benchmarks.rounds import JudgeRound, JudgeRounds, count_in_rounds, make_rounds, mean, with_rounds
 from editjudge.engine.judge import Judgement, judge, roles_of
 from editjudge.engine.outcomes import sort_by_dependency
 from editjudge.scorers.vqa import FiveLevel
@@ -35,14 +28,10 @@ from .signing import signature_of
 LEVELS, PIXELS = "core.editing_artifacts", "core.psnr.source.whole"
 JUDGE, SECOND = "generalist.judge", "generalist.second"
 TWO = JudgeRounds(("judge", "second"), 2)
-EDIT = Edit.load(
-    source=np.zeros((8, 8, 3), np.uint8), edited=np.ones((8, 8, 3), np.uint8), instruction="x"
-)
+EDIT = Edit.load(source=np.zeros((8, 8, 3), np.uint8), edited=np.ones((8, 8, 3), np.uint8), instruction="x")
 
 
-def asked(
-    name: str, judge_rounds: JudgeRounds
-) -> tuple[tuple[Dimension, ...], Mapping[str, Dimension]]:
+def asked(name: str, judge_rounds: JudgeRounds) -> tuple[tuple[Dimension, ...], Mapping[str, Dimension]]:
     known = make_rounds(load_dimensions(), judge_rounds)
     return with_rounds([load_dimensions()[name]], known), known
 
@@ -50,9 +39,7 @@ def asked(
 def test_the_usual_judge_once_is_no_replica() -> None:
     assert JudgeRounds().each_round == ()
     assert make_rounds(load_dimensions(), JudgeRounds()) == load_dimensions()
-    assert with_rounds([load_dimensions()[LEVELS]], load_dimensions()) == (
-        load_dimensions()[LEVELS],
-    )
+    assert with_rounds([load_dimensions()[LEVELS]], load_dimensions()) == (load_dimensions()[LEVELS],)
 
 
 def test_each_judge_and_repeat_stands_before_their_mean() -> None:
@@ -126,9 +113,7 @@ def test_what_derives_from_judged_dimensions_derives_within_a_replica() -> None:
     above = parts_of(made_of["x.above@judge.1"].how)
     assert above["x.both"] == "x.both@judge.1"
     assert isinstance(above["own"], Reading)
-    assert parts_of(made_of["x.above"].how) == {
-        f"x.above@judge.{n}": f"x.above@judge.{n}" for n in (1, 2)
-    }
+    assert parts_of(made_of["x.above"].how) == {f"x.above@judge.{n}": f"x.above@judge.{n}" for n in (1, 2)}
 
 
 async def test_a_mean_of_derived_values_not_derived_of_means() -> None:
@@ -140,10 +125,7 @@ async def test_a_mean_of_derived_values_not_derived_of_means() -> None:
     def gate(values: Mapping[str, float]) -> float:
         return 9.0 if values["x.a"] > 2 else 1.0
 
-    known = {
-        "x.a": one("x.a", Reading(Own(), "value")),
-        "x.g": one("x.g", make_formula(gate, "x.a")),
-    }
+    known = {"x.a": one("x.a", Reading(Own(), "value")), "x.g": one("x.g", make_formula(gate, "x.a"))}
     made_of = make_rounds(known, JudgeRounds(("judge", "second")))
     chosen = with_rounds(known.values(), made_of)
     done = await judge(
@@ -207,9 +189,7 @@ async def test_every_repeat_is_a_call_of_its_own() -> None:
     assert (len(one.asked), len(two.asked)) == (2, 2)
     outcome = done.outcomes[LEVELS]
     assert isinstance(outcome, Score)
-    assert outcome.evidence["parts"] == dict(
-        zip(list(done.outcomes)[:-1], values(done), strict=False)
-    )
+    assert outcome.evidence["parts"] == dict(zip(list(done.outcomes)[:-1], values(done), strict=False))
 
 
 async def test_a_mean_with_an_unscored_part_is_unscored() -> None:
@@ -236,18 +216,14 @@ def test_every_benchmarks_judged_dimensions_can_have_another_judge(name: str) ->
     one = load_benchmark(name)
     for protocol in one.protocols:
         rules = one.rules(protocol or None)
-        known = make_rounds(
-            rules.dimensions_by_id(load_dimensions()), JudgeRounds(("second", "third"), 2)
-        )
+        known = make_rounds(rules.dimensions_by_id(load_dimensions()), JudgeRounds(("second", "third"), 2))
         for dimension in rules.dimensions:
             roles = roles_of(known[dimension.id], known)
             assert JUDGE not in roles, dimension.id
             if JUDGE in roles_of(dimension, rules.dimensions_by_id(load_dimensions())):
                 assert {SECOND, "generalist.third"} <= roles
                 pair = [known[JudgeRound("second", n).dimension_id(dimension.id)] for n in (1, 2)]
-                scorers = [
-                    {s for r in d.readings for s in [r.scorer] if SECOND in s.roles} for d in pair
-                ]
+                scorers = [{s for r in d.readings for s in [r.scorer] if SECOND in s.roles} for d in pair]
                 assert scorers[0].isdisjoint(scorers[1]), f"{dimension.id}: rounds share calls"
         assert len(sort_by_dependency(known.values(), known)) == len(known)
 

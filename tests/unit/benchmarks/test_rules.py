@@ -84,10 +84,7 @@ def ruled(rules: Rules) -> Section:
 def _asked(dimension: Dimension) -> dict[str, str]:
     names = ("asks", "source", "range", "unit", "tolerance", "of_data", "worst_of")
     facts = {name: brief(getattr(dimension, name)) for name in names}
-    facts |= {
-        "needs": ", ".join(sorted(dimension.needs)),
-        "prompts": dimension.prompt_origins or "",
-    }
+    facts |= {"needs": ", ".join(sorted(dimension.needs)), "prompts": dimension.prompt_origins or ""}
     facts["better"] = "higher" if dimension.higher_is_better else "lower"
     facts["when"] = getattr(dimension.when, "__qualname__", "")
     return {n: text for n, text in facts.items() if text not in ("false", "null", "_always", "0.0")}
@@ -111,11 +108,7 @@ def _made(column: columns.Column) -> dict[str, str]:
             name = describe_parameter(fit.func if isinstance(fit, partial) else fit)
             facts = {"pooled mean of": pooled.of, "fit": f"{name} {brief(more)}"}
         case columns.WeightedMean() as weighted:
-            facts = {
-                "mean of": ", ".join(weighted.of),
-                "weighted by": ", ".join(weighted.by),
-                "count": weighted.count,
-            }
+            facts = {"mean of": ", ".join(weighted.of), "weighted by": ", ".join(weighted.by), "count": weighted.count}
         case columns.Composite() as composite:
             facts = unpack("function", describe_parameter(composite.fn))
             facts |= {"of": ", ".join(f"{n}={of}" for n, of in composite.of.items())}

@@ -47,10 +47,7 @@ def test_a_derived_signature_says_what_its_function_is() -> None:
     part = dimension("part", Reading(Scripted(key="a"), "f"))
     weighted = [WeightedGeometricMean({"part": weight}) for weight in (1.0, 2.0)]
     fns = (product, mean, *weighted, Gated("part", "part", 1.0, 0.0), Gated("part", "part", 2.0, 0))
-    known = {
-        "part": part,
-        **{str(i): dimension(str(i), make_formula(fn, "part")) for i, fn in enumerate(fns)},
-    }
+    known = {"part": part, **{str(i): dimension(str(i), make_formula(fn, "part")) for i, fn in enumerate(fns)}}
     signed = Signatures(known).of(known.values(), {})
     formulas = [dict(signed[str(i)].fields)["formula"] for i in range(len(fns))]
     assert formulas[:2] == ["product.1", "mean.1"]

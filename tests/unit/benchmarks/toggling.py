@@ -32,14 +32,7 @@ from editjudge.panel.prompt import Picture, Prompt
 from editjudge.panel.transport import Sampling
 from editjudge.scorers.scorer import Scorer
 
-from ...fakes.transport import (
-    PanelStandIn,
-    ScriptedTransport,
-    scripted_judge,
-    seen,
-    spread,
-    text_reply,
-)
+from ...fakes.transport import PanelStandIn, ScriptedTransport, scripted_judge, seen, spread, text_reply
 from ...golden.cases import Case
 from ...golden.services import _spread, _unasked, filled, number
 
@@ -111,9 +104,7 @@ class Recorder(PanelStandIn, ScriptedTransport):
     def judge(self, service: str) -> Any:
         return self.scripted.with_context(self.context)
 
-    async def choose(
-        self, prompt: Prompt, choices: tuple[str, ...], context: CallContext = NO_CALLER
-    ) -> Reply:
+    async def choose(self, prompt: Prompt, choices: tuple[str, ...], context: CallContext = NO_CALLER) -> Reply:
         text, seed = seen(prompt), self._seed(prompt, choices)
         shares = _spread(text, seed)
         shares = {name: shares.get(name, 0.0) for name in choices}
@@ -138,9 +129,7 @@ class Recorder(PanelStandIn, ScriptedTransport):
         ]  # fmt: skip
         return self._kept([prompt.system, parts, form])
 
-    async def call(
-        self, service: str, inputs: Mapping[str, bytes], parameters: Any = None
-    ) -> dict[str, Any]:
+    async def call(self, service: str, inputs: Mapping[str, bytes], parameters: Any = None) -> dict[str, Any]:
         digests = {name: hashlib.sha256(data).hexdigest() for name, data in inputs.items()}
         seed = self._kept([service, digests, parameters])
         role = service.partition(".")[0]

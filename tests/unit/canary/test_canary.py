@@ -58,12 +58,7 @@ def test_what_varied_before_may_vary() -> None:
 
 @pytest.mark.parametrize(
     ("method", "temperature", "samples", "unit"),
-    [
-        ("logprobs", 0.0, 1, 0.12),
-        ("top_logprobs", 0.7, 5, 0.12),
-        ("sampled", 0.0, 1, 0.0),
-        ("sampled", 0.7, 4, 0.25),
-    ],
+    [("logprobs", 0.0, 1, 0.12), ("top_logprobs", 0.7, 5, 0.12), ("sampled", 0.0, 1, 0.0), ("sampled", 0.7, 4, 0.25)],
 )
 def test_the_unit_of_a_score(method: str, temperature: float, samples: int, unit: float) -> None:
     assert noise_unit(method, samples, is_greedy=not temperature) == pytest.approx(unit)
@@ -80,12 +75,7 @@ def test_what_could_not_be_read_is_no_shift_and_no_number() -> None:
 
 @pytest.mark.parametrize(
     ("levels", "tau"),
-    [
-        (LEVELS, 1.0),
-        ((5.0, 1.0, 1.0, 1.0, 1.0) * 2, 4 / 9),
-        ((3.0,) * 10, 0.0),
-        ((1.0, 2.0, 3.0, 4.0, 5.0) * 2, -1.0),
-    ],
+    [(LEVELS, 1.0), ((5.0, 1.0, 1.0, 1.0, 1.0) * 2, 4 / 9), ((3.0,) * 10, 0.0), ((1.0, 2.0, 3.0, 4.0, 5.0) * 2, -1.0)],
 )
 def test_a_judge_that_cannot_order_them_is_told(levels: Sequence[float], tau: float) -> None:
     assert agreement(look(levels), PLACES) == pytest.approx(tau)
@@ -112,10 +102,7 @@ def _in_two(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
     [(_normal, 0.12, 0.002, 0.8), (_words, 1.0, 0.002, 0.9), (_in_two, 0.12, 0.025, 0.8)],
 )
 def test_noise_is_seldom_taken_for_a_shift(
-    noise: Callable[[np.random.Generator, tuple[int, int]], np.ndarray],
-    unit: float,
-    most: float,
-    seen: float,
+    noise: Callable[[np.random.Generator, tuple[int, int]], np.ndarray], unit: float, most: float, seen: float
 ) -> None:
     """Two thousand baselines of three repeats and looks of one; `seen` of shifts by 0.7."""
     rng = np.random.default_rng(7)

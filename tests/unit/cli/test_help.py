@@ -26,9 +26,7 @@ COMMANDS, OPTIONS = 44, 196
 """More of either is a reason to take one away first."""
 
 
-def commands(
-    command: click.Command = root, *words: str
-) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+def commands(command: click.Command = root, *words: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
     """Every command with its words, groups among them."""
     yield words, command
     if isinstance(command, click.Group):
@@ -87,9 +85,7 @@ def pages() -> str:
     """The help of every command, in the order of the tree."""
     written = []
     for words, _ in commands():
-        shown = CliRunner().invoke(
-            root, [*words, "--help"], prog_name="editjudge", terminal_width=100
-        )
+        shown = CliRunner().invoke(root, [*words, "--help"], prog_name="editjudge", terminal_width=100)
         assert shown.exit_code == 0, words
         written.append(f"$ {' '.join(('editjudge', *words))} --help\n{shown.output}")
     return "\n".join(written)
@@ -116,9 +112,7 @@ def test_help_is_as_it_was_looked_over() -> None:
         ("list", "services", "--set", "endpoints.mine.url=http://nowhere"),
     ],
 )
-def test_settings_may_stand_anywhere(
-    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_settings_may_stand_anywhere(words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "team.toml").write_text('[endpoints.mine]\nurl = "http://nowhere"\n')
     asked = [word.format(file=tmp_path / "team.toml") for word in words]

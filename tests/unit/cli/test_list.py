@@ -31,17 +31,13 @@ def test_every_benchmark_is_listed_with_its_protocols() -> None:
     assert found["kris"]["protocols"].split(", ")[0] == "paper"
     for one in found.values():
         # A protocol that is not there has a reason.
-        assert one["benchmark"] == "core" or (
-            ("official" in one["protocols"]) == (one["not_official_because"] is None)
-        )
+        assert one["benchmark"] == "core" or (("official" in one["protocols"]) == (one["not_official_because"] is None))
 
 
 @pytest.mark.parametrize("name", list(load_benchmarks()))
 def test_every_switch_is_listed_with_where_it_is_on(name: str) -> None:
     switches = told("switches", name)
-    assert [one["switch"] for one in switches] == [
-        one.name for one in load_benchmarks()[name].switches.list_switches()
-    ]
+    assert [one["switch"] for one in switches] == [one.name for one in load_benchmarks()[name].switches.list_switches()]
     for one in switches:
         assert one["what"]
         assert one["source"]
@@ -79,9 +75,7 @@ def test_a_benchmark_that_is_not_there() -> None:
 
 def test_dimensions_in_ones_own_words(tmp_path: Path) -> None:
     (tmp_path / "core").mkdir()
-    (tmp_path / "core" / "question.toml").write_text(
-        'user = "{sources}{edited}{instruction}{question}"'
-    )
+    (tmp_path / "core" / "question.toml").write_text('user = "{sources}{edited}{instruction}{question}"')
     asked = ["dimensions", "core.physical_plausibility", "core.editing_artifacts"]
     found = {one["id"]: one["prompts"] for one in told(*asked, "--prompts", str(tmp_path))}
     assert found == {"core.physical_plausibility": "custom+own", "core.editing_artifacts": "own"}

@@ -32,9 +32,7 @@ SCORE = ["score", "--source", "a.png", "--edited", "a.png", "--instruction", "x"
 
 
 @pytest.fixture
-def run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Command:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
     """Gives a command in a folder with a picture."""
     monkeypatch.chdir(tmp_path)
     save_picture(Path("a.png"))
@@ -74,9 +72,7 @@ def test_where_nothing_is_judged_there_is_no_table(run: Command) -> None:
         ("--gateway", "grpc://127.0.0.1:9"),
     ],
 )
-def test_a_server_that_is_down_is_told_in_plain_words(
-    run: Command, server: tuple[str, ...]
-) -> None:
+def test_a_server_that_is_down_is_told_in_plain_words(run: Command, server: tuple[str, ...]) -> None:
     dimensions = ("-d", "core.instruction_following", "-d", "core.quality.piqe")
     said = run(*SCORE, "--set", "attempts=1", *dimensions, *server)
     told = said.out + said.err
@@ -95,9 +91,7 @@ def test_dimensions_that_nobody_named_are_one_line(run: Command) -> None:
 
 
 @pytest.mark.parametrize("problem", ["", "port 1 is taken"])
-def test_why_the_judge_service_is_away_is_said(
-    problem: str, run: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_why_the_judge_service_is_away_is_said(problem: str, run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     log = Path("judge.log")
     gateway = LocalGateway(pid=1, url="grpc://a:1", http="http://a:2", log=log, problem=problem)
     nowhere = dict.fromkeys(("grpc", "http", "metrics"), "")

@@ -18,14 +18,7 @@ ROOT = Path(__file__).parents[3]
 SOURCES = (ROOT / "client/editjudge", ROOT / "services/editjudge_services")
 PROSE = {"can", "comes", "does", "on", "raises", "reads", "that", "there", "wrote"}
 """What follows the name of the project in sentences about it."""
-OTHERS = {
-    "--data-urlencode",
-    "--enable-shared",
-    "--local-dir",
-    "--logprobs-mode",
-    "--max-logprobs",
-    "--mm-processor",
-}
+OTHERS = {"--data-urlencode", "--enable-shared", "--local-dir", "--logprobs-mode", "--max-logprobs", "--mm-processor"}
 """Options of other programs, vLLM, curl, hf and Python's build, that messages name."""
 COMMANDERS = ("services/editjudge_services/runtime/", "services/editjudge_services/front/")
 """Where other programs are started, with their options."""
@@ -43,10 +36,7 @@ def literals(file: Path) -> Iterator[str]:
             skipped.add(node.value)
         elif isinstance(node, ast.JoinedStr):
             skipped |= set(node.values)
-            yield "".join(
-                getattr(each, "value", "") if isinstance(each, ast.Constant) else "…"
-                for each in node.values
-            )
+            yield "".join(getattr(each, "value", "") if isinstance(each, ast.Constant) else "…" for each in node.values)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in skipped:
             yield node.value
 
@@ -108,10 +98,7 @@ def test_options_that_are_named_exist() -> None:
 
 def test_extras_that_are_named_exist() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    pages = [
-        (str(page), page.read_text("utf-8"))
-        for page in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"))
-    ]
+    pages = [(str(page), page.read_text("utf-8")) for page in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"))]
     named = {
         (where, extra)
         for where, text in (*ALL, *pages)

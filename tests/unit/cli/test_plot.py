@@ -35,11 +35,7 @@ def stored(folder: Path, *away: str) -> Path:
                 lost = (*away, "i2i.se.image_quality") if (number, place) == (0, 0) else away
                 value = Score(value=(number + place) / 5)
                 names = ResolvedSpec(spec).signatures({})
-                keep(
-                    str(number),
-                    model,
-                    {name: refused if name.startswith(lost) else value for name in names},
-                )
+                keep(str(number), model, {name: refused if name.startswith(lost) else value for name in names})
     return folder / "run"
 
 
@@ -106,9 +102,7 @@ def test_nothing_that_can_be_drawn(tmp_path: Path) -> None:
     assert "no figure has any numbers yet" in str(done.exception)
 
 
-def test_the_line_about_unchecked_judges_is_printed_and_drawn(
-    run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_line_about_unchecked_judges_is_printed_and_drawn(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     line = "judge not checked: editjudge canary"
     monkeypatch.setattr("editjudge.app.canary.last_checks_line", lambda _: line)
     assert line in told(run, "--figure", "radar")

@@ -96,9 +96,7 @@ def dimension(log: Log, name: str = "test.one", **given: Any) -> Dimension:
     return Dimension(name, "?", "test", how, (0, 1e9), **given)
 
 
-def order(
-    folder: Path, log: Log, count: int, models: str, *dimensions: Dimension, side: int = 1
-) -> RunInputs:
+def order(folder: Path, log: Log, count: int, models: str, *dimensions: Dimension, side: int = 1) -> RunInputs:
     """Items named from 0, of tasks `even` and `odd`, whose outputs are all one file."""
     picture = Pil.fromarray(np.zeros((side, side, 3), np.uint8))
     picture.save(folder / "source.png")

@@ -31,9 +31,7 @@ def dimension(name: str, how: Scripted | Reading | Formula, **more: Any) -> Dime
     return Dimension(id=name, asks="?", how=read, **{**declared, **more})
 
 
-async def judged(
-    of: Edit, *dimensions: Dimension, panel: Any = None, asked: Iterable[Dimension] = ()
-) -> Judgement:
+async def judged(of: Edit, *dimensions: Dimension, panel: Any = None, asked: Iterable[Dimension] = ()) -> Judgement:
     known = {d.id: d for d in dimensions}
     return await judge(of, list(asked) or dimensions, known, panel or FakePanel())
 
@@ -72,9 +70,7 @@ async def test_equal_scorers_are_called_once_with_all_fields() -> None:
     [
         (
             Unreachable("connection lost", service="ocr.ppocr", endpoint="grpc://x:1", attempts=4),
-            Failure(
-                error="ocr.ppocr at grpc://x:1: connection lost after 4 attempts", retryable=True
-            ),
+            Failure(error="ocr.ppocr at grpc://x:1: connection lost after 4 attempts", retryable=True),
         ),
         (KeyError("answer"), Failure(error="scripted: KeyError: 'answer'")),
         (ImageError("m.png", "of another shape"), Failure(error="m.png: of another shape")),
@@ -93,9 +89,7 @@ async def test_what_is_the_callers_to_fix_is_told() -> None:
         await judged(told, dimension("one", A))
 
 
-async def test_scorers_of_one_edit_are_asked_a_few_at_a_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_scorers_of_one_edit_are_asked_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     counts, call = [0], engine_judge._call
 
     async def count(*given: Any) -> Any:
@@ -113,9 +107,7 @@ async def test_scorers_of_one_edit_are_asked_a_few_at_a_time(
 
 async def test_an_abstention_is_unscored_for_every_field() -> None:
     result = await judged(
-        edit(f=Abstention("degenerate", "flat image"), g=1),
-        dimension("one", A),
-        dimension("two", Reading(A, "g")),
+        edit(f=Abstention("degenerate", "flat image"), g=1), dimension("one", A), dimension("two", Reading(A, "g"))
     )
     unscored = NoScore(kind="degenerate", reason="flat image")
     assert list(result.outcomes.values()) == [unscored, unscored]
@@ -161,9 +153,7 @@ def test_circles_are_refused() -> None:
 
 
 async def test_untrained_weights_mark_what_rests_on_them() -> None:
-    panel = Models(
-        ModelIdentity("ocr_ppocr/1"), network=ModelIdentity("lpips_vgg/1", {"untrained": "yes"})
-    )
+    panel = Models(ModelIdentity("ocr_ppocr/1"), network=ModelIdentity("lpips_vgg/1", {"untrained": "yes"}))
     reader, _, whole = OF_MODELS
     result = await judged(edit(f=1), *OF_MODELS, panel=panel, asked=[reader, whole])
     assert result.untrained_ids == {"whole"}

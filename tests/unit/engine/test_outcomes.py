@@ -25,12 +25,7 @@ from editjudge.base.verdict import (
 )
 from editjudge.benchmarks.dataset import placeholder, placeholder_mask
 from editjudge.benchmarks.dimension import Dimension, Formula, Operand, Reading, make_formula
-from editjudge.engine.outcomes import (
-    check_range,
-    decide_outcomes,
-    derive,
-    find_pending_fields,
-)
+from editjudge.engine.outcomes import check_range, decide_outcomes, derive, find_pending_fields
 from editjudge.scorers.scorer import Scorer
 
 ROLES = ("x.one", "x.two")
@@ -196,12 +191,7 @@ def test_what_stands_is_kept_and_what_derives_from_it_is_made_of_it(
 ) -> None:
     unserved = unserved_of(dimensions, served)
     got = decide_outcomes(
-        dimensions,
-        item,
-        missing=missing,
-        why_not_served=unserved,
-        verdicts=verdicts,
-        value_if_missing=rule,
+        dimensions, item, missing=missing, why_not_served=unserved, verdicts=verdicts, value_if_missing=rule
     )
     for d in dimensions:
         outcome = got[d.id]
@@ -219,9 +209,7 @@ def test_what_stands_is_kept_and_what_derives_from_it_is_made_of_it(
         elif missing is not None and rule is not None:
             assert outcome == CountedMissing(value=rule)
         else:
-            assert isinstance(
-                outcome, MissingOutput if missing is not None else Pending | NotServed
-            )
+            assert isinstance(outcome, MissingOutput if missing is not None else Pending | NotServed)
 
 
 READ, OTHER = Reading(Says(1), "f"), Reading(Says(2, ("x.one",)), "f")
@@ -257,9 +245,7 @@ NOTHING = NotApplicable(reason="nothing to ask")
                                     "not_applicable")),
     ],
 )  # fmt: skip
-def test_where_the_ways_part(
-    verdict: Outcome | None, circumstances: dict[str, Any], statuses: tuple[str, ...]
-) -> None:
+def test_where_the_ways_part(verdict: Outcome | None, circumstances: dict[str, Any], statuses: tuple[str, ...]) -> None:
     verdicts = {"part": verdict} if verdict else {}
     got = decide_outcomes((PART, MADE, BOTH, WHOLE), ITEM, verdicts=verdicts, **circumstances)
     assert tuple(outcome.status for outcome in got.values()) == statuses
@@ -271,13 +257,9 @@ def test_a_call_that_can_decide_nothing_is_not_made() -> None:
     assert find_pending_fields((PART, BOTH), outcomes) == {}
 
 
-NEEDS_A_MASK = Dimension(
-    "mask", "?", "here", Reading(Says(1), "f"), (0, 5), False, needs=frozenset({"mask"})
-)
+NEEDS_A_MASK = Dimension("mask", "?", "here", Reading(Says(1), "f"), (0, 5), False, needs=frozenset({"mask"}))
 PLAIN = Dimension("plain", "?", "here", Reading(Says(2), "f"), (0, 5))
-OF_BOTH = Dimension(
-    "both", "?", "here", make_formula(total, "mask", "plain"), (0, 10), needs=frozenset()
-)
+OF_BOTH = Dimension("both", "?", "here", make_formula(total, "mask", "plain"), (0, 10), needs=frozenset())
 OF_THE_ITEM = Dimension("item", "?", "here", Reading(Says(0), "g"), (0, 1), of_data=True)
 
 
@@ -365,8 +347,6 @@ def test_the_evidence_of_own_readings_is_kept_where_they_have_any() -> None:
         assert made == Score(value=1.5, evidence={"parts": parts, **told}, calls=("key",))
 
 
-@pytest.mark.parametrize(
-    ("value", "status"), [(0, "scored"), (2, "scored"), (2.1, "failed"), (-0.1, "failed")]
-)
+@pytest.mark.parametrize(("value", "status"), [(0, "scored"), (2, "scored"), (2.1, "failed"), (-0.1, "failed")])
 def test_a_value_outside_the_range_is_no_score(value: float, status: str) -> None:
     assert check_range(PART, Score(value=value)).status == status

@@ -13,21 +13,14 @@ from editjudge.base.item import Missing
 from editjudge.base.verdict import Score
 from editjudge.benchmarks.dimension import make_formula
 from editjudge.engine.content_keys import JudgedEdit
-from editjudge.engine.run_plan import (
-    RunPlan,
-    check_applicable,
-    describe_inapplicable,
-    find_inapplicable,
-    inspect_items,
-)
+from editjudge.engine.run_plan import RunPlan, check_applicable, describe_inapplicable, find_inapplicable, inspect_items
 from editjudge.storage.store import RunStore
 
 from .scripted_runs import Log, dimension, order, plan
 
 
 @pytest.mark.parametrize(
-    ("tasks", "left"),
-    [((), "01234"), (("odd",), "13"), (("even",), "024"), (("o*", "even"), "01234")],
+    ("tasks", "left"), [((), "01234"), (("odd",), "13"), (("even",), "024"), (("o*", "even"), "01234")]
 )
 def test_tasks_may_be_globs(tmp_path: Path, log: Log, tasks: tuple[str, ...], left: str) -> None:
     work = plan(replace(order(tmp_path, log, 5, "a"), tasks=tasks))
@@ -62,9 +55,7 @@ def asked(folder: Path, log: Log, *names: str, **more: object) -> RunPlan:
     there = {
         "test.one": made,
         "test.masked": replace(made, id="test.masked", needs=frozenset({"mask"})),
-        "test.odd": replace(
-            made, id="test.odd", when=lambda item: None if item.task == "odd" else "even"
-        ),
+        "test.odd": replace(made, id="test.odd", when=lambda item: None if item.task == "odd" else "even"),
         "test.never": replace(made, id="test.never", when=lambda item: f"not for {item.task}"),
         "test.above": replace(made, id="test.above", how=make_formula(largest, "test.masked")),
     }
@@ -74,16 +65,9 @@ def asked(folder: Path, log: Log, *names: str, **more: object) -> RunPlan:
 
 @pytest.mark.parametrize(
     ("name", "why"),
-    [
-        ("odd", ""),
-        ("masked", "needs a mask"),
-        ("never", "not for even"),
-        ("above", "test.masked not applicable"),
-    ],
+    [("odd", ""), ("masked", "needs a mask"), ("never", "not for even"), ("above", "test.masked not applicable")],
 )
-def test_what_no_item_is_asked_is_told_with_the_reason(
-    tmp_path: Path, log: Log, name: str, why: str
-) -> None:
+def test_what_no_item_is_asked_is_told_with_the_reason(tmp_path: Path, log: Log, name: str, why: str) -> None:
     work = asked(tmp_path, log, "one", name)
     line = f"test.{name}: applies to no item ({why})"
     assert describe_inapplicable(work) == ((line,) if why else ())

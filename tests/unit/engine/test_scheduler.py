@@ -95,9 +95,7 @@ async def test_a_changed_output_is_judged_again(tmp_path: Path, log: Log, store:
     assert judged.output_file.digest == file_digest(output)  # type: ignore[union-attr]
 
 
-async def test_a_spent_budget_ends_it_and_keeps_what_was_judged(
-    tmp_path: Path, log: Log, store: RunStore
-) -> None:
+async def test_a_spent_budget_ends_it_and_keeps_what_was_judged(tmp_path: Path, log: Log, store: RunStore) -> None:
     free = dimension(log, "test.free", how=Reading(Timed(log, ()), "score"))
     said: list[str] = []
     log.errors = {number: CostLimit("spent", service="x.y") for number in range(10, 30)}
@@ -116,9 +114,7 @@ async def test_too_large_a_share_of_failures_ends_it(
     assert count == 100 if ended == "done" else module.MIN_VERDICTS <= count < 100
 
 
-async def test_what_trips_a_scorer_costs_one_edit(
-    tmp_path: Path, log: Log, store: RunStore
-) -> None:
+async def test_what_trips_a_scorer_costs_one_edit(tmp_path: Path, log: Log, store: RunStore) -> None:
     log.errors[2] = ZeroDivisionError("oh")
     assert await run(order(tmp_path, log, 5, "a"), store) == "done"
     of = verdicts(store)
@@ -126,9 +122,7 @@ async def test_what_trips_a_scorer_costs_one_edit(
     assert "ZeroDivisionError: oh" in of["2", "a"].error  # type: ignore[union-attr]
 
 
-async def test_a_source_that_cannot_be_loaded_costs_its_own_edits(
-    tmp_path: Path, log: Log, store: RunStore
-) -> None:
+async def test_a_source_that_cannot_be_loaded_costs_its_own_edits(tmp_path: Path, log: Log, store: RunStore) -> None:
     asked = order(tmp_path, log, 4, "ab")
     asked.dataset.broken_item = "1"  # type: ignore[attr-defined]
     assert await run(asked, store) == "done"
@@ -185,9 +179,7 @@ async def test_no_edit_begins_before_it_is_known_what_they_hold(
     assert held == [1] * 12
 
 
-async def test_edits_begin_once_the_first_is_there(
-    tmp_path: Path, log: Log, store: RunStore
-) -> None:
+async def test_edits_begin_once_the_first_is_there(tmp_path: Path, log: Log, store: RunStore) -> None:
     """They do not wait until it is judged."""
     together = asyncio.Barrier(4)
 
@@ -208,9 +200,7 @@ def test_a_plan_knows_what_applies_and_what_is_served(tmp_path: Path, log: Log) 
         return None if item.task == "odd" else "even"
 
     def made(name: str, *parts: str, **how: Any) -> Dimension:
-        formula = make_formula(
-            lambda v: sum(v.values()), *(f"test.{part}" for part in parts), **how
-        )
+        formula = make_formula(lambda v: sum(v.values()), *(f"test.{part}" for part in parts), **how)
         return dimension(log, f"test.{name}", how=formula)
 
     dimensions = (

@@ -21,12 +21,8 @@ def test_more_edits_are_in_flight_than_an_endpoint_takes_calls() -> None:
     settings = Settings(concurrency=32)
     asking, computing = (_plan(roles) for roles in ({"generalist.judge"}, set()))
     assert compute_max_in_flight(asking, settings) >= 32 + 16
-    assert compute_max_in_flight(computing, settings) < 16 + 2 * 256, (
-        "pictures are decoded by the cores"
-    )
-    assert (
-        compute_max_in_flight(computing, settings) == compute_max_in_flight(asking, settings) - 48
-    )
+    assert compute_max_in_flight(computing, settings) < 16 + 2 * 256, "pictures are decoded by the cores"
+    assert compute_max_in_flight(computing, settings) == compute_max_in_flight(asking, settings) - 48
 
 
 def _plan(roles: set[str]) -> Any:

@@ -134,11 +134,7 @@ async def test_urgent_calls_get_the_next_place() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arrivals", "order"),
-    [
-        ("a a a a b b c", "a b c a b a a"),
-        ("a a B b A a A", "B A A a b a a"),
-    ],
+    ("arrivals", "order"), [("a a a a b b c", "a b c a b a a"), ("a a B b A a A", "B A A a b a a")]
 )
 async def test_teams_take_turns_within_a_class(arrivals: str, order: str) -> None:
     """Calls in capitals are urgent; they are charged apart from others."""
@@ -169,9 +165,7 @@ async def test_teams_take_turns_within_a_class(arrivals: str, order: str) -> Non
         (500, "priority", False),
     ],
 )
-def test_a_server_that_takes_no_priority_is_asked_without(
-    status: int, words: str, again: bool
-) -> None:
+def test_a_server_that_takes_no_priority_is_asked_without(status: int, words: str, again: bool) -> None:
     habits = Capabilities()
     assert habits.learn(HttpReply(status, words=words), {"priority": -1}) is again
     assert habits.priority is not again

@@ -21,9 +21,7 @@ from ...fakes.vllm_grpc import MARKUP, SPECIAL, SPLIT, TEMPLATE, bundle_files, t
 
 PICTURE = Picture(b"\x89PNG", "image/png", (32, 32))
 WHOLE = tokenizer()
-CHAT = ChatTemplate(
-    TEMPLATE, ModelTokenizer(WHOLE.to_str()), {}, WHOLE.token_to_id("<|image_pad|>")
-)
+CHAT = ChatTemplate(TEMPLATE, ModelTokenizer(WHOLE.to_str()), {}, WHOLE.token_to_id("<|image_pad|>"))
 CONTROL = (*SPECIAL, *MARKUP)
 
 VARIABLES = {"bos_token": "<|endoftext|>"}
@@ -35,8 +33,7 @@ def rendered(chat: ChatTemplate, prompt: Prompt) -> str:
 
 def messages(prompt: Prompt, *, as_text: bool = False) -> list[dict[str, Any]]:
     content: Any = [
-        {"type": "image"} if isinstance(p, Picture) else {"type": "text", "text": p.text}
-        for p in prompt.parts
+        {"type": "image"} if isinstance(p, Picture) else {"type": "text", "text": p.text} for p in prompt.parts
     ]
     if as_text:
         content = "".join(part["text"] for part in content)
@@ -74,9 +71,7 @@ def test_ids_are_those_of_the_whole_text_in_one_piece(case: str) -> None:
 
 
 # Words whose letters merge across borders, white space, and what begins control tokens.
-PARTS = st.sampled_from(
-    ["good", "exc", "ellent", "fa", "ir", " ", "\n", "<", "|", "im_", "é", "字"]
-)
+PARTS = st.sampled_from(["good", "exc", "ellent", "fa", "ir", " ", "\n", "<", "|", "im_", "é", "字"])
 PLAIN = st.lists(PARTS | st.characters(exclude_categories=["Cs"]), max_size=12).map("".join)
 HOSTILE = st.sampled_from([*CONTROL, "good", "\n", "assistant", "<|im", "_end|>", "<|", "|>", "é"])
 ATTACK = st.lists(HOSTILE, min_size=1, max_size=6).map("".join)
@@ -214,9 +209,7 @@ def test_images_where_a_template_takes_text_only() -> None:
     with pytest.raises(ValueError, match="does not take the prompt"):
         ChatTemplate(TEMPLATES["chatml"], CHAT.tokens).ids(PROMPTS["images"])
     placeholder = WHOLE.token_to_id("<|image_pad|>")
-    ids = ChatTemplate(TEMPLATES["chatml"], CHAT.tokens, image_id=placeholder).ids(
-        PROMPTS["images"]
-    )
+    ids = ChatTemplate(TEMPLATES["chatml"], CHAT.tokens, image_id=placeholder).ids(PROMPTS["images"])
     assert ids.count(placeholder) == 2
 
 

@@ -31,9 +31,7 @@ class Opened:
     stream_stream = unary_unary
 
 
-async def test_an_old_channel_outlives_the_deadline_of_its_calls(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_an_old_channel_outlives_the_deadline_of_its_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would cancel a call whose time is just up, as if its caller had."""
     channels = [Opened(), Opened()]
     waiting = iter(channels)

@@ -172,9 +172,7 @@ async def test_what_is_unreadable_is_asked_for_once_more_unless_it_was_cut(
         assert said.value.scores == {"quality": 4}
     said = caught.value if kind else said
     unreadable = said.evidence.get("unreadable", [])
-    assert [due in why for due, why in zip(reasons, unreadable, strict=True)] == [True] * len(
-        reasons
-    )
+    assert [due in why for due, why in zip(reasons, unreadable, strict=True)] == [True] * len(reasons)
     kept = await replies(store, said.calls)
     assert len(transport.asked) == len(kept) == len(reasons) + (not kind)
     if len(kept) == 2:
@@ -249,9 +247,7 @@ async def test_after_a_wrong_model_nothing_more_is_paid_for(answered: str, accep
         ({"max_tokens": 8192}, 8192, "8192"),
     ],
 )
-async def test_a_limit_follows_the_prompt_unless_it_is_set(
-    settings: dict[str, int], limit: int, fact: str
-) -> None:
+async def test_a_limit_follows_the_prompt_unless_it_is_set(settings: dict[str, int], limit: int, fact: str) -> None:
     judge, transport = judge_of(GOOD, **settings)
     await judge.answer(PROMPT, SCORES, max_tokens=4096)
     assert transport.samplings[0].max_tokens == limit
@@ -268,9 +264,7 @@ async def test_a_reply_that_is_cut_before_its_object_is_named_and_no_number() ->
     assert transport.schemas == [None]
 
 
-async def test_how_choices_are_answered_is_asked_once_and_again_where_it_was_wrong(
-    tmp_path: Path,
-) -> None:
+async def test_how_choices_are_answered_is_asked_once_and_again_where_it_was_wrong(tmp_path: Path) -> None:
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
         first = scripted_judge(ScriptedTransport(YES), ledger=ledger)
         assert await first.find_choice_method() == "logprobs"
@@ -387,9 +381,7 @@ async def test_callers_of_one_judge_spend_separately() -> None:
     judge, _ = judge_of(YES, seconds=0.002, price=PRICE)
     judge._findings.method = "logprobs"
     await ask_all(judge, [0], poor)
-    few, all_ = await asyncio.gather(
-        ask_all(judge, range(1, 4), poor), ask_all(judge, range(4, 8), rich)
-    )
+    few, all_ = await asyncio.gather(ask_all(judge, range(1, 4), poor), ask_all(judge, range(4, 8), rich))
     assert count_refused(few) == 3
     assert not any(isinstance(one, Exception) for one in all_)
     assert (poor.cost, rich.cost) == (pytest.approx(0.051), pytest.approx(4 * 0.051))

@@ -119,9 +119,7 @@ def test_what_is_sent_of_a_picture_is_made_once() -> None:
 
 def test_prompts_that_begin_alike_share_their_prefix() -> None:
     pictures = PictureCache(1024 * 1024)
-    one, other = (
-        pictures.prepare(load_image(np.full((8, 8, 3), value, np.uint8))) for value in (0, 9)
-    )
+    one, other = (pictures.prepare(load_image(np.full((8, 8, 3), value, np.uint8))) for value in (0, 9))
     first = Prompt("judge", (Text("Source:"), one, Text("Is it red?")))
     assert first.prefix == Prompt("judge", (Text("Source:"), one, Text("Blue?"))).prefix
     assert first.prefix == Prompt("judge", (Text("Source:"), one)).prefix

@@ -136,9 +136,7 @@ async def test_a_call_that_there_is_never_room_for_does_not_wait_for_ever() -> N
 
 
 @pytest.mark.parametrize(("asked", "waits"), [(20.0, True), (120.0, False)])
-async def test_a_wait_that_is_asked_for_is_heeded_within_patience(
-    asked: float, waits: bool
-) -> None:
+async def test_a_wait_that_is_asked_for_is_heeded_within_patience(asked: float, waits: bool) -> None:
     pool = pool_of(Server(8), patience=60)
 
     async def later(_: Server) -> float:

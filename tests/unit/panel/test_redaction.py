@@ -14,13 +14,9 @@ from editjudge.panel.redaction import Secrets
 PROXY = "http://me:proxy-password@proxy:3128"
 
 
-def secrets_of(
-    headers: dict[str, str], *, secret: tuple[str, ...] = (), proxy: str = ""
-) -> Secrets:
+def secrets_of(headers: dict[str, str], *, secret: tuple[str, ...] = (), proxy: str = "") -> Secrets:
     declared = {name: Secret(env="X") if name in secret else headers[name] for name in headers}
-    return Secrets(
-        declared, {name.lower(): value for name, value in headers.items()}, proxy or None
-    )
+    return Secrets(declared, {name.lower(): value for name, value in headers.items()}, proxy or None)
 
 
 BEARER = secrets_of({"Authorization": "Bearer key-12345"})

@@ -41,9 +41,7 @@ def limit(replica: Replica[None]) -> int:
     return replica.measure_load().limit
 
 
-async def together(
-    replica: Replica[None], count: int, error: errors.ServiceError | None = None
-) -> None:
+async def together(replica: Replica[None], count: int, error: errors.ServiceError | None = None) -> None:
     """So many calls of a second at once, all with the same end."""
     calls = (call(replica, error) for _ in range(count))
     await asyncio.gather(*calls, return_exceptions=True)
@@ -64,9 +62,7 @@ async def test_refusals_say_nothing_of_the_load(kind: type[errors.ServiceError])
     assert limit(replica) == 8
 
 
-@pytest.mark.parametrize(
-    "kind", [errors.Overload, errors.DeadlineExceeded, errors.Unreachable, errors.NoConnection]
-)
+@pytest.mark.parametrize("kind", [errors.Overload, errors.DeadlineExceeded, errors.Unreachable, errors.NoConnection])
 async def test_attempts_count_that_a_retry_fixes(kind: type[errors.ServiceError]) -> None:
     replica = replica_of(8)
     policy = RetryPolicy(first_wait=0.001, note_retry=replica.note_retry)
@@ -103,9 +99,7 @@ async def test_retries_of_calls_from_before_the_cut_do_not_cut_again() -> None:
 
 @settings(max_examples=25)
 @given(st.integers(1, 60), st.integers(0, 30), st.integers(1, 64), st.integers(0, 2**16))
-async def test_it_stays_in_its_bounds_and_near_the_capacity(
-    capacity: int, queue: int, most: int, seed: int
-) -> None:
+async def test_it_stays_in_its_bounds_and_near_the_capacity(capacity: int, queue: int, most: int, seed: int) -> None:
     dice = random.Random(seed)
     server = Server(capacity, queue=queue)
     pool = pool_of(server, most)

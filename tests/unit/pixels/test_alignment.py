@@ -53,8 +53,7 @@ def spoiled(image):
 
 @pytest.mark.parametrize("name", ["astronaut", "chelsea", "coffee", "rocket", "coins"])
 @pytest.mark.parametrize(
-    ("degrees", "scale", "shift"),
-    [(0, 1, (SHIFT, -SHIFT)), (5, 1, (0, 0)), (0, 1.1, (0, 0)), (-3, 0.95, (4, 9))],
+    ("degrees", "scale", "shift"), [(0, 1, (SHIFT, -SHIFT)), (5, 1, (0, 0)), (0, 1.1, (0, 0)), (-3, 0.95, (4, 9))]
 )
 def test_a_known_motion_is_undone(photo, name, degrees, scale, shift):
     reference = photo(name)
@@ -128,10 +127,7 @@ IMPLAUSIBLE = {
     "mirrored": (lambda x: np.ascontiguousarray(x[:, ::-1]), "brings"),
     "zoomed in": (lambda x: moved(x, similarity(x, scale=1.8)), "covers 3.%"),
     "moved away": (lambda x: moved(x, similarity(x, shift=(300, 0))), "covers 41%"),
-    "zoomed out": (
-        lambda x: np.pad(x, ((320,) * 2, (320,) * 2, (0, 0))),
-        "magnifies .* 2.2 times",
-    ),
+    "zoomed out": (lambda x: np.pad(x, ((320,) * 2, (320,) * 2, (0, 0))), "magnifies .* 2.2 times"),
 }
 
 
@@ -259,9 +255,7 @@ def drawn(seed, grain, size):
     repainted=st.sampled_from([0.0, 0.3, 1.0]),
 )
 @settings(max_examples=25)
-def test_keypoints_that_were_found_before_give_the_same_bits(
-    seed, grain, size, degrees, scale, repainted
-):
+def test_keypoints_that_were_found_before_give_the_same_bits(seed, grain, size, degrees, scale, repainted):
     """Those of a reference serve all of its edits."""
     reference = drawn(seed, grain, size)
     turned = moved(reference, similarity(reference, degrees=degrees))

@@ -62,15 +62,9 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize(
     ("name", "degrees", "scale", "shift"),
-    [
-        ("astronaut", 0, 1, (3.0, -2.0)),
-        ("coffee", -4, 0.93, (31, 18)),
-        ("cat", 0.3, 1.01, (-0.4, 0.7)),
-    ],
+    [("astronaut", 0, 1, (3.0, -2.0)), ("coffee", -4, 0.93, (31, 18)), ("cat", 0.3, 1.01, (-0.4, 0.7))],
 )
-def test_coarse_to_fine_finds_a_move_to_a_fraction_of_a_pixel(
-    photo, name, degrees, scale, shift, change
-):
+def test_coarse_to_fine_finds_a_move_to_a_fraction_of_a_pixel(photo, name, degrees, scale, shift, change):
     reference = photograph(photo, name, 900)
     motion = similarity(reference, degrees=degrees, scale=scale, shift=shift)
     spoil, most = CHANGES[change]
@@ -125,14 +119,7 @@ def test_a_picture_without_corners_that_can_be_followed_keeps_the_first_fit(phot
 def test_coarse_keypoints_that_were_found_before_give_the_same_bits(photo):
     reference, edited = photo("coffee"), spoiled(photo("coffee"))
     first = fingerprint(align_coarse_to_fine(edited, reference))
-    known = {
-        "output_keypoints": find_coarse_keypoints(edited),
-        "reference_keypoints": find_coarse_keypoints(reference),
-    }
+    known = {"output_keypoints": find_coarse_keypoints(edited), "reference_keypoints": find_coarse_keypoints(reference)}
     with ThreadPoolExecutor(4) as pool:
-        prints = set(
-            pool.map(
-                lambda _: fingerprint(align_coarse_to_fine(edited, reference, **known)), range(4)
-            )
-        )
+        prints = set(pool.map(lambda _: fingerprint(align_coarse_to_fine(edited, reference, **known)), range(4)))
     assert prints == {first}

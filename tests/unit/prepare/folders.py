@@ -30,10 +30,7 @@ def decide(folder: Folder, data: ItemsFile, **by_id: str) -> dict[str, Any]:
     """Decisions about items of a folder, as its page saves them."""
     record = folder.record()
     seen = {ref.id: folder.review_digest(ref.data) for ref in data.items()}
-    made = [
-        {"id": name, "seen": seen.get(name, ""), "decision": one, "note": ""}
-        for name, one in by_id.items()
-    ]
+    made = [{"id": name, "seen": seen.get(name, ""), "decision": one, "note": ""} for name, one in by_id.items()]
     head = {"review": "editjudge.prepare.1", "what": record.what}
     return head | {"data_digest": record.data_digest, "decisions": made}
 

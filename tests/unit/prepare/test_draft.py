@@ -80,10 +80,7 @@ def test_what_a_line_holds_is_kept_and_its_benchmark_reads_it(tmp_path: Path, na
     drafts = data(tmp_path / "data", LINES[name])
     out, ids = masked(tmp_path / "out", drafts)
     given = lines(drafts.path)
-    due = [
-        one | {"source": "pictures/s.png", "mask": f"masks/{one['id']}.png", "mask_shows": "kept"}
-        for one in given
-    ]
+    due = [one | {"source": "pictures/s.png", "mask": f"masks/{one['id']}.png", "mask_shows": "kept"} for one in given]
     assert lines(out.items) == due
     apply(out, "accept", ids)
     assert lines(out.path / ACCEPT_FILE) == due
@@ -114,11 +111,7 @@ def test_the_subject_is_the_object_and_not_what_is_around_it(tmp_path: Path) -> 
 def test_a_mask_that_is_read_the_other_way_must_be_seen_again(tmp_path: Path) -> None:
     drafts = data(tmp_path / "data", LINES["core"])
     kept, edited = (masked(tmp_path / shows, drafts, shows)[0] for shows in ("kept", "edited"))
-    digests = {
-        out.review_digest(ref.data)
-        for out in (kept, edited)
-        for ref in DraftData(out.items).items()
-    }
+    digests = {out.review_digest(ref.data) for out in (kept, edited) for ref in DraftData(out.items).items()}
     assert len(digests) == 2
 
 

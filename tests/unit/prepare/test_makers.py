@@ -46,9 +46,7 @@ class Panel(OneJudge):
 
     def __init__(self, said: Any, *, after: Any = None, there: Any = None, **masks: Any) -> None:
         both = {"commands": after}
-        super().__init__(
-            lambda prompt: json.dumps(both if "Target image" in seen(prompt) else said)
-        )
+        super().__init__(lambda prompt: json.dumps(both if "Target image" in seen(prompt) else said))
         self.masks = {"source": masks, "target": there or {}}
         self.asked: list[tuple[str, str, str]] = []
 

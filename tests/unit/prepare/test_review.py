@@ -94,9 +94,7 @@ BAD: list[tuple[str, Callable[[Folder], Any], str]] = [
 
 
 @pytest.mark.parametrize(("make", "said"), [b[1:] for b in BAD], ids=[b[0] for b in BAD])
-def test_decisions_about_something_else_are_refused(
-    prepared: Folder, make: Callable[[Folder], Any], said: str
-) -> None:
+def test_decisions_about_something_else_are_refused(prepared: Folder, make: Callable[[Folder], Any], said: str) -> None:
     with pytest.raises(InputError, match=r"review\.json") as caught:
         apply_decisions(prepared, save(prepared, make(prepared)))
     assert said in str(caught.value)
@@ -125,9 +123,7 @@ def test_paths_lead_to_the_same_files_through_links(tmp_path: Path) -> None:
     (ref,) = ItemsFile(folder.items).check_items()
     assert ref.data.source == ref.data.target == "pictures/s.png"
     assert (folder.path / "pictures").readlink() == Path("../../data")
-    absolute = written(
-        tmp_path / "b", [{"id": "a", "instruction": "x", "source": str(tmp_path / "b" / "s.png")}]
-    )
+    absolute = written(tmp_path / "b", [{"id": "a", "instruction": "x", "source": str(tmp_path / "b" / "s.png")}])
     folder.write_items(absolute, {"a": Entry("failed", "x")})
     (ref,) = ItemsFile(folder.items).check_items()
     assert ref.data.source == "pictures/s.png"

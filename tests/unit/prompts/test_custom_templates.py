@@ -20,11 +20,7 @@ from editjudge.benchmarks.registry import load_benchmark
 from editjudge.cli import root
 from editjudge.panel.prompt import Picture, PictureCache
 from editjudge.prompts import MAX_PROMPT_CHARACTERS, get_template, load_templates
-from editjudge.prompts.custom_templates import (
-    check_templates,
-    load_custom_folder,
-    load_custom_templates,
-)
+from editjudge.prompts.custom_templates import check_templates, load_custom_folder, load_custom_templates
 from editjudge.prompts.prompt_files import load_prompt_files
 from editjudge.scorers.judge_scorer import JudgeScorer
 
@@ -115,9 +111,7 @@ FOLLOWING = 'user = "{sources}{edited}{instruction}"\n'
 REFUSED = tomllib.loads(Path(__file__).with_name("templates_refused.toml").read_text("utf-8"))
 
 
-@pytest.mark.parametrize(
-    ("name", "case"), [(name, case) for name, cases in REFUSED.items() for case in cases]
-)
+@pytest.mark.parametrize(("name", "case"), [(name, case) for name, cases in REFUSED.items() for case in cases])
 def test_what_cannot_be_used_is_one_error(name: str, case: dict[str, str]) -> None:
     assert case["said"] in refused(name, case["text"])
 
@@ -143,9 +137,7 @@ def test_a_long_file_is_no_prompt() -> None:
     assert str(told) == "mine/kris/system.txt has 70,000 characters; shorten it to 65,536 at most"
 
 
-def test_the_length_of_a_prompt_is_known_before_it_is_built(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_length_of_a_prompt_is_known_before_it_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
     one = made("core/instruction_following", FOLLOWING)
     pictures = dict.fromkeys(("sources", "edited"), (("label", PICTURE),))
     room = MAX_PROMPT_CHARACTERS - len(one.answer) - len("label") * 2
@@ -158,9 +150,7 @@ def test_the_length_of_a_prompt_is_known_before_it_is_built(
 
 
 def test_what_ours_shows_may_be_left_out_on_purpose() -> None:
-    one = made(
-        "core/editing_artifacts", 'user = "{sources}{edited}How bad?"\nleaves_out = ["instruction"]'
-    )
+    one = made("core/editing_artifacts", 'user = "{sources}{edited}How bad?"\nleaves_out = ["instruction"]')
     assert one.fields == ("sources", "edited")
     told = 'user = "{sources}{edited}{instruction}{hint}"\n[absent]\nhint = "none"'
     assert "hint" in made("kris/instruction", told).fields

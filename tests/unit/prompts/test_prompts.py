@@ -43,9 +43,7 @@ def test_every_template_can_be_asked(name: str) -> None:
 def test_prompts_about_one_edit_begin_alike() -> None:
     shown = {"sources": (("Source image", PICTURE),), "edited": (("E", PICTURE),)}
     texts = {"instruction": "make it red", "question": "Is it red?"}
-    core = [
-        t for t in load_templates().values() if t.name.startswith("core/") and "edited" in t.fields
-    ]
+    core = [t for t in load_templates().values() if t.name.startswith("core/") and "edited" in t.fields]
     assert len(core) >= 4
     assert len({t.make_prompt(shown | texts).prefix for t in core}) == 1
 
@@ -177,9 +175,7 @@ def test_a_hostile_file_is_passed_over(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("release")
-def test_a_file_that_cannot_be_read_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     as_files(tmp_path)
 
     def refuse(path: Path) -> bytes:

@@ -60,20 +60,15 @@ def test_its_dimension_has_the_scale_as_range_and_needs_what_it_shows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after"),
-    [("fit?", "fit well?"), ("shadows", "colours"), ("pasted in", "wrong"), ("5 =", "7 =")],
+    ("before", "after"), [("fit?", "fit well?"), ("shadows", "colours"), ("pasted in", "wrong"), ("5 =", "7 =")]
 )
 def test_other_words_are_another_signature(before: str, after: str) -> None:
-    (light,), (other,) = (
-        make_rubric_dimensions((made(text),)) for text in (LIGHT, LIGHT.replace(before, after))
-    )
+    (light,), (other,) = (make_rubric_dimensions((made(text),)) for text in (LIGHT, LIGHT.replace(before, after)))
     assert light.id == other.id
     assert light.signature({}).digest != other.signature({}).digest
 
 
-@pytest.mark.parametrize(
-    "one", [load_benchmark("core"), load_benchmark("kris")], ids=lambda b: b.name
-)
+@pytest.mark.parametrize("one", [load_benchmark("core"), load_benchmark("kris")], ids=lambda b: b.name)
 def test_it_is_a_dimension_beside_those_of_any_benchmark(one: Benchmark) -> None:
     rules = one.rules()
     more = rules.with_templates(load_custom_templates({"rubric/light.toml": LIGHT}))
@@ -101,9 +96,7 @@ def test_it_is_a_dimension_beside_those_of_any_benchmark(one: Benchmark) -> None
         (("[scale]", "higher_is_better = 1\n[scale]"), 3, "must be true or false"),
     ],
 )
-def test_what_cannot_be_used_is_refused_by_its_line(
-    change: tuple[str, str], line: int, told: str
-) -> None:
+def test_what_cannot_be_used_is_refused_by_its_line(change: tuple[str, str], line: int, told: str) -> None:
     with pytest.raises(ConfigError) as error:
         made(LIGHT.replace(*change))
     assert str(error.value).startswith(f"light.toml:{line}: ")

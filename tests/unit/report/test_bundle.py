@@ -57,9 +57,7 @@ def said(run: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("originals", [False, True])
-def test_a_bundle_is_the_folder_of_a_run_and_its_page(
-    judged: Path, tmp_path: Path, originals: bool
-) -> None:
+def test_a_bundle_is_the_folder_of_a_run_and_its_page(judged: Path, tmp_path: Path, originals: bool) -> None:
     before = said(judged / "run")
     outputs = {name: file_digest(judged / "ours" / f"{name}.png") for name in IDS[:3]}
     bundle = write_bundle(judged / "run", tmp_path / "b.zip", originals=originals)
@@ -109,9 +107,7 @@ def test_only_what_was_judged_is_in_a_bundle(judged: Path, tmp_path: Path) -> No
     assert bundle.originals == 3
 
 
-def test_a_bundle_is_there_whole_or_not(
-    judged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bundle_is_there_whole_or_not(judged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "out" / "b.zip"
     write_bundle(judged / "run", file)
     whole = file.read_bytes()

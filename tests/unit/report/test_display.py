@@ -18,9 +18,7 @@ from editjudge.report.display import LineDisplay, draw_progress, format_progress
 
 def progress(dimensions: int = 2, endpoints: int = 1, **more: Any) -> ProgressEvent:
     """A run half way through, resumed after 10 edits."""
-    one = ServerLoad(
-        limit=8, in_flight=8, waiting=3, open=False, waits_for="room: " + "x" * 200, again=4
-    )
+    one = ServerLoad(limit=8, in_flight=8, waiting=3, open=False, waits_for="room: " + "x" * 200, again=4)
     fields: dict[str, Any] = {
         "edits": 30,
         "judged": 5,
@@ -68,9 +66,7 @@ def test_a_terminal_of_80_columns_shows_all_that_matters() -> None:
     assert first.startswith("━━━━━━━━")
     assert "15/40 edits (10 judged before); 2.5 edits/s; 9 s left" in first
     assert second == "813/2,400 verdicts; 2 unscored; 1 failed"
-    assert third.startswith(
-        "1,234 calls (56 stored, free), cost 1.25, 2,000,000 prompt tokens (0% cached)"
-    )
+    assert third.startswith("1,234 calls (56 stored, free), cost 1.25, 2,000,000 prompt tokens (0% cached)")
     assert fourth.startswith("http://gpu-0.somewhere.example:8000/v1 8+3 of 8 in flight, 4 retries")
 
 
@@ -105,9 +101,7 @@ def test_all_numbers_are_about_the_whole_run() -> None:
 
 
 def test_at_the_end_nothing_is_left_to_wait_for() -> None:
-    counts = progress().model_dump(
-        exclude={"event", "endpoints", "done", "usage", "seconds_left", "time"}
-    )
+    counts = progress().model_dump(exclude={"event", "endpoints", "done", "usage", "seconds_left", "time"})
     ended = FinishEvent(
         **counts,
         seconds_left=None,
@@ -122,9 +116,7 @@ def test_at_the_end_nothing_is_left_to_wait_for() -> None:
     assert "left" not in format_progress(ended)
 
 
-def test_a_log_is_not_flooded(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_log_is_not_flooded(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Every five seconds at first; of an hour about fifty lines, not seven hundred."""
     now = 0.0
     monkeypatch.setattr("editjudge.report.display.time.monotonic", lambda: now)

@@ -59,9 +59,7 @@ def test_the_index_says_what_the_run_says(page: Page, run: Path) -> None:
         said = [row.outcomes[dimension].value for row in rows]
         shown = page.edits["values"][number]
         assert [one is None for one in shown] == [one is None for one in said]
-        assert [one or 0.0 for one in shown] == pytest.approx(
-            [one or 0.0 for one in said], rel=1e-5
-        )
+        assert [one or 0.0 for one in shown] == pytest.approx([one or 0.0 for one in said], rel=1e-5)
     letters = {"S", "U", "F", "M", "N"}
     assert letters == set("".join(page.edits["status"])), "each has its letter"
     assert page.edits["missing"][-1].endswith("item 5.png")
@@ -106,9 +104,7 @@ def test_the_leaderboard_is_the_summary(page: Page, run: Path) -> None:
     for row, model in zip(table["rows"], results.models, strict=True):
         for cell, column in zip(row["cells"], table["columns"], strict=True):
             of = results.models[model][column["id"]]
-            assert [cell[name] for name in ("value", "scored", "asked")] == [
-                *(of.value, of.scored, of.asked)
-            ]
+            assert [cell[name] for name in ("value", "scored", "asked")] == [*(of.value, of.scored, of.asked)]
     for place in range(len(table["columns"])):
         leads = sorted(row["cells"][place]["lead"] for row in table["rows"])
         assert leads in (["", "best"], ["", ""]), "so few edits make nothing sure"
@@ -155,9 +151,7 @@ def test_what_changed_since_is_shown_and_does_not_count(tmp_path: Path) -> None:
     assert any(word in line for line in page.report["warnings"] for word in words)
 
 
-def test_without_matplotlib_there_are_no_figures(
-    page: Page, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_matplotlib_there_are_no_figures(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(*_: object, **__: object) -> bytes:
         raise MissingExtra("figures", "demo")
 

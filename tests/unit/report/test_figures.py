@@ -165,8 +165,7 @@ def test_two_models_alike_are_drawn_alike() -> None:
 
 
 @pytest.mark.parametrize(
-    ("note", "radar", "scale"),
-    [("", RADAR, "inner ring to outer ring: "), ("judge not checked: why", BARS, None)],
+    ("note", "radar", "scale"), [("", RADAR, "inner ring to outer ring: "), ("judge not checked: why", BARS, None)]
 )
 def test_a_figure_says_what_it_rests_on(note: str, radar: Figure, scale: str | None) -> None:
     rows = {"a": {c.id: 1.0 for c in COLUMNS}}
@@ -210,14 +209,10 @@ def outline_of(text: Any, renderer: Any) -> tuple[Any, Any, Any]:
 def overlap(one: tuple[Any, Any, Any], other: tuple[Any, Any, Any]) -> bool:
     """Whether two turned rectangles overlap: no direction of either separates them."""
     (a, u, half_a), (b, v, half_b) = one, other
-    return all(
-        abs((b - a) @ way) < half_a @ abs(u @ way) + half_b @ abs(v @ way) for way in (*u, *v)
-    )
+    return all(abs((b - a) @ way) < half_a @ abs(u @ way) + half_b @ abs(v @ way) for way in (*u, *v))
 
 
-FIGURES = [
-    (name, number, figure) for name in NAMES for number, figure in enumerate(load_figures(name))
-]
+FIGURES = [(name, number, figure) for name in NAMES for number, figure in enumerate(load_figures(name))]
 
 
 @pytest.mark.parametrize(
@@ -228,9 +223,7 @@ FIGURES = [
         for models in ((1, 20) if figure.relative or figure.kind == "scatter" else (20,))
     ],
 )
-def test_no_label_lies_on_another(
-    name: str, figure: Figure, models: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_label_lies_on_another(name: str, figure: Figure, models: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many models with gaps, or one whose numbers are all equal."""
     columns = load_benchmark(name).rules().columns
     chance = random.Random(name)
@@ -238,9 +231,7 @@ def test_no_label_lies_on_another(
         rows: Numbers = {"a": {c.id: 0.0 for c in columns}}
     else:
         rows = {
-            f"{'long-' * 20}{n}": {
-                c.id: chance.random() * 9 for c in columns if chance.random() > 0.2
-            }
+            f"{'long-' * 20}{n}": {c.id: chance.random() * 9 for c in columns if chance.random() > 0.2}
             for n in range(models)
         }
     held: list[Any] = []

@@ -77,9 +77,7 @@ def test_ends_of_an_interval_are_never_printed_alike(low: float, high: float, te
 
 def test_signs_are_explained_where_they_are() -> None:
     assert list(numbers.explain_signs([cell(), cell(None, interval=SURE)])) == []
-    signs = [
-        line[0] for line in numbers.explain_signs([cell(interval=SURE, capped=1, other_items=True)])
-    ]
+    signs = [line[0] for line in numbers.explain_signs([cell(interval=SURE, capped=1, other_items=True)])]
     assert signs == ["±", "^", "~"]
 
 

@@ -17,11 +17,7 @@ from editjudge.report.page import Mode, build_security_policy, dump_script_json,
 
 ANY_TEXT = st.text(st.characters(), max_size=40)  # lone surrogates too
 ANY_JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | ANY_TEXT,
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | ANY_TEXT,
     lambda some: st.lists(some, max_size=3) | st.dictionaries(ANY_TEXT, some, max_size=3),
     max_leaves=8,
 )

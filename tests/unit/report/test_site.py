@@ -50,9 +50,7 @@ def test_one_file_holds_all(run: Path, tmp_path: Path) -> None:
     assert [path.name for path in done.page.parent.iterdir()] == ["page.html"]
 
 
-def test_a_folder_is_loaded_piece_by_piece(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_is_loaded_piece_by_piece(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("editjudge.report.edits.CHUNK", 5)
     done = write_report([run], tmp_path / "page")
     held = blocks(done.page)
@@ -82,9 +80,7 @@ def test_a_page_of_ours_is_replaced_and_its_pictures_stay(run: Path, tmp_path: P
     write_report([run], file)
 
 
-def test_what_was_interrupted_goes_on(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_interrupted_goes_on(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "page"
     write_report([run], out)
     before = (out / "index.html").read_bytes()
@@ -97,9 +93,7 @@ def test_what_was_interrupted_goes_on(
         with pytest.raises(KeyboardInterrupt):
             write_report([run], out)
     assert (out / "index.html").read_bytes() == before
-    assert (out / report_of(out / "index.html")["data"] / "detail-0.js").is_file(), (
-        "the old page still has its details"
-    )
+    assert (out / report_of(out / "index.html")["data"] / "detail-0.js").is_file(), "the old page still has its details"
     (out / "index.html").unlink()
     write_report([run], out)
 
@@ -176,9 +170,7 @@ def test_data_that_is_gone_is_told(small: Any, tmp_path: Path) -> None:
         write_report([run], tmp_path / "page.html")
 
 
-def test_many_edits_need_a_folder(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_edits_need_a_folder(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(site, "MAX_EDITS_IN_FILE", 11)
     done = write_report([run], tmp_path / "page.html", pictures=False)
     assert done.edits == 12, "the edit without an output is on the page and does not count"
@@ -187,9 +179,7 @@ def test_many_edits_need_a_folder(
         write_report([run], tmp_path / "page.html")
 
 
-def test_a_folder_lists_one_item_of_so_many(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_lists_one_item_of_so_many(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With all of its edits; the tables stay those of all. Of others no evidence is read."""
     whole = write_report([run], tmp_path / "whole", pictures=False)
     monkeypatch.setattr(site, "MAX_EDITS", 6)
@@ -207,10 +197,7 @@ def test_a_folder_lists_one_item_of_so_many(
     line = f"one item of 2 is listed, {part.edits} edits; tables are of all"
     assert (line in after["warnings"], line in before["warnings"]) == (True, False)
     edits = [json.loads(blocks(each.page)["data-edits"]) for each in (whole, part)]
-    of_item = [
-        {name: index["item"].count(n) for n, name in enumerate(index["items"]["id"])}
-        for index in edits
-    ]
+    of_item = [{name: index["item"].count(n) for n, name in enumerate(index["items"]["id"])} for index in edits]
     assert of_item[1].items() <= of_item[0].items()
     assert detailed_items == of_item[1].keys()
 

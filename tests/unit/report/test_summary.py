@@ -112,9 +112,7 @@ def test_who_judged_and_when_stands_above_the_table(
     models: dict[str, str], rounds: int, created: str, line: str
 ) -> None:
     services = {ServiceName.parse(role): ModelIdentity(name) for role, name in models.items()}
-    table = replace(
-        three(), services=services, start_time=created, judge_rounds=JudgeRounds(rounds=rounds)
-    )
+    table = replace(three(), services=services, start_time=created, judge_rounds=JudgeRounds(rounds=rounds))
     assert describe_judges(table) == line
     assert f"\n% {line}\n" in format_results(table, "latex").split(r"\begin{tabular}")[0]
     above = build_paper_table(table).to_html().split("<thead>")[0]
@@ -183,8 +181,7 @@ GIVE = "no column nothing; give an id, a part of one, a title or a glob: quality
 
 
 @pytest.mark.parametrize(
-    ("columns", "models", "told"),
-    [(["nothing"], [], GIVE), ([], ["d"], "no model d; models: a, b, c")],
+    ("columns", "models", "told"), [(["nothing"], [], GIVE), ([], ["d"], "no model d; models: a, b, c")]
 )
 def test_what_is_not_there_is_named(columns: list[str], models: list[str], told: str) -> None:
     with pytest.raises(ConfigError, match=told):

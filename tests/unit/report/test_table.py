@@ -12,13 +12,7 @@ from editjudge.cli.output import print_tables
 from editjudge.report.table import Head, Number, Row, Table
 
 TABLE = Table(
-    (
-        Head("group"),
-        Head("name"),
-        Head("size", right=True),
-        Head("done"),
-        Head("of"),
-    ),
+    (Head("group"), Head("name"), Head("size", right=True), Head("done"), Head("of")),
     [
         Row(("a", "one", 1234, True, ("x", "y"))),
         Row(("a", "two", 0.123456, False, ())),

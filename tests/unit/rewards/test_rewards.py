@@ -64,10 +64,7 @@ def config(tmp_path: Path) -> RewardConfig:
 def mixed(config: RewardConfig, edit: Edit = EDIT, **outcomes: Any) -> RewardValue:
     """The reward `quality` where dimensions have these outcomes or values, by their first word."""
     names = {name.split(".")[1]: name for name in config.list_ids()}
-    found = {
-        names[key]: one if hasattr(one, "status") else Score(value=one)
-        for key, one in outcomes.items()
-    }
+    found = {names[key]: one if hasattr(one, "status") else Score(value=one) for key, one in outcomes.items()}
     signatures = dict.fromkeys(names.values(), Signature(()))
     return reward_edit(config, ["quality"], edit, found, signatures)["quality"]
 
@@ -108,9 +105,7 @@ def test_an_edit_without_a_number_has_the_reason(config: RewardConfig, at: str, 
 
 
 def test_minimum_parts_leaves_out_what_the_edit_lacks_and_no_failure(tmp_path: Path) -> None:
-    lines = FILE.replace(
-        "[rewards.quality.parts]", "[rewards.quality]\nminimum_parts = 1\n[rewards.quality.parts]"
-    )
+    lines = FILE.replace("[rewards.quality.parts]", "[rewards.quality]\nminimum_parts = 1\n[rewards.quality.parts]")
     config = load(tmp_path, lines)
     assert mixed(config, ssim=0.5, psnr=WITHOUT["not_applicable"], mse=9.0).reward == 0.5
     assert mixed(config, ssim=0.5, psnr=WITHOUT["failed"], mse=9.0).reward is None
@@ -157,9 +152,7 @@ def test_a_reward_is_on_its_scale_or_has_a_reason(
 
 
 @given(low=NUMBERS, high=NUMBERS)
-def test_a_better_part_never_lowers_the_reward(
-    configs: dict[float, RewardConfig], low: float, high: float
-) -> None:
+def test_a_better_part_never_lowers_the_reward(configs: dict[float, RewardConfig], low: float, high: float) -> None:
     config = configs[0.0]
     low, high = sorted((low, high))
     worse, better = (mixed(config, ssim=x, psnr=20.0, mse=9.0).reward for x in (low, high))

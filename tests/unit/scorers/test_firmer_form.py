@@ -48,9 +48,7 @@ def changed(before: Mapping[str, str], after: Mapping[str, str]) -> set[str]:
 
 
 @pytest.mark.parametrize("protocol", [*ASKING, *OTHERS])
-def test_another_firmer_form_is_another_signature(
-    protocol: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_firmer_form_is_another_signature(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = signatures(protocol)
     monkeypatch.setattr(words, "FIRMER", words.FIRMER + "Please.\n")
     moved = changed(before, signatures(protocol))
@@ -58,8 +56,6 @@ def test_another_firmer_form_is_another_signature(
 
 
 @pytest.mark.parametrize("protocol", [*ASKING, *OTHERS])
-def test_a_judge_that_is_held_to_choices_is_another_where_it_is_asked_for_them(
-    protocol: str,
-) -> None:
+def test_a_judge_that_is_held_to_choices_is_another_where_it_is_asked_for_them(protocol: str) -> None:
     moved = changed(signatures(protocol), signatures(protocol, HELD))
     assert ASKING[protocol] in moved if protocol in ASKING else not moved

@@ -111,9 +111,7 @@ async def test_yes_no_is_the_share_of_yes(edit: Edit) -> None:
 
 @pytest.mark.parametrize("yes", [0.0, 0.1, 0.45, 0.5])
 @pytest.mark.parametrize("no", [0.01, 0.15, 0.5])
-async def test_equation_4_is_the_probability_of_yes_itself(
-    edit: Edit, yes: float, no: float
-) -> None:
+async def test_equation_4_is_the_probability_of_yes_itself(edit: Edit, yes: float, no: float) -> None:
     """What fell outside lowers P(Yes); over Yes and No alone it does not count."""
     spread = {"Yes": yes, "No": no}
     raw = await number(EQUATION_4, edit, Panel(spread, max_outside=1.0))
@@ -209,8 +207,7 @@ COLOUR = {"question": "What colour?", "options": ["Red", "Blue"], "answer": "Red
 
 
 @pytest.mark.parametrize(
-    ("reply", "exact", "value"),
-    [("Red", False, 1), ("red.", False, 1), ('"Blue"', False, 0), ("Red", True, 1)],
+    ("reply", "exact", "value"), [("Red", False, 1), ("red.", False, 1), ('"Blue"', False, 0), ("Red", True, 1)]
 )
 async def test_multiple_choice(edit: Edit, reply: str, exact: bool, value: float) -> None:
     scorer = vqa.MultipleChoice(JUDGE, "t/option", exact)
@@ -291,19 +288,14 @@ async def test_a_judge_without_probabilities(
     assert (notes.usage["calls"], notes.usage["prompt_tokens"]) == (made, 100 * made)
     assert len(set(verdict.calls)) == len(verdict.calls) == made
     # Seven questions or three pairs at most, where five and one were written.
-    unwritten = {vqa.QuestionList: 2, vqa.FactCheck: 2}.get(type(scorer), 0) * settings.get(
-        "samples", 1
-    )
+    unwritten = {vqa.QuestionList: 2, vqa.FactCheck: 2}.get(type(scorer), 0) * settings.get("samples", 1)
     endpoint = panel.scripted.endpoint
     foreseen = sum(question.max_calls(endpoint) for question in scorer.questions(edit.item))
     assert foreseen == made + unwritten
 
 
 def test_counts_of_questions_come_from_the_contract(edit: Edit) -> None:
-    for scorer in (
-        vqa.QuestionList(JUDGE, "t/list", "t/yes"),
-        vqa.FactCheck(JUDGE, "t/fact", "t/two"),
-    ):
+    for scorer in (vqa.QuestionList(JUDGE, "t/list", "t/yes"), vqa.FactCheck(JUDGE, "t/fact", "t/two")):
         assert [question.count for question in scorer.questions(edit.item)] == [1, 2]
         assert [question.max_calls(None) for question in scorer.questions(edit.item)] == [1, 2]
         assert scorer.calls(edit.item, frozenset()) == {JUDGE: 3}
@@ -459,9 +451,7 @@ async def test_choices_of_ones_own_count_as_they_say(edit: Edit) -> None:
 
 async def test_the_first_of_two_choices_speaks_for_the_edit(edit: Edit) -> None:
     custom = own_words(
-        "core/question",
-        'user = "{sources}{edited}{instruction}{question}"\n'
-        '[answer]\nchoices = ["Right", "Wrong"]\n',
+        "core/question", 'user = "{sources}{edited}{instruction}{question}"\n[answer]\nchoices = ["Right", "Wrong"]\n'
     )
 
     def reply(prompt: Prompt) -> Any:

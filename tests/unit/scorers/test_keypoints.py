@@ -52,9 +52,7 @@ def test_a_picture_is_searched_once(searched: list[RGB]) -> None:
     assert np.array_equal(first.descriptors, find_keypoints(image.rgb).descriptors)
 
 
-def test_what_is_on_its_way_is_not_waited_for(
-    searched: list[RGB], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_on_its_way_is_not_waited_for(searched: list[RGB], monkeypatch: pytest.MonkeyPatch) -> None:
     go_on, begun = threading.Event(), threading.Event()
     plain = module.find_keypoints
 
@@ -104,9 +102,7 @@ def test_a_search_that_fails_is_made_again(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(shared.of(image).result().points)
 
 
-async def test_all_edits_of_an_item_share_its_source(
-    searched: list[RGB], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_all_edits_of_an_item_share_its_source(searched: list[RGB], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pixels_module, "_KEYPOINTS", KeypointCache(1024**2))
     source = picture(0)
     outputs = [np.roll(source.rgb, shift, axis=1) for shift in range(5)]

@@ -80,9 +80,7 @@ def test_whether_it_was_aligned_is_a_field(corners: np.ndarray) -> None:
 def test_the_worst_edits_do_not_leave_the_mean(corners: np.ndarray) -> None:
     """Half of the pictures replaced wholly must be worse than all of them blurred a little."""
     blurred = np.asarray(Pil.fromarray(corners).filter(ImageFilter.GaussianBlur(1)))
-    replaced, same, soft = (
-        compared(corners, edited, aligned=True).value for edited in (drawn(4), corners, blurred)
-    )
+    replaced, same, soft = (compared(corners, edited, aligned=True).value for edited in (drawn(4), corners, blurred))
     assert (replaced + same) / 2 > 10 * soft
 
 

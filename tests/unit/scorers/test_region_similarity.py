@@ -56,9 +56,7 @@ class Panel(OneJudge):
         vectors: By the image's name; or a function of the region.
     """
 
-    def __init__(
-        self, said: Sequence[Any], masks: Mapping[tuple[str, str], Any], **vectors: Any
-    ) -> None:
+    def __init__(self, said: Sequence[Any], masks: Mapping[tuple[str, str], Any], **vectors: Any) -> None:
         super().__init__(json.dumps({"commands": said}), specialists=(SEGMENTER, FEATURES))
         self.masks, self.vectors = masks, vectors
         self.names: dict[bytes, str] = {}
@@ -198,9 +196,7 @@ async def test_an_index_without_a_source_is_asked_again(several: Edit) -> None:
     assert len(panel.transport.asked) == 2
 
 
-async def judged(
-    edit: Edit, panel: Panel, scorer: RegionSimilarity = ELEMENTS, read: str = "score"
-) -> Any:
+async def judged(edit: Edit, panel: Panel, scorer: RegionSimilarity = ELEMENTS, read: str = "score") -> Any:
     """Through the judge, which makes verdicts of what is raised."""
     one = Dimension("t.x", "?", "s", Reading(scorer, read), (-1, 1))
     done = await judge_edit(edit, [one], {}, panel.knows(edit))
@@ -239,14 +235,9 @@ DEGENERATE: list[tuple[RegionSimilarity, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("scorer", "found", "reason"), DEGENERATE)
-async def test_masks_without_a_region(
-    edit: Edit, scorer: RegionSimilarity, found: dict[str, Any], reason: str
-) -> None:
+async def test_masks_without_a_region(edit: Edit, scorer: RegionSimilarity, found: dict[str, Any], reason: str) -> None:
     images = {"a": edit.item.sources[0], "out": edit.output}
-    masks = {
-        ("x", name): box(images[name], *one) if isinstance(one, tuple) else one
-        for name, one in found.items()
-    }
+    masks = {("x", name): box(images[name], *one) if isinstance(one, tuple) else one for name, one in found.items()}
     panel = Panel(["x"], masks, a=[1, 0], out=[1, 0])
     got = await judged(edit, panel, scorer, "found_only")
     assert reason in why_not(got, "degenerate")
@@ -313,9 +304,7 @@ async def test_a_zero_vector_and_one_bad_command_of_two(edit: Edit) -> None:
     assert "'x': a feature vector is zero" in why_not(got, "degenerate")
 
 
-@pytest.mark.parametrize(
-    ("data", "said"), [(b"no picture", "not an image"), (png(np.ones((7, 90), bool)), "90x7")]
-)
+@pytest.mark.parametrize(("data", "said"), [(b"no picture", "not an image"), (png(np.ones((7, 90), bool)), "90x7")])
 async def test_a_mask_that_is_none_is_a_bad_reply(edit: Edit, data: bytes, said: str) -> None:
     masks = halves(edit, "x") | {("x", "a"): data}
     with pytest.raises(BadReply, match=said):
@@ -349,9 +338,7 @@ def test_what_it_takes_and_says_of_itself(edit: Edit) -> None:
     assert SUBJECTS.calls(edit.item, SCORE) == {JUDGE: 1, SEGMENTER: 12, FEATURES: 12}
     assert OUTSIDE.calls(edit.item, SCORE) == {JUDGE: 1, SEGMENTER: 6, FEATURES: 2}
     assert SUBJECTS.roles == (JUDGE, SEGMENTER, FEATURES)
-    assert SUBJECTS.with_judge("generalist.second", 2) == replace(
-        SUBJECTS, service="generalist.second", repeat=2
-    )
+    assert SUBJECTS.with_judge("generalist.second", 2) == replace(SUBJECTS, service="generalist.second", repeat=2)
     spec = OUTSIDE.spec()
     assert str(spec["prompt"]).startswith("i2i/edited_region(own,sha256:")
     assert (spec["found"], spec["inverted"], spec["segmenter"]) == ("edited", True, SEGMENTER)

@@ -50,9 +50,7 @@ def test_inside_outside_and_whole(photo: Any, changed: Any, left: Any) -> None:
     assert got["mse.outside"].value == 0
     assert got["mse.inside"].value == pytest.approx(2 * got["mse.whole"].value)
     assert got["psnr.whole"].value == pytest.approx(peak_signal_noise_ratio(photo, changed))
-    assert got["ssim.whole"].value == pytest.approx(
-        structural_similarity(photo, changed, channel_axis=2), abs=1e-6
-    )
+    assert got["ssim.whole"].value == pytest.approx(structural_similarity(photo, changed, channel_axis=2), abs=1e-6)
     assert got["ssim.outside"].value == 1 > got["ssim.whole"].value > got["ssim.inside"].value
     assert got["mse.inside"].evidence["region_share"] == 0.5
 

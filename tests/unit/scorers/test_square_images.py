@@ -71,9 +71,7 @@ async def test_only_a_background_as_good_as_empty_counts_as_empty() -> None:
     released = RegionClip("clip.vit_b_32", empty_counts=True, side=400)
     for mask, region, imputed in ((one, "foreground", False), (~one, "background", True)):
         pictures = np.zeros((400, 400, 3), np.uint8)
-        edit = Edit.load(
-            source=pictures, edited=pictures, target=pictures, instruction="x", mask=mask
-        )
+        edit = Edit.load(source=pictures, edited=pictures, target=pictures, instruction="x", mask=mask)
         got = (await released.score(edit, panel, BOTH))[region]
         assert got.imputed == imputed
 

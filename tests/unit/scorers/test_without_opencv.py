@@ -38,11 +38,7 @@ def thin(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_dimensions_of_pixels_say_what_to_install() -> None:
     told = explain_unserved(DIMENSIONS, NOBODY)
     here = {name for name, why in told.items() if FIX in why}
-    assert {
-        "core.mse.source.whole",
-        "core.ssim.source.outside",
-        "core.aligned_psnr.target.inside",
-    } <= here
+    assert {"core.mse.source.whole", "core.ssim.source.outside", "core.aligned_psnr.target.inside"} <= here
     assert all("away" in told[name] for name in told.keys() - here)
     assert "core.mse.source.whole" not in explain_unserved(DIMENSIONS, NOBODY, is_local=False)
 

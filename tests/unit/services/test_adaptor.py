@@ -110,9 +110,7 @@ def test_whatever_reading_a_request_raises_refuses_that_request(
     assert f"IMAGE: cannot be read: {error.__name__}" in str(bad)
 
 
-def test_memory_that_runs_out_costs_the_request_that_needs_it(
-    adaptor: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_that_runs_out_costs_the_request_that_needs_it(adaptor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
 
     def infer(batch: Sequence[Request]) -> Sequence[Outputs]:

@@ -30,11 +30,7 @@ def line(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[object, s
 
 @pytest.mark.parametrize("package", ["yaml", "envoy"])
 def test_a_package_that_is_not_installed_is_named_by_its_extra(
-    values: str,
-    package: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    values: str, package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if package == "envoy":  # it is looked for, and not imported
         path = "editjudge_services.front.render.find_spec"

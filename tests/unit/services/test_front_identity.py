@@ -89,9 +89,7 @@ def test_keys_that_change_at_the_same_time_are_published_as_they_are(tmp_path: P
     assert not [*tmp_path.rglob("*.partial")]
 
 
-def test_the_file_of_public_keys_has_no_private_one_and_is_never_empty(
-    keys: TeamKeys, tmp_path: Path
-) -> None:
+def test_the_file_of_public_keys_has_no_private_one_and_is_never_empty(keys: TeamKeys, tmp_path: Path) -> None:
     keys.publish()
     (nobody,) = json.loads(keys.public.read_text())["keys"]
     assert nobody["kid"] == "nobody"
@@ -131,9 +129,7 @@ def test_the_certificate_is_made_anew_only_where_it_is_due(tmp_path: Path) -> No
     authority.renew_certificate(("localhost", "127.0.0.1", "judges.example.org"))
     assert authority.server.read_bytes() != first
     certificate = x509.load_pem_x509_certificate(authority.server.read_bytes())
-    certificate.verify_directly_issued_by(
-        x509.load_pem_x509_certificate(authority.certificate.read_bytes())
-    )
+    certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(authority.certificate.read_bytes()))
     context = ssl.create_default_context(cafile=str(authority.certificate))
     assert len(context.get_ca_certs()) == 1
     own = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -141,9 +137,7 @@ def test_the_certificate_is_made_anew_only_where_it_is_due(tmp_path: Path) -> No
     assert authority.server_key.stat().st_mode & 0o077 == 0
 
 
-def test_a_door_starts_with_a_certificate_for_a_year_at_least(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_door_starts_with_a_certificate_for_a_year_at_least(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     authority = Authority(tmp_path)
     for days, is_new in ((399, True), (401, True), (800, False)):
         before = authority.server.read_bytes() if authority.server.is_file() else b""
@@ -160,9 +154,7 @@ def test_a_certificate_of_another_authority_is_made_anew(authority: Authority) -
 
 
 @pytest.mark.parametrize("damaged", ["garbage", "no names", "another key", "no key"])
-def test_a_certificate_that_is_damaged_is_made_anew(
-    authority: Authority, tmp_path: Path, damaged: str
-) -> None:
+def test_a_certificate_that_is_damaged_is_made_anew(authority: Authority, tmp_path: Path, damaged: str) -> None:
     nameless, other = authority.issue_client_certificate("vision", 90, tmp_path)
     if damaged == "garbage":
         authority.server.write_text("junk")
@@ -178,9 +170,7 @@ def test_a_certificate_that_is_damaged_is_made_anew(
     assert served.extensions.get_extension_for_class(x509.SubjectAlternativeName)
 
 
-def test_a_file_that_is_no_key_is_named(
-    keys: TeamKeys, authority: Authority, tmp_path: Path
-) -> None:
+def test_a_file_that_is_no_key_is_named(keys: TeamKeys, authority: Authority, tmp_path: Path) -> None:
     issue(keys)
     (tmp_path / "teams" / "a@x.pem").write_text("junk")  # no key of ours is called so
     issue(keys, "audio")

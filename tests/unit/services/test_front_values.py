@@ -33,10 +33,7 @@ WHOLE: Mapping[str, Any] = {
         "small": {"addresses": ["small:8001"]},
         "segmentation": {"addresses": ["a:8001", "b:8001"], "models": ["segmenter_sa2va"]},
     },
-    "judges": {
-        "judge": {"addresses": ["vllm:8000"]},
-        "second": {"addresses": ["vllm2:8000"]},
-    },
+    "judges": {"judge": {"addresses": ["vllm:8000"]}, "second": {"addresses": ["vllm2:8000"]}},
     "gateway": {"addresses": ["judge:8002"], "json_addresses": ["judge:8003"]},
 }
 
@@ -93,8 +90,7 @@ def test_what_cannot_be_used_is_named(changed: Mapping[str, Any], told: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
-    [("[1]", "no values"), ("a: [", "not YAML"), ("", "no values"), ("[" * 100_000, "not YAML")],
+    ("text", "told"), [("[1]", "no values"), ("a: [", "not YAML"), ("", "no values"), ("[" * 100_000, "not YAML")]
 )
 def test_a_file_of_values_is_yaml(tmp_path: Path, text: str, told: str) -> None:
     file = tmp_path / "values.yaml"
@@ -132,9 +128,7 @@ def test_a_model_with_servers_of_its_own_is_looked_for_before_the_rest(tmp_path:
     ]
 
 
-def test_the_judge_service_reads_what_has_room_there_and_other_servers_what_is_whole(
-    tmp_path: Path,
-) -> None:
+def test_the_judge_service_reads_what_has_room_there_and_other_servers_what_is_whole(tmp_path: Path) -> None:
     for route in (r for r in routes(filled(tmp_path)) if "route" in r):
         way = route["route"]
         endless = "max_stream_duration" in way["max_stream_duration"]
@@ -146,18 +140,14 @@ def test_the_judge_service_reads_what_has_room_there_and_other_servers_what_is_w
 
 
 @pytest.mark.parametrize("limits", [None, {"service": "a:1"}])
-def test_what_is_refused_is_refused_before_all_of_it_has_come(
-    tmp_path: Path, limits: Mapping[str, str] | None
-) -> None:
+def test_what_is_refused_is_refused_before_all_of_it_has_come(tmp_path: Path, limits: Mapping[str, str] | None) -> None:
     refusals = [r for r in routes(filled(tmp_path, token_limits=limits)) if "route" not in r]
     assert len(refusals) == (4 if limits else 1)
     for refusal in refusals:
         assert refusal["typed_per_filter_config"][BUFFER]["disabled"] is True
 
 
-def test_only_who_is_uncounted_reaches_judges_where_tokens_are_counted(
-    tmp_path: Path,
-) -> None:
+def test_only_who_is_uncounted_reaches_judges_where_tokens_are_counted(tmp_path: Path) -> None:
     limits = {"service": "a:1", "uncounted": ["one.two", "three"]}
     reached = [
         {header["name"]: header["string_match"] for header in route["match"]["headers"]}
@@ -263,9 +253,7 @@ def test_a_certificate_that_is_not_there_is_told_before_anything_starts(state: P
         ),
     ],
 )
-def test_what_envoy_refuses_is_one_line(
-    tmp_path: Path, changed: Mapping[str, Any], told: str
-) -> None:
+def test_what_envoy_refuses_is_one_line(tmp_path: Path, changed: Mapping[str, Any], told: str) -> None:
     with pytest.raises(ConfigError) as caught:
         render_and_check(whole(**changed), tmp_path, "values.yaml")
     assert str(caught.value).startswith(told)
@@ -291,9 +279,7 @@ def test_callers_verify_the_name_that_they_are_told(state: Path) -> None:
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert "judges.example.org" in names.get_values_for_type(x509.DNSName)
     assert "10.1.2.3" in map(str, names.get_values_for_type(x509.IPAddress))
-    unnamed = local.make_local_front(
-        StackSettings(front_address=any_host), "grpc://127.0.0.1:1", ""
-    )
+    unnamed = local.make_local_front(StackSettings(front_address=any_host), "grpc://127.0.0.1:1", "")
     assert unnamed.url == f"grpcs://{socket.gethostname()}:8443"
 
 

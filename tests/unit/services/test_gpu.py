@@ -38,11 +38,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
     ],
 )
 def test_a_network_for_a_gpu_never_runs_on_the_cpu(
-    session: dict[str, list[str]],
-    monkeypatch: pytest.MonkeyPatch,
-    has: list[str],
-    gets: list[str],
-    fix: str,
+    session: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch, has: list[str], gets: list[str], fix: str
 ) -> None:
     session |= {"has": has, "gets": gets}
     monkeypatch.setitem(sys.modules, "triton_python_backend_utils", SimpleNamespace())
@@ -65,9 +61,7 @@ def test_a_network_for_a_gpu_never_runs_on_the_cpu(
     assert "\n" not in str(told.value)
 
 
-def test_where_a_gpu_is_welcome_and_not_asked_for_the_cpu_does(
-    session: dict[str, list[str]],
-) -> None:
+def test_where_a_gpu_is_welcome_and_not_asked_for_the_cpu_does(session: dict[str, list[str]]) -> None:
     session["has"] = [CUDA, CPU]
     for device in ("auto", "cpu"):
         onnx.open_network(adaptor.Path("model.onnx"), "fp32", onnx.OnnxSettings(device=device))

@@ -14,13 +14,7 @@ from editjudge.base.contracts import CONTRACTS
 from editjudge.base.errors import ConfigError, MissingExtra
 from editjudge.panel import SPECIALISTS
 from editjudge_services.zoo import manifest as manifests
-from editjudge_services.zoo.manifest import (
-    Profile,
-    find_entry,
-    load_manifest,
-    load_recipe,
-    profile_entries,
-)
+from editjudge_services.zoo.manifest import Profile, find_entry, load_manifest, load_recipe, profile_entries
 
 VISION = ("dinov2-small", "dinov3-vitb16", "clip-vit-base-patch32", "lpips-vgg", "lpips-alex")
 GROUNDED = ("grounded-sam", "grounded-sam-huge", "grounding-dino-tiny")
@@ -117,9 +111,7 @@ def test_a_recipe_is_found_by_name(recipes: ModuleType) -> None:
     assert load_recipe(find_entry("lpips-vgg")) is made
 
 
-def test_a_recipe_whose_library_is_not_there(
-    recipes: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_recipe_whose_library_is_not_there(recipes: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> ModuleType:
         raise ModuleNotFoundError(f"No module named {lacks!r}", name=lacks)
 

@@ -55,9 +55,7 @@ def test_what_is_asked_for_and_not_installed_is_named(tmp_path: Path, models: Pa
         build_repository(tmp_path / "repo", models={"quality_pique": Serving()})
 
 
-def test_a_stack_has_the_needed_models_that_are_installed(
-    models: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stack_has_the_needed_models_that_are_installed(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(triton_server, "has_serve_extra", lambda: True)
     monkeypatch.setattr(triton_server, "temporary_stack", lambda settings: settings.models)
     some = ["clip_vit_b_32", "quality_piqe", "ocr_ppocr"]
@@ -66,9 +64,7 @@ def test_a_stack_has_the_needed_models_that_are_installed(
     assert make_stack(one, some) == ("ocr_ppocr",)
     absent = "clip.vit_b_32 is not installed (docs/models.md)"
     assert make_stack(StackSettings(), ["clip_vit_b_32"]) == absent
-    assert (
-        make_stack(one, ["quality_piqe"]) == "quality.piqe is not among the `models` of the stack"
-    )
+    assert make_stack(one, ["quality_piqe"]) == "quality.piqe is not among the `models` of the stack"
     monkeypatch.setattr(triton_server, "has_serve_extra", lambda: False)
     assert make_stack(StackSettings(), some) is None
 
@@ -84,9 +80,7 @@ def test_instances_precision_and_device_are_in_the_configuration() -> None:
 
 
 @pytest.mark.parametrize(("kind", "precision"), [(Piqe, "fp32"), (DinoV2, "bf16")])
-def test_what_cannot_run_on_a_gpu_is_not_put_there(
-    kind: type[Specialist], precision: Precision
-) -> None:
+def test_what_cannot_run_on_a_gpu_is_not_put_there(kind: type[Specialist], precision: Precision) -> None:
     with pytest.raises(ConfigError, match=f"{kind.name} cannot run on a GPU in {precision}"):
         render_config(kind, serving=Serving(precision=precision, device="gpu"))
 
@@ -100,11 +94,7 @@ def test_what_cannot_run_on_a_gpu_is_not_put_there(
     ],
 )
 def test_an_instance_keeps_to_the_device_that_triton_gave_it(
-    monkeypatch: pytest.MonkeyPatch,
-    placed: dict[str, str],
-    before: str,
-    device: str,
-    onnx: str | None,
+    monkeypatch: pytest.MonkeyPatch, placed: dict[str, str], before: str, device: str, onnx: str | None
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", before)
     monkeypatch.setenv("EDITJUDGE_ONNX_DEVICE", "auto")
@@ -122,9 +112,7 @@ def test_device_gpu_reaches_the_model_and_no_identity() -> None:
 
 
 @pytest.mark.parametrize("gpu", [True, False])
-def test_device_gpu_asks_for_cuda_wherever_triton_put_the_instance(
-    monkeypatch: pytest.MonkeyPatch, gpu: bool
-) -> None:
+def test_device_gpu_asks_for_cuda_wherever_triton_put_the_instance(monkeypatch: pytest.MonkeyPatch, gpu: bool) -> None:
     for name in ("CUDA_VISIBLE_DEVICES", "EDITJUDGE_ONNX_DEVICE"):
         monkeypatch.setenv(name, "auto")
     kind = "GPU" if gpu else "CPU"
@@ -142,9 +130,7 @@ def invoked(tmp_path: Path, table: str) -> Result:
     )
 
 
-def test_a_table_becomes_the_folder_that_triton_loads_and_again(
-    tmp_path: Path, models: Path
-) -> None:
+def test_a_table_becomes_the_folder_that_triton_loads_and_again(tmp_path: Path, models: Path) -> None:
     for count in (1, 3):
         ran = invoked(tmp_path, f'{{"quality_piqe": {{"instances": {count}}}}}')
         assert ran.exception is None
@@ -164,9 +150,7 @@ def test_a_table_becomes_the_folder_that_triton_loads_and_again(
         ('{"features_dinov2": {}}', "is not complete: features_dinov2: no weights for fp32"),
     ],
 )
-def test_a_table_that_cannot_be_served_is_refused(
-    tmp_path: Path, models: Path, table: str, told: str
-) -> None:
+def test_a_table_that_cannot_be_served_is_refused(tmp_path: Path, models: Path, table: str, told: str) -> None:
     ran = invoked(tmp_path, table)
     assert isinstance(ran.exception, ConfigError)
     assert told in str(ran.exception)
@@ -181,9 +165,7 @@ def test_the_chart_knows_every_model_and_where_its_weights_lie() -> None:
     assert known["weights"]["q-insight"]["variable"] == "QINSIGHT"
 
 
-def process(
-    folder: Path, pid: int, instance: str, name: str = "triton_python_backend_stub"
-) -> None:
+def process(folder: Path, pid: int, instance: str, name: str = "triton_python_backend_stub") -> None:
     model = instance.rsplit("_", 2)[0]
     (folder / str(pid)).mkdir(parents=True)
     line = f"/b/{name}\0{folder.parent}/{model}/1/model.py\0x\0{instance}\0DEFAULT\0"

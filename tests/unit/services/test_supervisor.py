@@ -140,9 +140,7 @@ def test_one_that_others_go_on_without_is_tried_for_ever_and_ever_less_often(
     assert (other.started, other.stopped) == (0, 0)
 
 
-def test_the_judge_service_says_why_it_is_away(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_judge_service_says_why_it_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = GatewayServer(tmp_path / "judge.log", StackSettings(gateway=True))
     program = "import sys; sys.exit('no room for its table')"
     monkeypatch.setattr(server, "_command", lambda: [sys.executable, "-c", program])

@@ -12,12 +12,7 @@ from editjudge.base.config import Endpoint, JudgeEndpoint, Settings, StackSettin
 from editjudge.base.errors import ConfigError
 from editjudge.base.local_stack import LocalJudge, StackState, stack_lock, state_file
 from editjudge_services.runtime.supervisor import up
-from editjudge_services.runtime.vllm_server import (
-    check_model,
-    check_packages,
-    find_last_error,
-    list_packages,
-)
+from editjudge_services.runtime.vllm_server import check_model, check_packages, find_last_error, list_packages
 
 FILES = ("config.json", "model.safetensors", "tokenizer.json")
 
@@ -85,9 +80,7 @@ def test_the_last_error_of_a_log(case: str) -> None:
 
 def test_a_running_stack_is_bound_where_nothing_is_configured(tmp_path: Path) -> None:
     local = LocalJudge(pid=1, url="http://127.0.0.1:9/v1", model="judge", log=tmp_path / "v")
-    state = StackState(
-        pid=1, grpc="", http="", metrics="", log=tmp_path / "t", started=0, judge=local
-    )
+    state = StackState(pid=1, grpc="", http="", metrics="", log=tmp_path / "t", started=0, judge=local)
     state_file().parent.mkdir(parents=True, exist_ok=True)
     with stack_lock():
         state_file().write_text(state.model_dump_json())

@@ -18,14 +18,7 @@ from editjudge.base.images import RGB, load_image
 from editjudge.cli import plugin_commands
 from editjudge_services.runtime.onnx import check_device
 from editjudge_services.zoo import manifest as manifests
-from editjudge_services.zoo.artefact import (
-    Artefact,
-    Parity,
-    Precision,
-    checkpoint_dir,
-    hash_file,
-    models_dir,
-)
+from editjudge_services.zoo.artefact import Artefact, Parity, Precision, checkpoint_dir, hash_file, models_dir
 from editjudge_services.zoo.artefact import load_artefact as load
 from editjudge_services.zoo.checkpoint import Checkpoint, hash_files, load_checkpoint
 from editjudge_services.zoo.export import export, make_untrained, verify
@@ -51,20 +44,14 @@ class FakeRecipe:
         (folder / "weights.bin").write_bytes(b"random")
 
     def export(
-        self,
-        checkpoint: Path,
-        folder: Path,
-        precision: Precision,
-        pictures: Sequence[RGB] | None = None,
+        self, checkpoint: Path, folder: Path, precision: Precision, pictures: Sequence[RGB] | None = None
     ) -> Parity:
         (folder / "graph").mkdir()
         weights = b"".join(sorted(one.read_bytes() for one in checkpoint.glob("*.[bp]*")))
         (folder / "graph" / "model.onnx").write_bytes(2 * weights)
         if self.fails:
             raise ConfigError("not of this architecture")
-        return Parity(
-            largest_difference=self.difference, tolerance=1e-4, images=len(pictures or "ab")
-        )
+        return Parity(largest_difference=self.difference, tolerance=1e-4, images=len(pictures or "ab"))
 
     def fingerprint(self, folder: Path, precision: Precision) -> list[float]:
         assert (folder / "graph" / "model.onnx").is_file()
@@ -109,9 +96,7 @@ def test_untrained_weights_say_so_all_the_way(untrained: Checkpoint, artefact: A
     assert not leftovers()
 
 
-def test_real_weights_are_named_and_not_replaced_by_random_ones(
-    untrained: Checkpoint, tmp_path: Path
-) -> None:
+def test_real_weights_are_named_and_not_replaced_by_random_ones(untrained: Checkpoint, tmp_path: Path) -> None:
     (given := tmp_path / "download").write_bytes(b"real")
     right = ENTRY.model_copy(update={"sha256": {ENTRY.files[0]: hash_file(given)}})
     import_weights(right, given)
@@ -171,9 +156,7 @@ def test_what_a_killed_export_left_is_not_used(untrained: Checkpoint) -> None:
     assert set(export(ENTRY, "fp32").files) == {"graph/model.onnx"}
 
 
-def test_an_export_needs_a_checkpoint_a_precision_and_unchanged_weights(
-    recipe: FakeRecipe,
-) -> None:
+def test_an_export_needs_a_checkpoint_a_precision_and_unchanged_weights(recipe: FakeRecipe) -> None:
     def refused(precision: Precision, told: str) -> None:
         with pytest.raises(ConfigError, match=told):
             export(ENTRY, precision)
@@ -233,9 +216,7 @@ def test_changed_files_are_found(artefact: Artefact) -> None:
 
 
 @pytest.mark.parametrize("says", [[0.502, -0.25], [0.5], [float("nan"), -0.25]])
-def test_a_model_that_says_something_else_is_found(
-    recipe: FakeRecipe, artefact: Artefact, says: list[float]
-) -> None:
+def test_a_model_that_says_something_else_is_found(recipe: FakeRecipe, artefact: Artefact, says: list[float]) -> None:
     recipe.says = [0.5005, -0.25]
     assert "fingerprint same" in verify(ENTRY)[1]
     recipe.says = says
@@ -243,9 +224,7 @@ def test_a_model_that_says_something_else_is_found(
         verify(ENTRY)
 
 
-def test_without_torch_only_digests_are_verified(
-    artefact: Artefact, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_torch_only_digests_are_verified(artefact: Artefact, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(manifests, "find_spec", lambda name: None)
     assert "fingerprint not computed" in verify(ENTRY)[1]
 
@@ -256,9 +235,7 @@ def test_a_record_that_cannot_be_read(untrained: Checkpoint) -> None:
         load_checkpoint(ENTRY.name)
 
 
-def test_a_models_folder_that_cannot_be_written(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_models_folder_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("EDITJUDGE_MODELS_DIR", str(tmp_path / "file"))
     with pytest.raises(ConfigError, match="cannot be written: .*EDITJUDGE_MODELS_DIR"):
@@ -277,9 +254,7 @@ def test_the_verbs(recipe: FakeRecipe) -> None:
     assert invoke("verify") == (0, "no model is installed\n", "")
     here = "lpips-vgg is here: untrained, seed 0\n"
     assert invoke("pull", "--untrained", "lpips-vgg") == (0, here, "")
-    ready = (
-        "lpips-vgg bf16 is ready, within 0 of its source on 2 pictures on cpu (untrained, seed 0)\n"
-    )
+    ready = "lpips-vgg bf16 is ready, within 0 of its source on 2 pictures on cpu (untrained, seed 0)\n"
     assert invoke("export", "lpips-vgg", "--precision", "bf16") == (0, ready, "")
     code, out, _ = invoke("verify", "lpips-vgg")
     assert code == 0

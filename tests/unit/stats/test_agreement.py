@@ -81,8 +81,6 @@ def test_an_interval_covers_what_it_says() -> None:
         ([], [], "there are no records with both sides"),
     ],
 )
-def test_a_statistic_that_is_not_defined_has_a_reason(
-    x: list[float], y: list[float], reason: str
-) -> None:
+def test_a_statistic_that_is_not_defined_has_a_reason(x: list[float], y: list[float], reason: str) -> None:
     of = estimate(VALUES["spearman"], (np.array(x), np.array(y)), range(len(x)))
     assert (of.value, of.low, of.reason) == (None, None, reason)

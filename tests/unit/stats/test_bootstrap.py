@@ -7,12 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from editjudge.stats.bootstrap import (
-    INTERVAL_RESAMPLES,
-    TEST_RESAMPLES,
-    bootstrap_t,
-    draw_clusters,
-)
+from editjudge.stats.bootstrap import INTERVAL_RESAMPLES, TEST_RESAMPLES, bootstrap_t, draw_clusters
 from editjudge.stats.paired_comparison import measure_differences, smallest_p
 
 VALUES = st.lists(st.integers(-6, 6).map(float), min_size=2, max_size=40)

@@ -29,9 +29,7 @@ def coverage() -> ModuleType:
         ("fails on 10 % of sources", 60, 0.94),
     ],
 )
-def test_intervals_hold_the_true_mean(
-    coverage: ModuleType, kind: str, sources: int, student: float
-) -> None:
+def test_intervals_hold_the_true_mean(coverage: ModuleType, kind: str, sources: int, student: float) -> None:
     covered, claimed, _ = coverage.measure(kind, sources, REPETITIONS, 3)
     assert covered[0] >= 0.9
     assert covered[1] <= student
@@ -41,9 +39,7 @@ def test_intervals_hold_the_true_mean(
 
 
 def test_failures_on_some_sources_are_no_win(coverage: ModuleType) -> None:
-    _, (claimed, by_flips, naive), unseen = coverage.measure(
-        "fails on 10 % of sources", 60, REPETITIONS, 4
-    )
+    _, (claimed, by_flips, naive), unseen = coverage.measure("fails on 10 % of sources", 60, REPETITIONS, 4)
     assert claimed <= 0.06
     assert by_flips >= 0.07
     assert naive >= 0.2

@@ -38,10 +38,7 @@ def test_clusters_count_by_the_formula_of_korn_and_graubard() -> None:
     effective = min(n, effective)
     x = share * effective
     assert interval(share, n, clusters) == pytest.approx(
-        (
-            scipy.beta.ppf(0.025, x, effective - x + 1),
-            scipy.beta.ppf(0.975, x + 1, effective - x),
-        )
+        (scipy.beta.ppf(0.025, x, effective - x + 1), scipy.beta.ppf(0.975, x + 1, effective - x))
     )
 
 

@@ -132,9 +132,7 @@ def test_pages_that_changed_places_say_nothing_else(whole: Path, copy: Path) -> 
 
 
 @pytest.mark.parametrize("read_only", [True, False])
-@pytest.mark.parametrize(
-    ("first", "second"), [("facts.table", "edits.index"), ("calls.index", "prompts.index")]
-)
+@pytest.mark.parametrize(("first", "second"), [("facts.table", "edits.index"), ("calls.index", "prompts.index")])
 def test_an_index_of_something_else_is_damage(
     whole: Path, copy: Path, first: str, second: str, read_only: bool
 ) -> None:

@@ -25,9 +25,7 @@ PROMPT = Prompt("judge", (Text("Is it "), Text("röd\u2028?", is_data=True)))
 CALL = Call("judge(server=vllm)", PROMPT, {"choices": ["Yes", "No"]})
 REPLY = Reply({"text": "Yes", "finish": "stop"}, "judge-1", Usage(10, 4, 1), 0.5)
 OTHER_REPLY = Reply({"text": "No"}, "judge-2", Usage(1, 1, 1), None)
-FEATURES = SpecialistCall(
-    ServiceName("features", "dinov3"), "features_dinov3/1", {"IMAGE": "sha256:" + "ab" * 32}
-)
+FEATURES = SpecialistCall(ServiceName("features", "dinov3"), "features_dinov3/1", {"IMAGE": "sha256:" + "ab" * 32})
 
 
 def again(number: int) -> Call:

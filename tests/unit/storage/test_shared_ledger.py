@@ -82,9 +82,7 @@ async def test_what_a_run_has_dropped_is_asked_anew(begin: Any) -> None:
     assert (await begin("b").calls.get(ask())).content == better.content
 
 
-async def test_a_locked_ledger_costs_no_reply(
-    begin: Any, shared: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_locked_ledger_costs_no_reply(begin: Any, shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "_BUSY_SECONDS", 0.01)
     run = begin("a")
     with contextlib.closing(sqlite3.connect(shared, isolation_level=None)) as other:

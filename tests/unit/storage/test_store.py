@@ -22,20 +22,7 @@ from editjudge.storage.schema import EDITS
 from editjudge.storage.store import FILE, RunStore
 
 from ...replies import count_replies
-from .stored import (
-    CONTENT,
-    HEADER,
-    LOST,
-    SIGNATURES,
-    UNREAD,
-    ask,
-    digest,
-    header,
-    made,
-    put,
-    reply,
-    scored,
-)
+from .stored import CONTENT, HEADER, LOST, SIGNATURES, UNREAD, ask, digest, header, made, put, reply, scored
 
 A = {"core.a": SIGNATURES["core.a"]}
 GONE = Missing("absent", "no file röd.png")
@@ -75,9 +62,7 @@ def test_versions_stand_beside_the_signature(store: RunStore) -> None:
     put(store, "one", {"core.a": scored(1)})
     assert [one.versions for one in store.verdicts()] == [versions()]
     assert "numpy:" in versions()
-    store.save_edit_now(
-        JudgedEdit("one", "alpha"), {"core.a": scored(1)}, SIGNATURES, "numpy:1.26.0"
-    )
+    store.save_edit_now(JudgedEdit("one", "alpha"), {"core.a": scored(1)}, SIGNATURES, "numpy:1.26.0")
     assert [one.versions for one in store.verdicts()] == ["numpy:1.26.0"]
     ((standing,),) = store.find_standing("alpha", SIGNATURES).values()
     assert standing.dimensions == {"core.a"}
@@ -263,9 +248,7 @@ def test_a_run_goes_on_with_more_outputs_and_dimensions(tmp_path: Path) -> None:
         ({"judges": ("other",)}, "judges judge, not other"),
     ],
 )
-def test_a_run_of_something_else_is_refused(
-    tmp_path: Path, changed: dict[str, object], told: str
-) -> None:
+def test_a_run_of_something_else_is_refused(tmp_path: Path, changed: dict[str, object], told: str) -> None:
     made(tmp_path)
     with pytest.raises(ConfigError, match=told):
         RunStore.open(tmp_path, header(**changed))

@@ -24,9 +24,7 @@ def columns(switches: CoEditSwitches) -> tuple[Column, ...]:
     """Return the columns whose dimensions the switches leave."""
     there = {dimension.id for dimension in dimensions(switches)}
     return tuple(
-        column
-        for column in (*_table_1(), *_metrics(), *_table_7(), *_table_13())
-        if column.dimensions[0] in there
+        column for column in (*_table_1(), *_metrics(), *_table_7(), *_table_13()) if column.dimensions[0] in there
     )
 
 

@@ -9,16 +9,7 @@ from pydantic import AfterValidator, model_validator
 
 from ...base.text import suggest_name
 from ..items import ItemsFile, Line
-from .taxonomy import (
-    ABOUT_A_SUBJECT,
-    AROUND,
-    GLOBAL,
-    IN_CONTEXT,
-    LOCAL,
-    MUST_SAY,
-    SUBJECT_REGION,
-    TYPES,
-)
+from .taxonomy import ABOUT_A_SUBJECT, AROUND, GLOBAL, IN_CONTEXT, LOCAL, MUST_SAY, SUBJECT_REGION, TYPES
 
 
 def _edit_type(text: str) -> str:
@@ -53,8 +44,7 @@ class CoEditLine(Line):
             raise ValueError("task: the type of the edit is called `type` here")
         if self.type in LOCAL and self.mask is None:
             raise ValueError(
-                f"mask: {self.type} changes a part of the image, say which"
-                " (`editjudge prepare masks` draws it)"
+                f"mask: {self.type} changes a part of the image, say which (`editjudge prepare masks` draws it)"
             )
         if self.type in MUST_SAY and "mask_shows" not in self.model_fields_set:
             raise ValueError(

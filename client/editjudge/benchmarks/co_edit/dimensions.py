@@ -63,9 +63,7 @@ def dimensions(switches: CoEditSwitches) -> tuple[Dimension, ...]:
     }
     groups = [group for group, there in metrics.items() if there]
     if not groups:
-        raise ConfigError(
-            "co_edit without specialists and reasoning has no metric", "leave one of them on"
-        )
+        raise ConfigError("co_edit without specialists and reasoning has no metric", "leave one of them on")
     return (
         *(_make_measured_dimensions(switches) if switches.specialists else ()),
         *(_metric(name, one, g, switches) for g in groups for name, one in metrics[g].items()),
@@ -181,9 +179,7 @@ def _none_applies(whens: tuple[When, ...], item: Item) -> str | None:
     return None if None in reasons else reasons[0]
 
 
-def _composite(
-    name: str, weights: Mapping[str, float], switches: CoEditSwitches, **more: Any
-) -> Dimension:
+def _composite(name: str, weights: Mapping[str, float], switches: CoEditSwitches, **more: Any) -> Dimension:
     if switches.uniform_weights:
         weights = dict.fromkeys(weights, 1.0)
     kind = "uniform" if switches.uniform_weights else "survey"

@@ -216,9 +216,7 @@ class KeptDistance(ServiceScorer):
         distance = await fetch_distance(panel, self.service, pair, mask, "weight")
         return {"kept": Score(value=distance, evidence=note)}
 
-    def _prepare_comparison(
-        self, edit: Edit
-    ) -> tuple[tuple[Image, Image], dict[str, bytes], dict[str, Any]]:
+    def _prepare_comparison(self, edit: Edit) -> tuple[tuple[Image, Image], dict[str, bytes], dict[str, Any]]:
         """Return both images, the background's mask, and a note of what was resized."""
         if self.padded_canvas:
             edit = off_canvas(edit)

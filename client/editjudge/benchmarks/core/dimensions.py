@@ -21,10 +21,7 @@ _COSINE = (FeatureSimilarity, "cosine.pool", (-1.0, 1.0), True)
 _DISTANCE = (Lpips, "lpips.weight", (0.0, 10.0), False)
 # By role: the way of judging, variant, range, whether higher is better.
 _COMPARISONS = {"features": _COSINE, "clip": _COSINE, "lpips": _DISTANCE}
-_QUESTIONS = {
-    "quality": "How good is the quality of the result?",
-    "aesthetics": "How beautiful is the result?",
-}
+_QUESTIONS = {"quality": "How good is the quality of the result?", "aesthetics": "How beautiful is the result?"}
 
 
 def _questions(form: str, item: Item) -> str | None:
@@ -101,10 +98,7 @@ def _list(name: str, asks: str) -> Dimension:
 
 
 _BY_JUDGE = {
-    "core.multiple_choice": (
-        Reading(MultipleChoice(JUDGE, "gie/choice"), "correct"),
-        partial(_questions, "options"),
-    ),
+    "core.multiple_choice": (Reading(MultipleChoice(JUDGE, "gie/choice"), "correct"), partial(_questions, "options")),
     "core.fact_check": (
         Reading(FactCheck(JUDGE, "omni_iie/fact", "omni_iie/facts"), "correct"),
         partial(_questions, "no options"),
@@ -122,8 +116,5 @@ DIMENSIONS: tuple[Dimension, ...] = (
     _levels("editing_artifacts"),
     _list("physical_plausibility", "Does the edited scene obey physics?"),
     _list("composition_and_interaction", "Do the new and the old elements go together?"),
-    *(
-        make_dimension(_TABLES["questions"][i], i, how, when=when)
-        for i, (how, when) in _BY_JUDGE.items()
-    ),
+    *(make_dimension(_TABLES["questions"][i], i, how, when=when) for i, (how, when) in _BY_JUDGE.items()),
 )

@@ -28,10 +28,7 @@ def _preservation_column(name: str, title: str, *, higher: bool = True) -> Colum
 
 _CORRECTNESS = "gie.functional_correctness"
 TABLES: tuple[Column, ...] = (
-    *(
-        _correct(name, title, Mean(_CORRECTNESS, of_tasks(name), affine=TO_PERCENT))
-        for name, title in TITLES.items()
-    ),
+    *(_correct(name, title, Mean(_CORRECTNESS, of_tasks(name), affine=TO_PERCENT)) for name, title in TITLES.items()),
     _correct("overall", "Overall", Mean(_CORRECTNESS, affine=TO_PERCENT)),
     _correct("reachable_maximum", "Reachable maximum", Mean("gie.reachable", affine=TO_PERCENT)),
     _preservation_column("ssim", "SSIM"),

@@ -33,10 +33,7 @@ from .taxonomy import EDIT_TYPES, edit_type
 
 OUTPUT_FIELD = "edited_image_path"
 """The field that users of the released scripts add to every record: where its output lies."""
-_OPTIONAL: Mapping[str, tuple[type, str]] = {
-    "compares": (bool, "true or false"),
-    "expected": (str, "a text"),
-}
+_OPTIONAL: Mapping[str, tuple[type, str]] = {"compares": (bool, "true or false"), "expected": (str, "a text")}
 
 
 def right_option(answer: str, options: Iterable[str]) -> str | None:
@@ -61,9 +58,7 @@ def question_notes(pairs: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
         "the expected answer is no option to the letter (`exact_match`)": (
             lambda question: question["expected"] not in question["options"]
         ),
-        "the question compares with the source, which the judge is shown too": (
-            lambda question: question["compares"]
-        ),
+        "the question compares with the source, which the judge is shown too": (lambda question: question["compares"]),
     }
     return format_notes({k: [i for i, q in questions if test(q)] for k, test in tests.items()})
 
@@ -190,8 +185,7 @@ class GieData(RecordsFile):
         notes = [*self.doubts(), *question_notes(pairs), *format_notes(odd)]
         if duplicate_count := sum(count - 1 for count in same.values()):
             notes.append(
-                f"{format_count(duplicate_count, 'item repeats', 'items repeat')}"
-                " another's instruction and image"
+                f"{format_count(duplicate_count, 'item repeats', 'items repeat')} another's instruction and image"
             )
         if decision := len(self._data.compares):
             questions = format_count(decision, "question")
@@ -315,7 +309,5 @@ def data(path: Path, roots: Mapping[str, str] | None = None) -> Dataset:
     if path.suffix != ".jsonl" and (official or not (path / USUAL).is_file()):
         return GieData(path, roots)
     if has_path_mapping(roots):
-        raise ConfigError(
-            "--root OLD=NEW is for gie_bench.json, not for items.jsonl", "give --root FOLDER"
-        )
+        raise ConfigError("--root OLD=NEW is for gie_bench.json, not for items.jsonl", "give --root FOLDER")
     return OwnItems(path, roots)

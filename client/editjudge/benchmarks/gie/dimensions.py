@@ -87,9 +87,7 @@ def _make_similarity_dimension(switches: GieSwitches) -> tuple[Dimension, ...]:
         empty=1.0 if switches.empty_is_kept else None,
     )
     pools = f"cosine.pool_any.squash{SIDE}" if over_patches else f"cosine.pool{STRETCHED_MASK}"
-    ssim = _dimension(
-        "ssim", PixelComparison("source"), "ssim.outside", variant="ssim.rgb.win7.within"
-    )
+    ssim = _dimension("ssim", PixelComparison("source"), "ssim.outside", variant="ssim.rgb.win7.within")
     if switches.ssim_blacked_out:
         black = BlackedOutSsim("source", SIDE)
         ssim = _dimension("ssim", black, "outside", variant=f"ssim.grey.black{SIDE}")
@@ -101,9 +99,7 @@ def _make_similarity_dimension(switches: GieSwitches) -> tuple[Dimension, ...]:
 
 
 def _pixels(switches: GieSwitches) -> tuple[Dimension, ...]:
-    scorer = PixelComparison(
-        "source", aligned=True, plausible=not switches.any_alignment, as_is=switches.align_as_is
-    )
+    scorer = PixelComparison("source", aligned=True, plausible=not switches.any_alignment, as_is=switches.align_as_is)
     aligned_variant = "sift.or_resized" if scorer.plausible else "sift.any"
     unaligned_dimension = _dimension("unaligned", scorer, NO_ALIGNMENT, variant=aligned_variant)
     region, where, needs = "outside", "outside the mask", frozenset[Need]({"source", "mask"})

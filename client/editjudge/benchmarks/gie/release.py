@@ -291,9 +291,7 @@ def _official_file(path: Path, fix: str) -> Path:
 def _from_official(path: Path) -> Release:
     official, masks = _read_official(path)
     records = [
-        {name: record[name] for name in FIELDS if name in record}
-        if isinstance(record, dict)
-        else record
+        {name: record[name] for name in FIELDS if name in record} if isinstance(record, dict) else record
         for record in official
     ]
     return Release(path.parent, records, [_get_mask(m, masks) for m in _column(official, _MASK)])
@@ -369,9 +367,7 @@ def _read_official(path: Path) -> tuple[list[Any], list[PackedMask | str]]:
         read = parse_json(rest)
     except (OSError, ValueError) as error:
         raise InputError(
-            format_path(path),
-            f"cannot be read as JSON: {describe_failure(error)}",
-            "give gie_bench.json as released",
+            format_path(path), f"cannot be read as JSON: {describe_failure(error)}", "give gie_bench.json as released"
         ) from error
     if not isinstance(read, list):
         raise InputError(format_path(path), "is not a list of records", "give gie_bench.json")

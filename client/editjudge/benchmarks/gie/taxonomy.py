@@ -12,19 +12,13 @@ TABLES: Mapping[str, Any] = package_tables(__package__, "tables.toml")
 _TYPES: Mapping[str, Any] = TABLES["types"]
 TITLES: Mapping[str, str] = {name: row["title"] for name, row in _TYPES.items()}
 """The types as table 2 heads its columns, in its order."""
-EDIT_TYPES: Mapping[str, str] = {
-    label: name for name, row in _TYPES.items() for label in row["labels"]
-}
+EDIT_TYPES: Mapping[str, str] = {label: name for name, row in _TYPES.items() for label in row["labels"]}
 """By `edit_type` of a record."""
 CONTENTS: Mapping[str, Any] = TABLES["contents"]
 """What pictures show: kinds of categories, with `title` and `labels`."""
-_BY_CONTENT = {
-    normalise_key(label): name for name, row in CONTENTS.items() for label in row["labels"]
-}
+_BY_CONTENT = {normalise_key(label): name for name, row in CONTENTS.items() for label in row["labels"]}
 _BY_NAME = {
-    normalise_key(alias): name
-    for name, row in _TYPES.items()
-    for alias in (name, *row["labels"], *row.get("also", ()))
+    normalise_key(alias): name for name, row in _TYPES.items() for alias in (name, *row["labels"], *row.get("also", ()))
 }
 
 

@@ -17,12 +17,7 @@ def _names(track: Track, switches: I2iSwitches) -> tuple[str, ...]:
 
 
 def _table(
-    track: Track,
-    names: tuple[str, ...],
-    prefix: str,
-    group: str,
-    source: str,
-    where: Where = lambda _: True,
+    track: Track, names: tuple[str, ...], prefix: str, group: str, source: str, where: Where = lambda _: True
 ) -> Iterator[Column]:
     """Yield a mean for each dimension, then the mean over all pairs of prompt and dimension."""
     for name in names:

@@ -10,18 +10,7 @@ from pydantic import AfterValidator, model_validator
 
 from ..dataset import format_notes
 from ..items import ItemsFile, Line
-from .taxonomy import (
-    ABOUT,
-    ARTIFACTS,
-    CATEGORIES,
-    DIMENSIONS,
-    NEEDS,
-    OF_A_CATEGORY,
-    QUOTAS,
-    TITLES,
-    TRACKS,
-    usual,
-)
+from .taxonomy import ABOUT, ARTIFACTS, CATEGORIES, DIMENSIONS, NEEDS, OF_A_CATEGORY, QUOTAS, TITLES, TRACKS, usual
 
 
 def _check_task(task: str) -> str:
@@ -81,9 +70,7 @@ class I2iLine(Line):
         dimension_names = self.dimensions
         if dimension_names is None:
             dimension_names = usual(
-                TRACKS[self.task],
-                target_text=self.target_text is not None,
-                hint=self.hint is not None,
+                TRACKS[self.task], target_text=self.target_text is not None, hint=self.hint is not None
             )
         texts = super().texts
         return texts | {"extra": {**texts["extra"], "dimensions": dimension_names}}
@@ -98,19 +85,14 @@ class I2iData(ItemsFile):
         """Return what only a switch judges, what lacks a field, and how quotas are met."""
         lines = [ref.data for ref in self.items()]
         odd = {
-            f"names {ARTIFACTS}, judged of multi-image editing with"
-            " `--with me_editing_artifacts` alone": [
-                line.id
-                for line in lines
-                if TRACKS[line.task] == "me" and ARTIFACTS in (line.dimensions or ())
+            f"names {ARTIFACTS}, judged of multi-image editing with `--with me_editing_artifacts` alone": [
+                line.id for line in lines if TRACKS[line.task] == "me" and ARTIFACTS in (line.dimensions or ())
             ],
             **{
                 f"{task} without a {NEEDS[dimension]}, so not judged on {dimension}": [
                     line.id
                     for line in lines
-                    if line.task == task
-                    and line.dimensions is None
-                    and not getattr(line, NEEDS[dimension])
+                    if line.task == task and line.dimensions is None and not getattr(line, NEEDS[dimension])
                 ]
                 for task, dimension in ABOUT.items()
             },

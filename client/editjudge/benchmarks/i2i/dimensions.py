@@ -12,14 +12,7 @@ from ...scorers.rubric import Rubric
 from ...scorers.scorer import Scorer
 from ...scorers.specialists import Quality, TextContent
 from ...scorers.vqa import FiveLevel, QuestionList, UnnormalisedYesNo, YesNo
-from ..dimension import (
-    Dimension,
-    Formula,
-    Reading,
-    change_scorers,
-    make_dimension,
-    make_formula,
-)
+from ..dimension import Dimension, Formula, Reading, change_scorers, make_dimension, make_formula
 from ..fusion import product, styled_text
 from .switches import I2iSwitches
 from .taxonomy import ARTIFACTS, METHODS, NEEDS, ROWS, TABLES, TEXT, Track, not_asked
@@ -85,9 +78,7 @@ def _make_how(name: str, row: Mapping[str, Any]) -> Reading | Formula:
     return _FORMULAS[name]
 
 
-def _fields(
-    row: Mapping[str, Any], how: Reading | Formula, switches: I2iSwitches
-) -> dict[str, Any]:
+def _fields(row: Mapping[str, Any], how: Reading | Formula, switches: I2iSwitches) -> dict[str, Any]:
     """Return the fields of a dimension from its method and its row; a prompt gives its question."""
     method = next((name for name in METHODS if name in row), "")
     fields = {**_change(METHODS.get(method, {}), switches), **row}
@@ -97,9 +88,7 @@ def _fields(
     return {n: fields[n] for n in ("asks", "variant", "tolerance", "range", "by") if n in fields}
 
 
-def _dimension(
-    track: Track, name: str, row: Mapping[str, Any], how: Reading | Formula, part: str = ""
-) -> Dimension:
+def _dimension(track: Track, name: str, row: Mapping[str, Any], how: Reading | Formula, part: str = "") -> Dimension:
     fields = dict(row)
     return make_dimension(
         fields,

@@ -10,11 +10,7 @@ from ...base.parse import package_tables
 
 Track: TypeAlias = Literal["se", "me"]
 """Single-image and multi-image editing."""
-TEXT, WORLD, ARTIFACTS = (
-    "text_content_style_accuracy",
-    "world_knowledge_reasoning",
-    "editing_artifacts",
-)
+TEXT, WORLD, ARTIFACTS = ("text_content_style_accuracy", "world_knowledge_reasoning", "editing_artifacts")
 PROMPTS, OF_A_CATEGORY = 500, 100
 """How many prompts the paper has of each track, and of each category (section 3.1)."""
 _FILE = package_tables(__package__, "tables.toml")
@@ -31,8 +27,7 @@ DIMENSIONS: Mapping[Track, Mapping[str, str]] = {
 }
 """Dimensions with their titles."""
 QUOTAS: Mapping[Track, Mapping[str, int]] = {
-    track: {name: row["prompts"] for name, row in rows.items() if row["prompts"]}
-    for track, rows in ROWS.items()
+    track: {name: row["prompts"] for name, row in rows.items() if row["prompts"]} for track, rows in ROWS.items()
 }
 """How many prompts the paper judges on each dimension."""
 SHARED_DIMENSIONS = tuple(name for name in ROWS["se"] if name in ROWS["me"] and name != ARTIFACTS)

@@ -26,9 +26,7 @@ def _words(name: str) -> str:
 
 def _metrics(dimension: str) -> tuple[str, ...]:
     """Return the metrics that apply: three, or four if the dimension tests knowledge."""
-    return tuple(
-        m for m in METRICS if m != "knowledge_plausibility" or dimension in TESTS_KNOWLEDGE
-    )
+    return tuple(m for m in METRICS if m != "knowledge_plausibility" or dimension in TESTS_KNOWLEDGE)
 
 
 def _ids(dimension: str) -> dict[str, str]:
@@ -46,14 +44,7 @@ def _of_dimension(dimension: str, switches: KrisSwitches) -> tuple[Column, ...]:
     group = _words(dimension)
     return (
         *(
-            Column(
-                column,
-                METRICS[name],
-                Mean(f"kris.{name}", where, affine=TO_PERCENT),
-                True,
-                _SOURCE,
-                group,
-            )
+            Column(column, METRICS[name], Mean(f"kris.{name}", where, affine=TO_PERCENT), True, _SOURCE, group)
             for name, column in _ids(dimension).items()
         ),
         Column(f"kris.{dimension}", "Avg", how, True, _SOURCE, group),

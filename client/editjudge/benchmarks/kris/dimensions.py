@@ -26,8 +26,7 @@ def _rubric(metric: str, switches: KrisSwitches) -> Rubric:
         task: name
         for key, name in names.items()
         for task in _STANDS_FOR.get(key, (key,))
-        if key != "others"
-        and not (key == "anomaly_correction" and switches.anomaly_by_common_prompt)
+        if key != "others" and not (key == "anomaly_correction" and switches.anomaly_by_common_prompt)
     }
     prompt, changes = names["others"], dict[str, Any]()
     if switches.original_prompts and not switches.simple_prompts:

@@ -13,14 +13,10 @@ class KrisSwitches(Switches):
     empty_instruction: bool = switch("evaluate_images of every script; not so in BAGEL's")
     """The judge is told neither instruction nor explanation: the scripts read fields
     (instruction, explain) that the data does not have (ins_en, explain_en)"""
-    first_digit: bool = switch(
-        "metrics_common.py, extract_score_and_reason; metrics_knowledge.py, extract_*"
-    )
+    first_digit: bool = switch("metrics_common.py, extract_score_and_reason; metrics_knowledge.py, extract_*")
     """Replies are read by the official fallbacks, down to the first digit from 1 to 5 anywhere;
     none is asked for again"""
-    anomaly_by_common_prompt: bool = switch(
-        'metrics_common.py, "abnormality_correction" in category'
-    )
+    anomaly_by_common_prompt: bool = switch('metrics_common.py, "abnormality_correction" in category')
     """Anomaly correction is judged by the common prompt, without the explanation: its own is
     chosen by a name that no folder has"""
     knowledge_ungated: bool = switch("metrics_knowledge.py, extract_dual_scores")

@@ -16,8 +16,7 @@ from .taxonomy import ROUNDS, SCALES, TABLES, TURNS
 _PAPER = "Omni IIE Bench"
 
 METRICS: dict[str, tuple[str, str, bool]] = {
-    name: (row["of"], row["title"], row["higher_is_better"])
-    for name, row in TABLES["columns"].items()
+    name: (row["of"], row["title"], row["higher_is_better"]) for name, row in TABLES["columns"].items()
 }
 """By name in ids: the dimension, the title, and whether higher is better."""
 _WEIGHTS = {

@@ -67,16 +67,12 @@ class Record(ReleasedRecord):
     """
 
     sample_id: Annotated[Name, ItemField("id")] = ""
-    level: Annotated[str, ItemField("level")] = Field(
-        "", pattern=r"^(low|high|[1-9]\d*)$", coerce_numbers_to_str=True
-    )
+    level: Annotated[str, ItemField("level")] = Field("", pattern=r"^(low|high|[1-9]\d*)$", coerce_numbers_to_str=True)
     modification_text: Annotated[Text, ItemField("instruction")] = ""
     original_image_path: Annotated[File, ItemField("source")] = ""
     modified_image_path: Annotated[File, ItemField("target")] = ""
     target_mask_path: Annotated[File, ItemField("mask")] = ""
-    qa_pairs: Annotated[
-        tuple[Pair, ...], BeforeValidator(_whole_pairs), ItemField("questions", is_required=False)
-    ] = ()
+    qa_pairs: Annotated[tuple[Pair, ...], BeforeValidator(_whole_pairs), ItemField("questions", is_required=False)] = ()
     scale: Annotated[Literal["low", "high"] | None, ItemField("scale", is_required=False)] = None
 
     @property
@@ -124,9 +120,7 @@ class OmniData(RecordsFile):
         self._ids_with_skips: set[str] = set()
         if not self._files:
             raise InputError(
-                format_path(path),
-                f"no {SINGLE}, no {MULTI} and no {LONG}",
-                "give their folder, or one of them",
+                format_path(path), f"no {SINGLE}, no {MULTI} and no {LONG}", "give their folder, or one of them"
             )
 
     @cached_property

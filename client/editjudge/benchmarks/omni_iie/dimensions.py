@@ -25,10 +25,7 @@ def dimensions(switches: OmniSwitches) -> tuple[Dimension, ...]:
         *(_lpips(region, switches) for region in REGIONS),
         *(_clip(region, switches) for region in REGIONS),
         *(() if switches.no_qa else (_qa(),)),
-        *(
-            make_dimension(_ROWS[one], f"omni_iie.{one}", Reading(pixels, one))
-            for one in ("psnr", "ssim")
-        ),
+        *(make_dimension(_ROWS[one], f"omni_iie.{one}", Reading(pixels, one)) for one in ("psnr", "ssim")),
         *(_of_region("share", region, RegionShare()) for region in weighs),
     )
 

@@ -41,9 +41,7 @@ def dump_json(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode("ascii")
 
 
-def make_chat_body(
-    fields: Mapping[str, Any], system: str, parts: Sequence[Part], detail: str | None = None
-) -> Body:
+def make_chat_body(fields: Mapping[str, Any], system: str, parts: Sequence[Part], detail: str | None = None) -> Body:
     """The body of a request in pieces: a picture stands for its base64, made when it is sent.
 
     Args:
@@ -347,9 +345,7 @@ def find_refused_setting(reply: HttpReply, body_fields: Mapping[str, Any]) -> st
         body_fields: Fields of the rejected request.
     """
     about = f"{reply.param} {reply.words}".lower()
-    if reply.status not in _REJECTIONS or not (
-        reply.param or _UNSUPPORTED_WORDS.search(f"{about} {reply.codes}")
-    ):
+    if reply.status not in _REJECTIONS or not (reply.param or _UNSUPPORTED_WORDS.search(f"{about} {reply.codes}")):
         return ""
     for setting, names in _OPTIONAL_FIELDS.items():
         if not body_fields.keys().isdisjoint(names) and any(name in about for name in names):

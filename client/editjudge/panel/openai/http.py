@@ -48,8 +48,7 @@ if TYPE_CHECKING:
     from .completions import Body
 
 _POLICY_CODES = re.compile(
-    r"content_?filter|content_?policy|moderation|responsible_?ai|data_?inspection|safety",
-    re.IGNORECASE,
+    r"content_?filter|content_?policy|moderation|responsible_?ai|data_?inspection|safety", re.IGNORECASE
 )
 
 
@@ -198,9 +197,7 @@ class HttpServer:
             calls fail.
     """
 
-    def __init__(
-        self, endpoint: JudgeEndpoint, service: str, concurrency: int, policy: RetryPolicy
-    ) -> None:
+    def __init__(self, endpoint: JudgeEndpoint, service: str, concurrency: int, policy: RetryPolicy) -> None:
         parts = urlsplit(endpoint.url)
         if parts.username is not None or parts.query or parts.fragment:
             # Not shown whole: what is in there may be the key.
@@ -222,12 +219,7 @@ class HttpServer:
         self.connections = RenewableConnection(self._open_session, _close_session, policy)
 
     async def ask(
-        self,
-        url: str,
-        body: Body | None = None,
-        *,
-        model: str = "",
-        headers: Mapping[str, str] | None = None,
+        self, url: str, body: Body | None = None, *, model: str = "", headers: Mapping[str, str] | None = None
     ) -> HttpReply:
         """Send a GET, or a POST of a JSON body in pieces (`make_chat_body`), without a time limit.
 
@@ -252,11 +244,7 @@ class HttpServer:
         elif 300 <= reply.status < 400:
             kind = NoModel
         return self.make_error(
-            kind,
-            f"HTTP {reply.status}: {reply.words}",
-            model,
-            retry_after=reply.retry_after,
-            again=reply.again,
+            kind, f"HTTP {reply.status}: {reply.words}", model, retry_after=reply.retry_after, again=reply.again
         )
 
     def make_error(
@@ -270,11 +258,7 @@ class HttpServer:
     ) -> ServiceError:
         """An error that names this server, without its secrets."""
         error = kind(
-            self._secrets.redact(detail),
-            service=self.service,
-            endpoint=self.url,
-            model=model,
-            retry_after=retry_after,
+            self._secrets.redact(detail), service=self.service, endpoint=self.url, model=model, retry_after=retry_after
         )
         if again is not None:
             error.retryable = again  # type: ignore[misc]  # the server knows better than the class
@@ -317,9 +301,7 @@ class HttpServer:
         text = explain_failure(shorten(self._secrets.redact(detail)))
         raise self.make_error(kind, text, model, again=again)
 
-    def _read_reply(
-        self, status: int, headers: Mapping[str, str], payload: bytes | None, model: str
-    ) -> HttpReply:
+    def _read_reply(self, status: int, headers: Mapping[str, str], payload: bytes | None, model: str) -> HttpReply:
         if payload is None:
             what = f"a reply of more than {MAX_REPLY_BYTES:,} bytes"
             raise self.make_error(BadReply, what, model)
@@ -355,9 +337,7 @@ class HttpServer:
 
     def _no_json(self, headers: Mapping[str, str], payload: bytes, model: str) -> ServiceError:
         if "text/html" in headers.get("content-type", ""):
-            return self.make_error(
-                NoModel, "a web page instead of JSON: is the address right (…/v1)?", model
-            )
+            return self.make_error(NoModel, "a web page instead of JSON: is the address right (…/v1)?", model)
         # Cut only after the search, which half a key would pass.
         text = shorten(self._secrets.redact(payload[:10_000].decode("utf-8", "replace")))
         return self.make_error(Unreachable, f"cut short, or no JSON: {text[:80]}", model)
@@ -367,9 +347,7 @@ class HttpServer:
 
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
-                limit=self._concurrency,
-                keepalive_timeout=_KEEP_ALIVE,
-                ssl=True if self._tls is None else self._tls,
+                limit=self._concurrency, keepalive_timeout=_KEEP_ALIVE, ssl=True if self._tls is None else self._tls
             ),
             headers=self._headers,
             cookie_jar=aiohttp.DummyCookieJar(),

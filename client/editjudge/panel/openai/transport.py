@@ -25,12 +25,7 @@ from ..choices import ChoiceDistribution, list_labels, make_distribution, select
 from ..context import DEFAULT_TERMS, NO_CALLER, AnyTerms, CallContext
 from ..prompt import Prompt
 from ..retry import RetryPolicy, call_with_retries
-from ..transport import (
-    LONGEST_NAME,
-    JudgeModel,
-    Sampling,
-    Transport,
-)
+from ..transport import LONGEST_NAME, JudgeModel, Sampling, Transport
 from . import completions as chat
 from .completions import Capabilities
 from .http import HttpReply, HttpServer
@@ -174,12 +169,7 @@ class OpenAiTransport(Transport):
     """
 
     def __init__(
-        self,
-        endpoint: JudgeEndpoint,
-        policy: RetryPolicy,
-        *,
-        service: str = "generalist.judge",
-        concurrency: int = 32,
+        self, endpoint: JudgeEndpoint, policy: RetryPolicy, *, service: str = "generalist.judge", concurrency: int = 32
     ) -> None:
         self.url = endpoint.url
         self._policy = policy
@@ -227,9 +217,7 @@ class OpenAiTransport(Transport):
         software = f"vllm {await self._version()}".strip() if vllm else str(server or "")
         return JudgeModel(card["id"], software, facts)
 
-    async def choose(
-        self, prompt: Prompt, choices: tuple[str, ...], context: CallContext = NO_CALLER
-    ) -> Reply:
+    async def choose(self, prompt: Prompt, choices: tuple[str, ...], context: CallContext = NO_CALLER) -> Reply:
         """The probability of each choice, from one generated token; see `Transport.choose`.
 
         Raises:
@@ -309,9 +297,7 @@ class OpenAiTransport(Transport):
 
         return await self._retry(once, context.terms)
 
-    async def _retry(
-        self, once: Callable[[], Awaitable[T]], terms: AnyTerms, policy: RetryPolicy | None = None
-    ) -> T:
+    async def _retry(self, once: Callable[[], Awaitable[T]], terms: AnyTerms, policy: RetryPolicy | None = None) -> T:
         async def attempt(seconds: float) -> T:
             try:
                 async with asyncio.timeout(seconds):
@@ -322,11 +308,7 @@ class OpenAiTransport(Transport):
         return await call_with_retries(attempt, policy or self._policy, terms=terms)
 
     async def _chat(
-        self,
-        prompt: Prompt,
-        fields: Callable[[], dict[str, Any]],
-        model: JudgeModel,
-        context: CallContext,
+        self, prompt: Prompt, fields: Callable[[], dict[str, Any]], model: JudgeModel, context: CallContext
     ) -> HttpReply:
         """A chat completion; a rejected request is sent again in another form.
 
@@ -371,16 +353,12 @@ class OpenAiTransport(Transport):
         self, reply: HttpReply, body_fields: Mapping[str, Any], model: JudgeModel
     ) -> ServiceError | Abstention:
         error = self._server.to_error(reply, model.name)
-        if isinstance(error, Rejection) and (
-            setting := chat.find_refused_setting(reply, body_fields)
-        ):
+        if isinstance(error, Rejection) and (setting := chat.find_refused_setting(reply, body_fields)):
             refusal = self._error(FieldRefused, error.detail)
             refusal.field = setting  # type: ignore[attr-defined]
             return refusal
         if isinstance(error, NoModel) and self._listed_names:
-            return self._error(
-                NoModel, f"{error.detail}; it lists {_shorten_list(self._listed_names)}"
-            )
+            return self._error(NoModel, f"{error.detail}; it lists {_shorten_list(self._listed_names)}")
         return error
 
     def _without_logprobs(self, why: str) -> ServiceError:
@@ -428,9 +406,7 @@ class OpenAiTransport(Transport):
             raise ValueError(f"the model's name has {len(name):,} characters")
         return name if isinstance(name, str) else ""
 
-    def _read(
-        self, reply: HttpReply, read: Callable[[Mapping[str, Any]], Mapping[str, Any]]
-    ) -> Reply:
+    def _read(self, reply: HttpReply, read: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Reply:
         """Read the only choice in a reply; that it declines is an answer too, and was paid for."""
         try:
             try:
@@ -454,9 +430,7 @@ def _is_vllm(model: JudgeModel) -> bool:
     return model.facts.get("owned_by") == "vllm"
 
 
-def _distribute(
-    choices: tuple[str, ...], top: list[tuple[str, float]], ids: Mapping[int, str]
-) -> ChoiceDistribution:
+def _distribute(choices: tuple[str, ...], top: list[tuple[str, float]], ids: Mapping[int, str]) -> ChoiceDistribution:
     """The distribution over the choices, from the first token's list.
 
     Args:

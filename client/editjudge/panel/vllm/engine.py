@@ -13,15 +13,7 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from ...base.errors import (
-    BadReply,
-    MissingExtra,
-    NoModel,
-    Overload,
-    Rejection,
-    ServiceError,
-    Unreachable,
-)
+from ...base.errors import BadReply, MissingExtra, NoModel, Overload, Rejection, ServiceError, Unreachable
 from ..grpc_channel import GrpcConnection
 from .tokenizer import MAX_ARCHIVE
 
@@ -31,10 +23,7 @@ if TYPE_CHECKING:
     from ..retry import RetryPolicy
 
 SERVICE = "vllm.grpc.engine.VllmEngine"
-MEDIA_OFF = (
-    "start it with --mm-processor inprocess, or with SMG_VLLM_MM_PROCESSOR=inprocess in its"
-    " environment"
-)
+MEDIA_OFF = "start it with --mm-processor inprocess, or with SMG_VLLM_MM_PROCESSOR=inprocess in its environment"
 _ABORT_SECONDS = 1.0
 
 

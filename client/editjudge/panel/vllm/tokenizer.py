@@ -200,10 +200,7 @@ class ModelTokenizer:
         """
         of_template = (self.ids(part) for part, of_prompt in pieces if not of_prompt)
         own = [token for ids in of_template for token in ids if token in self._control]
-        safe = (
-            break_control_tokens(part, self._added_tokens) if of_prompt else part
-            for part, of_prompt in pieces
-        )
+        safe = (break_control_tokens(part, self._added_tokens) if of_prompt else part for part, of_prompt in pieces)
         ids = self.ids("".join(safe))
         # A normaliser could still have made one of something else (of a wide "<", say).
         if (control := [token for token in ids if token in self._control]) != own:
@@ -309,9 +306,7 @@ class ChatTemplate:
         # Every other element is the number of a text.
         texts = [prompt.system, *runs]
         return [
-            (part, False) if i % 2 == 0 else (texts[int(part)] or "", True)
-            for i, part in enumerate(rendering)
-            if part
+            (part, False) if i % 2 == 0 else (texts[int(part)] or "", True) for i, part in enumerate(rendering) if part
         ]
 
     def _render(self, system: bool, shape: _Shape) -> list[str]:
@@ -323,11 +318,7 @@ class ChatTemplate:
                 continue
             try:
                 text = self._template.render(
-                    messages=messages,
-                    tools=None,
-                    documents=None,
-                    add_generation_prompt=True,
-                    **self._variables,
+                    messages=messages, tools=None, documents=None, add_generation_prompt=True, **self._variables
                 )
             except Exception as error:  # noqa: BLE001 - foreign code: it can raise anything
                 reasons.append(str(error))
@@ -353,10 +344,7 @@ class ChatTemplate:
         placeholder = None if self._image_id is None else self.tokens.text_of(self._image_id)
         if any(shape) and placeholder is None:
             return None
-        content = "".join(
-            placeholder or "" if is_image else f"{self._key}x{i}x"
-            for i, is_image in enumerate(shape, 1)
-        )
+        content = "".join(placeholder or "" if is_image else f"{self._key}x{i}x" for i, is_image in enumerate(shape, 1))
         turns = [{"role": "user", "content": content}]
         return [{"role": "system", "content": f"{self._key}x0x"}, *turns] if system else turns
 
@@ -430,9 +418,7 @@ def _to_json(
     sort_keys: bool = False,
 ) -> str:
     # Jinja's own escapes HTML.
-    return json.dumps(
-        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
-    )
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
 def _raise(message: str) -> NoReturn:

@@ -19,15 +19,7 @@ from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ...base.errors import (
-    BadReply,
-    DeadlineExceeded,
-    LogprobsUnavailable,
-    NoModel,
-    Rejection,
-    ServiceError,
-    WrongModel,
-)
+from ...base.errors import BadReply, DeadlineExceeded, LogprobsUnavailable, NoModel, Rejection, ServiceError, WrongModel
 from ..calls import Reply, Usage
 from ..choices import list_labels, make_distribution, select_label_tokens
 from ..context import DEFAULT_TERMS, NO_CALLER, AnyTerms, CallContext
@@ -79,9 +71,7 @@ class VllmTransport(Transport):
         MissingExtra: the extra `vllm` is not installed.
     """
 
-    def __init__(
-        self, endpoint: JudgeEndpoint, policy: RetryPolicy, *, service: str = "generalist.judge"
-    ) -> None:
+    def __init__(self, endpoint: JudgeEndpoint, policy: RetryPolicy, *, service: str = "generalist.judge") -> None:
         self.url = endpoint.url
         self._accepted_names = (endpoint.model, *endpoint.accept) if endpoint.model else ("*",)
         self._policy = policy
@@ -118,9 +108,7 @@ class VllmTransport(Transport):
 
         return await self._retry(once, DEFAULT_TERMS, replace(self._policy, deadline=timeout))
 
-    async def choose(
-        self, prompt: Prompt, choices: tuple[str, ...], context: CallContext = NO_CALLER
-    ) -> Reply:
+    async def choose(self, prompt: Prompt, choices: tuple[str, ...], context: CallContext = NO_CALLER) -> Reply:
         """The probability of each choice, from one generated token; see `Transport.choose`.
 
         The protocol cannot ask for given tokens. So 100 is added to the logit of every label token,
@@ -198,10 +186,7 @@ class VllmTransport(Transport):
         return await self._retry(once, context.terms)
 
     async def _retry(
-        self,
-        once: Callable[[float], Awaitable[T]],
-        terms: AnyTerms,
-        policy: RetryPolicy | None = None,
+        self, once: Callable[[float], Awaitable[T]], terms: AnyTerms, policy: RetryPolicy | None = None
     ) -> T:
         async def attempt(seconds: float) -> T:
             return await once(time.monotonic() + seconds)
@@ -384,9 +369,7 @@ def _read_first_tokens(reply: Any) -> dict[int, float]:
     return {logprobs.token_ids[0]: logprobs.token_logprobs[0], **dict(top_tokens)}
 
 
-def _distribute(
-    choices: tuple[str, ...], ids: Mapping[int, str], logprobs: Mapping[int, float]
-) -> Any:
+def _distribute(choices: tuple[str, ...], ids: Mapping[int, str], logprobs: Mapping[int, float]) -> Any:
     """The distribution over the choices, from log-probabilities that include the labels' bias.
 
     Raises:

@@ -22,23 +22,14 @@ from editjudge.engine.outcomes import derive
 from ....fakes.transport import OneJudge, seen
 from .. import judging
 
-EDITING = (
-    "editing_accuracy",
-    "non_edited_semantic_preservation",
-    "over_editing",
-    "editing_plausibility",
-)
+EDITING = ("editing_accuracy", "non_edited_semantic_preservation", "over_editing", "editing_plausibility")
 LOOKS = ("visual_naturalness", "detail_realism", "visual_artifact", "color_lighting_fidelity")
 """The order of the lists, as tables 4 and 5 have it."""
 GROUP_OF = {metric: group for group, of in GROUPS.items() for metric in of["metrics"]}
 MEASURED = ("clip.subject", "dino.subject", "lpips.kept")
 SCORES: Mapping[str, int] = dict(zip(EDITING + LOOKS, (8, 9, 6, 9, 7, 8, 9, 10), strict=True))
 SEEN: Mapping[str, float] = dict(zip(MEASURED, (0.9, 0.4, 0.25), strict=True))
-_SERVICES = {
-    "clip.vit_b_32": "clip.subject",
-    "features.dinov2": "dino.subject",
-    "lpips.vgg": "lpips.kept",
-}
+_SERVICES = {"clip.vit_b_32": "clip.subject", "features.dinov2": "dino.subject", "lpips.vgg": "lpips.kept"}
 SEGMENTER = "segmenter.grounded_sam"
 BEFORE, AFTER = 40, 90
 """The grey of the source and of the edit."""
@@ -137,9 +128,7 @@ def derived_from(
     return {name.removeprefix("co_edit."): one for name, one in found.items()}
 
 
-def _outcome(
-    one: Dimension, read: Mapping[str, Outcome | float], found: Mapping[str, Outcome], of: Item
-) -> Outcome:
+def _outcome(one: Dimension, read: Mapping[str, Outcome | float], found: Mapping[str, Outcome], of: Item) -> Outcome:
     if reason := one.why_not_applicable(of):
         return NotApplicable(reason=reason)
     if isinstance(one.how, Formula):

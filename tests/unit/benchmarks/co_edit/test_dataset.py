@@ -12,12 +12,7 @@ from editjudge.base.errors import InputError
 from editjudge.base.item import Item
 from editjudge.benchmarks.co_edit import BENCHMARK
 from editjudge.benchmarks.co_edit.dataset import CoEditData, CoEditLine
-from editjudge.benchmarks.co_edit.taxonomy import (
-    EDIT_TYPES,
-    LOCAL,
-    MUST_SAY,
-    SUBJECT_REGION,
-)
+from editjudge.benchmarks.co_edit.taxonomy import EDIT_TYPES, LOCAL, MUST_SAY, SUBJECT_REGION
 from editjudge.engine.outcomes import decide_outcomes
 
 from .made import WIDTH, line, written
@@ -101,10 +96,7 @@ BAD: dict[str, tuple[Any, str]] = {
         line("background_editing"),
         "mask_shows: of background_editing say whether white in the mask is what is edited ('ed",
     ),
-    "an extract": (
-        line("subject_extract"),
-        " is what is edited ('edited') or the object that is kept ('kept')",
-    ),
+    "an extract": (line("subject_extract"), " is what is edited ('edited') or the object that is kept ('kept')"),
     "a customization": (
         line(mask_shows=None),
         "mask_shows: of subject_customization say whether white in the mask is what is edited",

@@ -11,21 +11,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from editjudge.benchmarks.benchmark import Rules
-from editjudge.benchmarks.co_edit.dimensions import (
-    GROUPS,
-    clipped,
-    inverted,
-)
+from editjudge.benchmarks.co_edit.dimensions import GROUPS, clipped, inverted
 from editjudge.benchmarks.dimension import Formula
 
 from .judging import EDITING, GROUP_OF, LOOKS, MEASURED, derived_from, item, rules, values
 
-SWITCHES = (
-    rules(),
-    rules(["uniform_weights"]),
-    rules(without=["specialists"]),
-    rules(without=["reasoning"]),
-)
+SWITCHES = (rules(), rules(["uniform_weights"]), rules(without=["specialists"]), rules(without=["reasoning"]))
 ITEMS = (item(), item("text_editing", None), item("in_context", None), item("style_editing"))
 by = st.sampled_from(SWITCHES)
 items = st.sampled_from(ITEMS)
@@ -60,9 +51,7 @@ def test_a_group_lies_between_its_parts(judge: Any, seen: Any, how: Rules, of: A
 
 
 @given(scores, measured, by, items)
-def test_nothing_is_better_than_the_edit_is_complete(
-    judge: Any, seen: Any, how: Rules, of: Any
-) -> None:
+def test_nothing_is_better_than_the_edit_is_complete(judge: Any, seen: Any, how: Rules, of: Any) -> None:
     got = made(judge | seen, how, of)
     assume(COMPLETE in got)
     for name, value in got.items():
@@ -72,9 +61,7 @@ def test_nothing_is_better_than_the_edit_is_complete(
 
 
 @given(scores, measured, by, items, st.sampled_from(EDITING + LOOKS + MEASURED), st.floats(0, 1))
-def test_a_better_part_makes_nothing_worse(
-    judge: Any, seen: Any, how: Rules, of: Any, name: str, share: float
-) -> None:
+def test_a_better_part_makes_nothing_worse(judge: Any, seen: Any, how: Rules, of: Any, name: str, share: float) -> None:
     read = judge | seen
     best = {"lpips.kept": 0.0}.get(name, 1.0 if name in MEASURED else 10.0)
     plain = made(read, how, of)
@@ -98,9 +85,7 @@ def test_the_order_of_the_parts_does_not_matter(judge: Any, seen: Any, how: Rule
 
 
 @given(scores, measured, by, items, st.sampled_from(EDITING))
-def test_a_zero_part_of_completeness_is_a_zero_overall(
-    judge: Any, seen: Any, how: Rules, of: Any, name: str
-) -> None:
+def test_a_zero_part_of_completeness_is_a_zero_overall(judge: Any, seen: Any, how: Rules, of: Any, name: str) -> None:
     got = made(judge | seen | {name: 0}, how, of)
     assume(COMPLETE in got and (GROUP_OF[name] in got))
     assert got[GROUP_OF[name]] == got["overall"] == 0

@@ -17,15 +17,7 @@ from editjudge.app.spec import RunSpec
 from editjudge.base.errors import Abstention, ConfigError, Rejection, Unreachable
 from editjudge.base.images import decode, load_image
 from editjudge.base.item import Item, Missing
-from editjudge.base.verdict import (
-    Failure,
-    MissingOutput,
-    NoScore,
-    NotApplicable,
-    NotServed,
-    Outcome,
-    Score,
-)
+from editjudge.base.verdict import Failure, MissingOutput, NoScore, NotApplicable, NotServed, Outcome, Score
 from editjudge.benchmarks.benchmark import Rules
 from editjudge.benchmarks.co_edit import BENCHMARK
 from editjudge.benchmarks.co_edit.dimensions import GROUPS
@@ -102,10 +94,7 @@ async def test_equations() -> None:
         "image_quality.capped": min(LOOK, COMPLETE),
         "non_edited_preservation.capped": min(KEPT, COMPLETE),
         "identity_preservation.capped": min(SAME, COMPLETE),
-        "overall": COMPLETE**0.5
-        * min(LOOK, COMPLETE) ** 0.2
-        * min(KEPT, COMPLETE) ** 0.1
-        * min(SAME, COMPLETE) ** 0.2,
+        "overall": COMPLETE**0.5 * min(LOOK, COMPLETE) ** 0.2 * min(KEPT, COMPLETE) ** 0.1 * min(SAME, COMPLETE) ** 0.2,
     }
     for name, value in expected.items():
         assert got[name] == pytest.approx(value, abs=EXACT), name
@@ -293,9 +282,7 @@ async def test_an_unscored_part_leaves_the_composite_unscored(name: str) -> None
 
 @pytest.mark.parametrize("task", sorted(GLOBAL))
 @pytest.mark.parametrize("region", [None, "whole"])
-async def test_a_full_mask_of_an_edit_of_the_whole_image_is_none(
-    task: str, region: str | None
-) -> None:
+async def test_a_full_mask_of_an_edit_of_the_whole_image_is_none(task: str, region: str | None) -> None:
     """What a judge or a person draws where all may change must not cost the item its number."""
     without = await judged(item(task, region, columns=None))
     full = await judged(item(task, region and "inside", columns=12))
@@ -326,9 +313,7 @@ async def test_without_specialists() -> None:
     panel = Specialists()
     got = await judged(item(), panel, without=["specialists"])
     assert panel.asked == []
-    assert (
-        set(got) & {*MEASURED, "identity_preservation", "non_edited_detail_preservation"} == set()
-    )
+    assert set(got) & {*MEASURED, "identity_preservation", "non_edited_detail_preservation"} == set()
     assert values(got)["non_edited_preservation"] == pytest.approx(9, abs=EXACT)
     parts = (COMPLETE, 0.5), (min(LOOK, COMPLETE), 0.2), (min(9, COMPLETE), 0.1)
     assert values(got)["overall"] == pytest.approx(mean(*parts), abs=EXACT)
@@ -414,9 +399,7 @@ async def test_plain_questions() -> None:
 
 
 def row(of: Item, **given: float) -> Row:
-    found: dict[str, Outcome] = {
-        one.id: NotApplicable(reason="not set") for one in rules().dimensions
-    }
+    found: dict[str, Outcome] = {one.id: NotApplicable(reason="not set") for one in rules().dimensions}
     scored = {f"co_edit.{name}": Score(value=value) for name, value in given.items()}
     return Row(of, "m", found | scored)
 
@@ -429,9 +412,7 @@ def test_table_1_is_before_the_cap(printed: Mapping[str, str]) -> None:
     assert {name: cells[f"co_edit.{name}"].value for name in given} == given
     # Equations 1 to 3 are concave, so the printed mean lies below their value at the printed
     # means. That it does not lie far below shows the cap: without it, it would by up to 1.07.
-    leaves = {
-        n: given[g] for g, of in GROUPS.items() for n, m in of["metrics"].items() if "call" in m
-    }
+    leaves = {n: given[g] for g, of in GROUPS.items() for n, m in of["metrics"].items() if "call" in m}
     kept, same = given["non_edited_preservation"] / 10, given["identity_preservation"] / 10
     measured = {"clip.subject": same, "dino.subject": same, "lpips.kept": 1 - kept}
     got = values(derived_from({**leaves, **measured}))

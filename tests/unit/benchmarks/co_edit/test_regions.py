@@ -13,20 +13,7 @@ from editjudge.benchmarks.co_edit.specialists import FILL, framed, off_canvas
 from editjudge.engine.judge import judge
 from editjudge_services.runtime.preprocess import CLIP_CROP, DINOV2_CROP, Rule
 
-from .judging import (
-    AFTER,
-    BEFORE,
-    OUTPUT,
-    SOURCE,
-    Specialists,
-    asked_of,
-    edit,
-    item,
-    judged,
-    rules,
-    shown,
-    values,
-)
+from .judging import AFTER, BEFORE, OUTPUT, SOURCE, Specialists, asked_of, edit, item, judged, rules, shown, values
 
 REGIONS = {"inside": (0, 4), "outside": (4, 12)}
 """The columns of 12 that the subject has, by the mask of the first four."""

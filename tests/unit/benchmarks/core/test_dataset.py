@@ -72,11 +72,7 @@ def test_a_mask_may_show_what_is_kept(folder: Path) -> None:
     left = np.zeros((8, 6), np.uint8)
     left[:, :2] = 255
     Pil.fromarray(left).save(folder / "left.png")
-    data = written(
-        folder,
-        line(mask="left.png", mask_shows="kept"),
-        line(id="2", mask="left.png", mask_shows="edited"),
-    )
+    data = written(folder, line(mask="left.png", mask_shows="kept"), line(id="2", mask="left.png", mask_shows="edited"))
     kept, edited = (data.load(ref).mask for ref in data.check_items())
     assert kept is not None
     assert edited is not None
@@ -125,9 +121,7 @@ def test_a_line_that_cannot_be_used_is_named(folder: Path, bad: Any, said: str) 
         ),
     ],
 )
-def test_what_cannot_be_used_is_a_flaw_of_the_item(
-    folder: Path, bad: Any, field: str, said: str
-) -> None:
+def test_what_cannot_be_used_is_a_flaw_of_the_item(folder: Path, bad: Any, field: str, said: str) -> None:
     data = written(folder, bad, line(id="whole"))
     first, whole = data.check_items()
     assert list(data.flaws(first)) == [field]

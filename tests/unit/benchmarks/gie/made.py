@@ -32,9 +32,7 @@ def picture(path: Path, array: np.ndarray) -> None:
 def shifted(array: np.ndarray, x: float, y: float) -> np.ndarray:
     """The picture moved, as generation moves it."""
     matrix = np.array([[1, 0, x], [0, 1, y]], np.float64)
-    return np.asarray(
-        cv2.warpAffine(array, matrix, array.shape[1::-1], borderMode=cv2.BORDER_REFLECT)
-    )
+    return np.asarray(cv2.warpAffine(array, matrix, array.shape[1::-1], borderMode=cv2.BORDER_REFLECT))
 
 
 def mask(top: int, left: int, bottom: int, right: int) -> np.ndarray:
@@ -70,15 +68,9 @@ def odd() -> list[dict[str, Any]]:
             multiple_choice_options=["The new one", "The old one, as before", "Another, darker"],
         ),
         record(
-            "Textual Edit",
-            expected_answer="YOUR",
-            multiple_choice_options=["Let YOUR Light Shine", "MY", CANNOT_TELL],
+            "Textual Edit", expected_answer="YOUR", multiple_choice_options=["Let YOUR Light Shine", "MY", CANNOT_TELL]
         ),
-        record(
-            "Size Change",
-            expected_answer="yes.",
-            multiple_choice_options=["Yes", "No", CANNOT_TELL],
-        ),
+        record("Size Change", expected_answer="yes.", multiple_choice_options=["Yes", "No", CANNOT_TELL]),
         record("Remove Object", np.zeros((SIDE, SIDE))),
         record("Scene Change", np.ones((SIDE, SIDE))),
         record("Background Change", edit_instruction="Again.", image="/again/x y.jpg"),

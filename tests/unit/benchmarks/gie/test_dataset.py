@@ -17,12 +17,7 @@ from editjudge.benchmarks.comparison_words import PLACES, refers_to_source
 from editjudge.benchmarks.gie import BENCHMARK
 from editjudge.benchmarks.gie import release as module
 from editjudge.benchmarks.gie.dataset import GieData, OwnItems
-from editjudge.benchmarks.gie.release import (
-    CONVERTED_FILE,
-    ComparisonDecision,
-    convert,
-    write_decisions,
-)
+from editjudge.benchmarks.gie.release import CONVERTED_FILE, ComparisonDecision, convert, write_decisions
 from editjudge.benchmarks.gie.taxonomy import EDIT_TYPES, TITLES, edit_type
 
 from ....patience import patience
@@ -55,20 +50,14 @@ def test_numbers_do_not_depend_on_the_order_of_fields(tmp_path: Path) -> None:
     given = record(edit_instruction='a "object_mask": [[0]] } ] \u00e9 \\')
     last = {k: v for k, v in given.items() if k != "object_mask"}
     last["object_mask"] = given["object_mask"]
-    one, other = (
-        GieData(released(tmp_path / "a", [given])),
-        GieData(released(tmp_path / "b", [last])),
-    )
+    one, other = (GieData(released(tmp_path / "a", [given])), GieData(released(tmp_path / "b", [last])))
     assert one.digest == other.digest
     assert of(one)[0].instruction == given["edit_instruction"]
 
 
 def test_what_users_add_changes_nothing(tmp_path: Path) -> None:
     mine = record(edited_image_path="/home/me/1.png", aligned_mse_diff=None)
-    one, other = (
-        GieData(released(tmp_path / "a", [mine])),
-        GieData(released(tmp_path / "b", [record()])),
-    )
+    one, other = (GieData(released(tmp_path / "a", [mine])), GieData(released(tmp_path / "b", [record()])))
     assert one.digest == other.digest
 
 
@@ -143,9 +132,7 @@ def test_where_images_lie_is_told(tmp_path: Path) -> None:
         assert data.image_paths(ref) == {"source": (there,)}
     there.unlink()
     for data in (GieData(path), GieData(real)):
-        with pytest.raises(
-            InputError, match="; if the images are in another folder, add --root /="
-        ):
+        with pytest.raises(InputError, match="; if the images are in another folder, add --root /="):
             list(data.check_items())
     assert GieData(path).fix([]) == ""
 
@@ -191,11 +178,7 @@ def test_questions(tmp_path: Path) -> None:
         ("What is standing before the altar?", ("A priest", "A dog"), False),
         ("What is the source of the light?", ("A lamp", "The sun"), False),
         ("Who wrote 'The Original Recipe' on the sign?", ("A cook", "A guest"), False),
-        (
-            'What does it say instead of "Before"?',
-            ("\u201cInitially\u201d", "\u2018Earlier\u2019"),
-            False,
-        ),
+        ('What does it say instead of "Before"?', ("\u201cInitially\u201d", "\u2018Earlier\u2019"), False),
         ("Isn't the dogs' bowl larger than before, at the cat's?", ("Yes", "No"), True),
         ("What differs between the two images?", ("Sky", "Sea"), True),
         ("What does the sign say?", ("ORIGINALITY", "BEFOREHAND"), False),
@@ -443,12 +426,8 @@ def test_the_folder_of_ones_own_data_will_do(tmp_path: Path) -> None:
         BENCHMARK.data(tmp_path.parent)
 
 
-@pytest.mark.parametrize(
-    ("answer", "due"), [("red.", "Red"), ("Red", "Red"), ("RED", "Red"), ("Green", "Green")]
-)
-def test_an_answer_of_ones_own_is_the_option_that_it_means(
-    tmp_path: Path, answer: str, due: str
-) -> None:
+@pytest.mark.parametrize(("answer", "due"), [("red.", "Red"), ("Red", "Red"), ("RED", "Red"), ("Green", "Green")])
+def test_an_answer_of_ones_own_is_the_option_that_it_means(tmp_path: Path, answer: str, due: str) -> None:
     question = OWN["questions"][0] | {"answer": answer}
     data = own(tmp_path, OWN | {"questions": [question]})
     (item,) = (data.load(ref) for ref in data.check_items())
@@ -478,9 +457,7 @@ def test_notes_on_questions_of_ones_own(tmp_path: Path) -> None:
     assert unwinnable.endswith("(a)")
     assert literally.startswith("2 items: the expected answer is no option to the letter")
     assert literally.endswith("(a, b)")
-    assert comparing == (
-        "2 items: the question compares with the source, which the judge is shown too (c, d)"
-    )
+    assert comparing == ("2 items: the question compares with the source, which the judge is shown too (c, d)")
     assert own(tmp_path, line("a", {})).notes() == ()
 
 
@@ -515,9 +492,7 @@ def test_a_mask_of_ones_own_fits_outputs_once_it_fits_its_source(tmp_path: Path)
         ({"options": ["Red", " "]}, "one of the `options` of a question is blank"),
     ],
 )
-def test_questions_of_ones_own_that_cannot_be_asked(
-    tmp_path: Path, change: dict[str, Any], told: str
-) -> None:
+def test_questions_of_ones_own_that_cannot_be_asked(tmp_path: Path, change: dict[str, Any], told: str) -> None:
     data = own(tmp_path, OWN | {"questions": [OWN["questions"][0] | change]})
     (ref,) = data.check_items()
     assert list(data.flaws(ref)) == ["questions"]
@@ -531,11 +506,7 @@ def test_what_was_decided_is_not_told_by_words(tmp_path: Path) -> None:
     by_words = GieData(folder)
     ask = [one["evaluation_question"] for one in odd()]
     write_decisions(
-        folder,
-        [
-            ComparisonDecision(0, ask[0], compares=True, words=False),
-            ComparisonDecision(1, ask[1], True, True),
-        ],
+        folder, [ComparisonDecision(0, ask[0], compares=True, words=False), ComparisonDecision(1, ask[1], True, True)]
     )
     data = GieData(folder)
     told = [item.questions[0]["compares"] for item in of(data)]
@@ -593,7 +564,5 @@ def test_what_is_no_json_is_told_by_the_line_of_the_file(tmp_path: Path, place: 
     text = path.read_text().replace(f'"edit_type": {place}', f'"edit_type": {place},')
     path.write_text(text)
     line = next(n for n, one in enumerate(text.splitlines(), 1) if f"{place},," in one)
-    with pytest.raises(
-        InputError, match=rf"gie_bench\.json: cannot be read as JSON: .* line {line};?"
-    ):
+    with pytest.raises(InputError, match=rf"gie_bench\.json: cannot be read as JSON: .* line {line};?"):
         list(GieData(path).check_items())

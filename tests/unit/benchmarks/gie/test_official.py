@@ -24,9 +24,7 @@ BY_OURS = load_official_prompts("editjudge.benchmarks.gie")
 PROMPTS = tuple(BY_OURS.values())
 
 
-async def asked(
-    item: Item, protocol: str, reply: str = "The new one", **rules: Any
-) -> tuple[Outcome, Prompt]:
+async def asked(item: Item, protocol: str, reply: str = "The new one", **rules: Any) -> tuple[Outcome, Prompt]:
     panel = Panel(reply)
     outcomes = await judged(item, pixels(50), protocol, panel, **rules)
     return outcomes[ANSWER], panel.transport.asked[0]
@@ -60,9 +58,7 @@ async def test_asked_as_released(items: Sequence[Item]) -> None:
 async def test_each_switch_keeps_to_itself(items: Sequence[Item]) -> None:
     """The prompt alone: the source where the question compares, options by lines, replies read."""
     for index, images in ((0, EDITED), (COMPARING, SOURCE + EDITED)):
-        outcome, prompt = await asked(
-            items[index], "paper", "the new one.", with_=["original_prompts"]
-        )
+        outcome, prompt = await asked(items[index], "paper", "the new one.", with_=["original_prompts"])
         assert shown(items[index], prompt) == images + said(items[index], "\n")
         assert getattr(outcome, "value", None) == 1
     outcome, _ = await asked(items[0], "official", "the new one.")

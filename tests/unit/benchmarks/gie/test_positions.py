@@ -30,10 +30,7 @@ SHORTER = f"{COUNT - 1} records instead of {COUNT}, the first that differs is re
 
 def make_records(count: int = COUNT) -> list[dict[str, Any]]:
     """Records of which each has an image and a mask of its own, and all one instruction."""
-    return [
-        record("Color Change", mask(8 * i, 0, 8 * i + 40, 60), image=f"/{i}.jpg")
-        for i in range(count)
-    ]
+    return [record("Color Change", mask(8 * i, 0, 8 * i + 40, 60), image=f"/{i}.jpg") for i in range(count)]
 
 
 def remove(records: list[Any]) -> list[Any]:
@@ -48,10 +45,7 @@ def test_another_list_does_not_replace_a_converted_one(tmp_path: Path) -> None:
     out = tmp_path / "gie"
     convert(released(tmp_path / "data", make_records()), out)
     before = (out / CONVERTED_FILE).read_bytes()
-    for change, what in (
-        (remove, SHORTER),
-        (swap, "the first that differs is record 3"),
-    ):
+    for change, what in ((remove, SHORTER), (swap, "the first that differs is record 3")):
         other = released(tmp_path / "data", change(make_records()))
         with pytest.raises(InputError, match=f"gie: holds another list: {what}; .* another --out"):
             convert(other, out)
@@ -90,9 +84,7 @@ def test_a_changed_mask_is_a_changed_record(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("change", "at"), [(remove, REMOVED), (swap, 3)])
-def test_a_copy_with_paths_has_the_same_list(
-    tmp_path: Path, change: Callable[[list[Any]], list[Any]], at: int
-) -> None:
+def test_a_copy_with_paths_has_the_same_list(tmp_path: Path, change: Callable[[list[Any]], list[Any]], at: int) -> None:
     """Though all have one instruction; users rewrite the paths of images, so these may differ."""
     records = [one | {"evaluation_question": f"Is it {i}?"} for i, one in enumerate(make_records())]
     data = GieData(released(tmp_path / "data", records))

@@ -129,9 +129,7 @@ async def test_one_that_cannot_be_won(items: list[Item]) -> None:
         ("", None, None),
     ],
 )
-async def test_a_reply_to_the_letter(
-    items: list[Item], reply: str, paper: int | None, official: int | None
-) -> None:
+async def test_a_reply_to_the_letter(items: list[Item], reply: str, paper: int | None, official: int | None) -> None:
     """The expected answer is `yes.`, the option `Yes`."""
     for name, due in (("paper", paper), ("official", official)):
         panel = Panel(reply)
@@ -165,9 +163,7 @@ def released_alignment(original: np.ndarray, edited: np.ndarray) -> np.ndarray |
     if matrix is None:
         return None
     height, width = original.shape[:2]
-    return np.asarray(
-        cv2.warpAffine(edited, matrix, (width, height), borderMode=cv2.BORDER_REFLECT)
-    )
+    return np.asarray(cv2.warpAffine(edited, matrix, (width, height), borderMode=cv2.BORDER_REFLECT))
 
 
 def error(original: np.ndarray, aligned: np.ndarray, mask: np.ndarray, limit: int) -> float:
@@ -217,9 +213,7 @@ async def test_mse_and_psnr(items: list[Item], name: str) -> None:
         assert (psnr.value, psnr.evidence["capped"]) == (100, True)
 
 
-async def test_one_alignment_serves_both(
-    items: list[Item], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_one_alignment_serves_both(items: list[Item], monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
 
     def counted(*given: Any, **more: Any) -> Any:

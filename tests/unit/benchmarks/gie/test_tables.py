@@ -41,9 +41,7 @@ ITEM = Item("0", "x", (load_image(np.zeros((1, 1, 3), np.uint8)),))
 
 
 def row(name: str, index: int, task: str, **outcomes: Outcome) -> Row:
-    usual: dict[str, Outcome] = {
-        d.id: NoScore(kind="degenerate", reason="not looked at") for d in BENCHMARK.dimensions
-    }
+    usual: dict[str, Outcome] = {d.id: NoScore(kind="degenerate", reason="not looked at") for d in BENCHMARK.dimensions}
     given = {f"gie.{key}": value for key, value in outcomes.items()}
     return Row(replace(ITEM, id=f"{task}{index}", task=task), name, usual | given)
 
@@ -63,11 +61,7 @@ def test_table_2(printed: Mapping[str, str]) -> None:
         there = GIVEN[name] if gpt else EACH
         right = round(float(printed[name]) * there / 100)
         for index in range(EACH):
-            outcome: Outcome = (
-                Score(value=float(index < right))
-                if index < there
-                else MissingOutput(reason="refused")
-            )
+            outcome: Outcome = Score(value=float(index < right)) if index < there else MissingOutput(reason="refused")
             rows.append(row("m", index, name, functional_correctness=outcome))
     cells = tabulate(TABLES, rows)["m"]
     for name in TITLES:
@@ -83,12 +77,7 @@ def test_table_2(printed: Mapping[str, str]) -> None:
 
 def table_3() -> dict[str, dict[str, Cell]]:
     rows = [
-        row(
-            one["model"],
-            0,
-            "add_object",
-            **{name: Score(value=float(one[key])) for key, name in KEPT.items()},
-        )
+        row(one["model"], 0, "add_object", **{name: Score(value=float(one[key])) for key, name in KEPT.items()})
         for one in TABLE_3
     ]
     return dict(tabulate(columns(GieSwitches()), rows))

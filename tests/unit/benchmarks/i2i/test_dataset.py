@@ -18,12 +18,7 @@ from editjudge.benchmarks.i2i.taxonomy import CATEGORIES, DIMENSIONS, PROMPTS, Q
 from ..kris.made import picture
 
 ONE = {"id": "1", "instruction": "make it red", "task": "local_editing", "source": "a.png"}
-TWO = {
-    "id": "2",
-    "instruction": "the dog beside the cat",
-    "task": "basic_combination",
-    "sources": ["a.png", "b.png"],
-}
+TWO = {"id": "2", "instruction": "the dog beside the cat", "task": "basic_combination", "sources": ["a.png", "b.png"]}
 
 
 def data(folder: Path, *lines: dict[str, Any]) -> I2iData:
@@ -41,9 +36,7 @@ def items(folder: Path, *lines: dict[str, Any]) -> list[Item]:
 
 def asked(item: Item, *on: str) -> set[str]:
     """Without the shares that are lost, which are asked where what they are of is."""
-    found = {
-        d.id for d in dimensions(I2iSwitches.turn_on(on)) if d.why_not_applicable(item) is None
-    }
+    found = {d.id for d in dimensions(I2iSwitches.turn_on(on)) if d.why_not_applicable(item) is None}
     lost = {name for name in found if name.endswith(".lost")}
     losable = {f"i2i.{track}.{name}" for track, t in TABLES.items() for name in t["losable"]}
     assert lost == {f"{name}.lost" for name in found & losable}
@@ -193,10 +186,7 @@ def test_the_papers_quotas_are_compared(tmp_path: Path) -> None:
     assert same == ("as many prompts of each category and on each dimension as in the paper",)
     names = [name for name in lines[0]["dimensions"] if name != "local_attribute_accuracy"]
     (note,) = data(tmp_path, lines[0] | {"dimensions": names}, *lines[1:]).notes()
-    assert note.endswith(
-        "on 1 of 30 dimensions (first: se.local_attribute_accuracy 281 of 282), in 0 of 10 "
-        "categories"
-    )
+    assert note.endswith("on 1 of 30 dimensions (first: se.local_attribute_accuracy 281 of 282), in 0 of 10 categories")
     (note,) = data(tmp_path, ONE).notes()
     assert "on 30 of 30 dimensions" in note
     assert "in 10 of 10 categories" in note
@@ -207,13 +197,8 @@ def test_a_task_is_due(tmp_path: Path) -> None:
         items(tmp_path, {k: v for k, v in ONE.items() if k != "task"})
 
 
-@pytest.mark.parametrize(
-    ("task", "field"),
-    [("text_rendering", "target_text"), ("world_knowledge_reasoning", "hint")],
-)
-def test_an_item_without_what_its_category_is_about_is_noted(
-    tmp_path: Path, task: str, field: str
-) -> None:
+@pytest.mark.parametrize(("task", "field"), [("text_rendering", "target_text"), ("world_knowledge_reasoning", "hint")])
+def test_an_item_without_what_its_category_is_about_is_noted(tmp_path: Path, task: str, field: str) -> None:
     about = ONE | {"task": task}
     note, _of_quotas = data(tmp_path, about | {field: "SALE"}, about | {"id": "2"}).notes()
     assert note.startswith(f"1 item: {task} without a {field}, so not judged on ")

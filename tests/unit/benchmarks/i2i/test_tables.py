@@ -11,11 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from editjudge.base.item import Item
-from editjudge.base.verdict import (
-    NotApplicable,
-    Outcome,
-    Score,
-)
+from editjudge.base.verdict import NotApplicable, Outcome, Score
 from editjudge.benchmarks.column import Column, Mean, Row
 from editjudge.benchmarks.fusion import product, styled_text
 from editjudge.benchmarks.i2i.columns import columns
@@ -44,10 +40,7 @@ def read(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-QUOTA = {
-    (one["track"][0] + "e", one["dimension"]): int(one["prompts"])
-    for one in read("tables4and5.csv")
-}
+QUOTA = {(one["track"][0] + "e", one["dimension"]): int(one["prompts"]) for one in read("tables4and5.csv")}
 PRINTED = [
     *(pytest.param("se", one, id=f"single-{one['model']}") for one in read("table1.csv")),
     *(pytest.param("me", one, id=f"multi-{one['model']}") for one in read("table2.csv")),
@@ -70,8 +63,7 @@ def rows(track: str, printed: dict[str, str]) -> Iterator[Row]:
     scored = {name: Score(value=float(printed[name])) for name in quotas}
     for number in range(500):
         outcomes: dict[str, Outcome] = {
-            f"i2i.{track}.{name}": scored[name] if number < count else NOT_ASKED
-            for name, count in quotas.items()
+            f"i2i.{track}.{name}": scored[name] if number < count else NOT_ASKED for name, count in quotas.items()
         }
         yield Row(item(number, "x"), printed["model"], outcomes)
 
@@ -115,8 +107,7 @@ def test_categories_and_the_comparison() -> None:
     for number, (task, value) in enumerate(given):
         name = f"i2i.{TRACKS[task]}.image_quality"
         outcomes: dict[str, Outcome] = {
-            d.id: Score(value=value) if d.id == name else NOT_ASKED
-            for d in dimensions(I2iSwitches())
+            d.id: Score(value=value) if d.id == name else NOT_ASKED for d in dimensions(I2iSwitches())
         }
         rows.append(Row(item(number, task), "m", outcomes))
     got = tabulate(columns(I2iSwitches()), rows)["m"]
@@ -131,11 +122,7 @@ def test_categories_and_the_comparison() -> None:
 
 
 def test_columns_are_of_dimensions() -> None:
-    for on in (
-        I2iSwitches(),
-        I2iSwitches(me_editing_artifacts=True),
-        I2iSwitches(lmm_baseline=True),
-    ):
+    for on in (I2iSwitches(), I2iSwitches(me_editing_artifacts=True), I2iSwitches(lmm_baseline=True)):
         known = {d.id for d in dimensions(on)}
         made = columns(on)
         assert len({column.id for column in made}) == len(made)
@@ -159,9 +146,7 @@ def test_the_comparison_is_of_what_both_tables_have() -> None:
         for track, values in given.items():
             of = values | ({ARTIFACTS: (0.4, 5)} if on and track == "me" else {})
             for number in range(5):
-                outcomes: dict[str, Outcome] = {
-                    d.id: NOT_ASKED for d in dimensions(I2iSwitches.turn_on(on))
-                }
+                outcomes: dict[str, Outcome] = {d.id: NOT_ASKED for d in dimensions(I2iSwitches.turn_on(on))}
                 for name, (value, prompts) in of.items():
                     if number < prompts:
                         outcomes[f"i2i.{track}.{name}"] = Score(value=value)
@@ -178,8 +163,7 @@ def test_the_comparison_is_of_what_both_tables_have() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "factor"),
-    [(1.0, 1.0), (0.9999, 0.8), (0.8, 0.8), (0.7999, 0.5), (0.6, 0.5), (0.5999, 0.1), (0.0, 0.1)],
+    ("content", "factor"), [(1.0, 1.0), (0.9999, 0.8), (0.8, 0.8), (0.7999, 0.5), (0.6, 0.5), (0.5999, 0.1), (0.0, 0.1)]
 )
 @pytest.mark.parametrize("style", [1, 2, 3, 4, 5])
 def test_equation_5(style: int, content: float, factor: float) -> None:
@@ -187,9 +171,7 @@ def test_equation_5(style: int, content: float, factor: float) -> None:
     assert got == pytest.approx((style - 1) / 4 * factor, abs=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("read", "band"), [("12345", 1.0), ("1234x", 0.8), ("123xx", 0.5), ("12xxx", 0.1)]
-)
+@pytest.mark.parametrize(("read", "band"), [("12345", 1.0), ("1234x", 0.8), ("123xx", 0.5), ("12xxx", 0.1)])
 def test_accuracies_at_a_band_s_edge_are_in_it(read: str, band: float) -> None:
     for length in (1, 2, 3, 7):
         content = text_accuracy(read * length, "12345" * length)

@@ -11,13 +11,7 @@ import pytest
 
 from editjudge.base.errors import InputError
 from editjudge.benchmarks.kris.dataset import KrisData
-from editjudge.benchmarks.kris.taxonomy import (
-    FOLDERS,
-    REASONING_DIMENSIONS,
-    TAXONOMY,
-    TEMPORAL_TASKS,
-    TESTS_KNOWLEDGE,
-)
+from editjudge.benchmarks.kris.taxonomy import FOLDERS, REASONING_DIMENSIONS, TAXONOMY, TEMPORAL_TASKS, TESTS_KNOWLEDGE
 
 from ..flaws import told
 from .made import flat, picture, record, released
@@ -78,11 +72,7 @@ def test_frames_stand_in_the_order_of_time(tmp_path: Path) -> None:
     ]
     assert set(TEMPORAL_TASKS) == {item.task for item in items}
     assert [item.extra["position"] for item in items] == [1, 2, 3, 4]
-    assert [Path(image.name).name for image in items[1].sources] == [
-        "2-1.jpg",
-        "2-3.jpg",
-        "2-4.jpg",
-    ]
+    assert [Path(image.name).name for image in items[1].sources] == ["2-1.jpg", "2-3.jpg", "2-4.jpg"]
     assert items[1].target is not None
 
 
@@ -112,9 +102,7 @@ def test_everything_wrong_is_told_at_once(tmp_path: Path) -> None:
     amended(path, "temporal_prediction", "2", ori_img=["2-1.jpg", "2-3.jpg"])
     (path / "biology" / "4.jpg").unlink()
     file = path / "count_change" / "annotation.json"
-    file.write_text(
-        '{"1": ' + file.read_text()[6:-1] + ', "1": {"ori_img": "1.jpg", "ins_en": "x"}}'
-    )
+    file.write_text('{"1": ' + file.read_text()[6:-1] + ', "1": {"ori_img": "1.jpg", "ins_en": "x"}}')
     data = KrisData(path)
     said = told(data)
     assert len(said.splitlines()) == 7
@@ -211,9 +199,7 @@ def test_other_sources_and_explanations_than_the_release_are_noted(tmp_path: Pat
 
     amended(path, "anomaly_correction", "2", explain_en=None)
     alike = KrisData(path).notes()
-    assert not [note for note in alike if "release, which" in note or "of the release" in note], (
-        "the release has one"
-    )
+    assert not [note for note in alike if "release, which" in note or "of the release" in note], "the release has one"
 
     amended(path, "anomaly_correction", "1", explain_en=" ")
     amended(path, "biology", "2", explain_en=None)

@@ -57,17 +57,11 @@ def test_one_score(reader: FirstDigit, reply: str, score: float | None, how: str
 
 
 JOINTLY: list[tuple[str, dict[str, float]]] = [
-    (
-        '{"instruction_score": 2, "knowledge_score": "5"}',
-        {"instruction_score": 2, "knowledge_score": 5},
-    ),
+    ('{"instruction_score": 2, "knowledge_score": "5"}', {"instruction_score": 2, "knowledge_score": 5}),
     ('{"instruction_score": 4, "knowledge_score": null}', {"instruction_score": 4}),
     ('{"instruction_score": 4}', {"instruction_score": 4}),
     ('{"instruction_score": 4, "knowledge_score": 9}', {"instruction_score": 4}),
-    (
-        "Instruction score: 3\nKnowledge score: 1",
-        {"instruction_score": 3, "knowledge_score": 1},
-    ),
+    ("Instruction score: 3\nKnowledge score: 1", {"instruction_score": 3, "knowledge_score": 1}),
     # One value that int() refuses sends both to the text; a key in quotes is not found there.
     ('{"instruction_score": 4, "knowledge_score": "high"}', {}),
     ("knowledge_score: 2", {"knowledge_score": 2}),
@@ -84,9 +78,7 @@ def test_two_scores_have_no_first_digit(reply: str, scores: dict[str, float]) ->
 
 def test_a_number_off_the_scale_says_so() -> None:
     said = COMMON.parse('{"consistency_score": 7}').without["consistency_score"]
-    assert said == (
-        "the official reader takes 7 for consistency_score, which is not on the scale of 1 to 5"
-    )
+    assert said == ("the official reader takes 7 for consistency_score, which is not on the scale of 1 to 5")
 
 
 @given(st.text(max_size=200), st.sampled_from([COMMON, KNOWING, SEVERAL, JOINT]))

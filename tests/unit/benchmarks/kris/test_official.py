@@ -25,19 +25,7 @@ from editjudge.scorers.rubric import Rubric
 from ....fakes.transport import OneJudge, seen
 from .. import judging
 from .stand_ins import TEXTS
-from .test_protocol import (
-    IDS,
-    KRIS,
-    MODELS,
-    OUTPUT,
-    PRINTED,
-    all_items,
-    column,
-    judged,
-    reply,
-    row_of,
-    values,
-)
+from .test_protocol import IDS, KRIS, MODELS, OUTPUT, PRINTED, all_items, column, judged, reply, row_of, values
 
 VC, VQ, IF, KP = IDS
 
@@ -56,11 +44,7 @@ FRAMES = (
     "Frame 3 (Reference):[1-3.jpg]",
     "Frame 4 (Reference):[1-4.jpg]",
 )
-ELEMENTS = (
-    "Reference Image 1:[1-1.png]",
-    "Reference Image 2:[1-2.JPG]",
-    "Predicted Image:[output]",
-)
+ELEMENTS = ("Reference Image 1:[1-1.png]", "Reference Image 2:[1-2.JPG]", "Predicted Image:[output]")
 ALONE = "This is the image to evaluate:[output]"
 SHOWN: Mapping[str, tuple[str, str, str]] = {
     "count_change": (
@@ -73,11 +57,7 @@ SHOWN: Mapping[str, tuple[str, str, str]] = {
         said("prompt_quality", PAIR[1]),
         said("prompt_abnormal_instruction_following", *PAIR),
     ),
-    "biology": (
-        said("prompt_consist", *PAIR),
-        said("prompt_quality", PAIR[1]),
-        said("prompt_dual_evaluation", *PAIR),
-    ),
+    "biology": (said("prompt_consist", *PAIR), said("prompt_quality", PAIR[1]), said("prompt_dual_evaluation", *PAIR)),
     "rule-based_reasoning": (
         said("prompt_consist", *PAIR),
         said("prompt_quality", PAIR[1]),
@@ -86,9 +66,7 @@ SHOWN: Mapping[str, tuple[str, str, str]] = {
     "viewpoint_change": (
         said("prompt_consist", *PAIR),
         said("prompt_quality", PAIR[1]),
-        said(
-            "prompt_view_instruction_following", *PAIR, "This is the ground truth image:[1_gt.jpg]"
-        ),
+        said("prompt_view_instruction_following", *PAIR, "This is the ground truth image:[1_gt.jpg]"),
     ),
     "temporal_prediction": (
         said("prompt_consist_temporal", *FRAMES),
@@ -115,17 +93,13 @@ def _split(text: str) -> list[str]:
 @pytest.mark.usefixtures("authors")
 @pytest.mark.parametrize("folder", SHOWN)
 @pytest.mark.parametrize("told", [True, False])
-async def test_their_prompts_as_they_ask_them(
-    items: Mapping[str, Item], folder: str, told: bool
-) -> None:
+async def test_their_prompts_as_they_ask_them(items: Mapping[str, Item], folder: str, told: bool) -> None:
     on = ["original_prompts", *([] if told else ["empty_instruction"])]
     _, transport = await judged(items[folder], '{"consistency_score": 3}', on=on)
     item = items[folder]
     texts = {in_short(seen(p)) for p in transport.asked}
     due = {
-        text.replace("{i}", item.instruction if told else "").replace(
-            "{e}", (item.hint or "") if told else ""
-        )
+        text.replace("{i}", item.instruction if told else "").replace("{e}", (item.hint or "") if told else "")
         for text in SHOWN[folder]
     }
     assert due <= texts
@@ -133,9 +107,7 @@ async def test_their_prompts_as_they_ask_them(
 
 
 @pytest.mark.usefixtures("authors")
-async def test_their_prompts_are_read_strictly_where_nothing_else_is_said(
-    items: Mapping[str, Item],
-) -> None:
+async def test_their_prompts_are_read_strictly_where_nothing_else_is_said(items: Mapping[str, Item]) -> None:
     def answer(prompt: Any) -> str:
         text = seen(prompt)
         if "prompt_dual" in text:
@@ -177,9 +149,7 @@ async def test_replies_are_read_by_the_released_steps(items: Mapping[str, Item])
     assert done[IF].evidence["read_as"] == "first digit"  # type: ignore[union-attr]
 
 
-async def test_what_has_no_score_is_unscored_and_not_asked_again(
-    items: Mapping[str, Item],
-) -> None:
+async def test_what_has_no_score_is_unscored_and_not_asked_again(items: Mapping[str, Item]) -> None:
     texts = {
         '{"instruction_score": 4, "knowledge_score": null}': [None, None, 4, None],
         '{"instruction_score": 7, "knowledge_score": 2}': [2, 2, None, None],
@@ -197,9 +167,7 @@ async def test_what_has_no_score_is_unscored_and_not_asked_again(
                 assert outcome.kind == "unparsable"
                 assert len(outcome.calls) == 1
     ungated, _ = await judged(
-        items["physics"],
-        '{"instruction_score": 7, "knowledge_score": 2}',
-        on=["first_digit", "knowledge_ungated"],
+        items["physics"], '{"instruction_score": 7, "knowledge_score": 2}', on=["first_digit", "knowledge_ungated"]
     )
     assert values(ungated)[2:] == [None, 2]
     reason = ungated[IF].reason  # type: ignore[union-attr]
@@ -232,9 +200,7 @@ async def test_anomalies_by_the_common_prompt(items: Mapping[str, Item]) -> None
 
 
 @pytest.mark.parametrize(("followed", "gated", "ungated"), [(1, 1, 4), (2, 1, 4), (3, 4, 4)])
-async def test_knowledge_without_its_gate(
-    items: Mapping[str, Item], followed: int, gated: int, ungated: int
-) -> None:
+async def test_knowledge_without_its_gate(items: Mapping[str, Item], followed: int, gated: int, ungated: int) -> None:
     def answer(prompt: Any) -> str:
         return reply(prompt, instruction_score=followed, knowledge_score=4)
 
@@ -249,9 +215,7 @@ async def test_knowledge_without_its_gate(
 async def test_frames_are_encoded_anew(items: Mapping[str, Item]) -> None:
     async def sent(folder: str, *on: str) -> set[bytes]:
         _, transport = await judged(items[folder], reply, on=on)
-        return {
-            p.data for prompt in transport.asked for p in prompt.parts if isinstance(p, Picture)
-        }
+        return {p.data for prompt in transport.asked for p in prompt.parts if isinstance(p, Picture)}
 
     def encoded(image: Any) -> bytes:
         buffer = io.BytesIO()
@@ -263,9 +227,7 @@ async def test_frames_are_encoded_anew(items: Mapping[str, Item]) -> None:
     anew = await sent("temporal_prediction", "temporal_jpeg")
     assert anew == {encoded(one) for one in frames}
     assert not plain & anew
-    assert await sent("multi-element_composition", "temporal_jpeg") == await sent(
-        "multi-element_composition"
-    )
+    assert await sent("multi-element_composition", "temporal_jpeg") == await sent("multi-element_composition")
 
 
 async def test_a_frame_that_no_jpeg_can_hold(items: Mapping[str, Item]) -> None:
@@ -291,9 +253,7 @@ def test_pooled_values(model: str) -> None:
     """Every item counts once for each of its three or four metrics."""
     printed = {column(row): row[model] for row in PRINTED}
     rows = [row_of(item, printed) for item in all_items()]
-    paper, pooled = (
-        tabulate(KRIS.rules("paper", on).columns, rows)["m"] for on in ([], ["pooled_metrics"])
-    )
+    paper, pooled = (tabulate(KRIS.rules("paper", on).columns, rows)["m"] for on in ([], ["pooled_metrics"]))
     numbers: list[float] = [
         (outcome.value - 1) * 25
         for row in rows
@@ -349,9 +309,7 @@ def test_what_is_missing_is_skipped(pooled: bool) -> None:
     assert skipped["kris.overall"].counts == counted["kris.overall"].counts
     # What is not judged yet is not skipped: averages above it would move with the next run.
     waiting = [
-        replace(row, outcomes=dict.fromkeys(row.outcomes, Pending()))
-        if row.item.task.startswith("forward")
-        else row
+        replace(row, outcomes=dict.fromkeys(row.outcomes, Pending())) if row.item.task.startswith("forward") else row
         for row in rows
     ]
     half = tabulate(KRIS.rules("paper", on).columns, waiting)["m"]

@@ -15,12 +15,7 @@ import pytest
 
 from editjudge.base.images import load_image
 from editjudge.base.item import Edit, Item
-from editjudge.base.verdict import (
-    NoScore,
-    NotApplicable,
-    Outcome,
-    Score,
-)
+from editjudge.base.verdict import NoScore, NotApplicable, Outcome, Score
 from editjudge.benchmarks.column import Row
 from editjudge.benchmarks.dimension import Formula
 from editjudge.benchmarks.kris.columns import BY_TASK, METRICS
@@ -79,9 +74,7 @@ async def test_every_task_takes_three_calls(items: Mapping[str, Item]) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("followed", "known", "expected"), [(5, 2, 2), (3, 5, 5), (2, 5, 1), (1, 4, 1)]
-)
+@pytest.mark.parametrize(("followed", "known", "expected"), [(5, 2, 2), (3, 5, 5), (2, 5, 1), (1, 4, 1)])
 async def test_what_is_not_followed_is_not_plausible(
     items: Mapping[str, Item], followed: int, known: int, expected: int
 ) -> None:
@@ -180,9 +173,7 @@ def row_of(item: Item, printed: Mapping[str, str]) -> Row:
     outcomes: dict[str, Outcome] = {}
     for name in METRICS:
         value = printed.get(f"kris.{REASONING_DIMENSIONS[item.task]}.{name}")
-        outcomes[f"kris.{name}"] = (
-            Score(value=float(value) / 25 + 1) if value else NotApplicable(reason="no")
-        )
+        outcomes[f"kris.{name}"] = Score(value=float(value) / 25 + 1) if value else NotApplicable(reason="no")
     return Row(item, "m", outcomes | {AVERAGE: average(outcomes)})
 
 
@@ -199,9 +190,7 @@ def test_table_2_follows_from_its_metrics(model: str, release: list[Item]) -> No
     cells = tabulate(COLUMNS, [row_of(item, printed) for item in release])["m"]
     assert {c.id for c in COLUMNS} - {c.id for c in BY_TASK} == set(printed)
     wrong = {
-        name: value
-        for name, value in printed.items()
-        if cells[name].value != pytest.approx(float(value), abs=0.02)
+        name: value for name, value in printed.items() if cells[name].value != pytest.approx(float(value), abs=0.02)
     }
     # Its parts give 45.83, and its averages over knowledge and all follow from that.
     assert wrong == ({"kris.spatial_perception": "48.83"} if model == "emu2" else {})

@@ -41,11 +41,7 @@ def record(folder: str, sample: str, level: str, **more: Any) -> dict[str, Any]:
         "modified_image_path": f"{AUTHORS}/synthesized_images/{folder}/{sample}_{level}.png",
         "source_mask_path": f"{AUTHORS}/masks/{folder}/{sample}_{level}_source.png",
         "target_mask_path": f"{AUTHORS}/masks/{folder}/{sample}_{level}_target.png",
-        "entities": {
-            "source_entity": ["a"],
-            "target_entity": ["b"],
-            "source_boxes": [[0, 0, 1, 1]],
-        },
+        "entities": {"source_entity": ["a"], "target_entity": ["b"], "source_boxes": [[0, 0, 1, 1]]},
         **more,
     }
 
@@ -59,11 +55,7 @@ def files(root: Path, records: list[dict[str, Any]], share: float = 0.25) -> Non
         mask(here["target_mask_path"], share)
 
 
-def released(
-    folder: Path,
-    single: list[dict[str, Any]],
-    multi: list[dict[str, Any]],
-) -> Path:
+def released(folder: Path, single: list[dict[str, Any]], multi: list[dict[str, Any]]) -> Path:
     """Both lists, and what they name under `files/`; an empty list is not written."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, records in ((SINGLE, single), (MULTI, multi)):

@@ -121,11 +121,7 @@ def test_roots_fit_whole_names_and_the_longest_counts(tmp_path: Path) -> None:
     (folder / "files/masks").rename(elsewhere)
     data = OmniData(
         folder,
-        roots={
-            AUTHORS: str(folder / "files"),
-            f"{AUTHORS}/masks": str(elsewhere),
-            f"{AUTHORS}/synth": "/nowhere",
-        },
+        roots={AUTHORS: str(folder / "files"), f"{AUTHORS}/masks": str(elsewhere), f"{AUTHORS}/synth": "/nowhere"},
     )
     (ref,) = data.check_items()
     assert data.image_paths(ref)["mask"] == (elsewhere / "coco2017val/0001_low_target.png",)
@@ -248,9 +244,7 @@ def test_what_is_beyond_the_paper_is_noted(tmp_path: Path) -> None:
     assert many.endswith("(gqa/3_1)")
 
 
-@pytest.mark.parametrize(
-    ("text", "said"), [("{", "cannot be read"), ("{}", "not a list"), ("[5]", "is no object")]
-)
+@pytest.mark.parametrize(("text", "said"), [("{", "cannot be read"), ("{}", "not a list"), ("[5]", "is no object")])
 def test_what_is_no_list_of_records(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / SINGLE).write_text(text)
     assert said in problems(OmniData(tmp_path)).reason
@@ -260,9 +254,7 @@ def test_no_list_at_all(tmp_path: Path) -> None:
     (tmp_path / SINGLE).write_text("[]")
     assert problems(OmniData(tmp_path)).reason == "no items"
     (tmp_path / SINGLE).unlink()
-    with pytest.raises(
-        InputError, match=r"no final_dataset\.json, no final_multi.* and no long_multi"
-    ):
+    with pytest.raises(InputError, match=r"no final_dataset\.json, no final_multi.* and no long_multi"):
         OmniData(tmp_path)
 
 

@@ -82,8 +82,7 @@ def table(rows: list[Row], *switches: str) -> dict[str, Cell]:
 def test_the_drop_is_over_pairs_and_positive_for_worse() -> None:
     def row(level: str, scene: str, value: float) -> Row:
         outcomes: dict[str, Outcome] = {
-            f"omni_iie.{of}": Score(value=value if higher else 1 - value)
-            for of, _, higher in METRICS.values()
+            f"omni_iie.{of}": Score(value=value if higher else 1 - value) for of, _, higher in METRICS.values()
         }
         return Row(item(level, scene), "m", outcomes)
 

@@ -182,9 +182,7 @@ async def test_a_lock_that_a_team_waits_for_a_hundred_times_is_anothers_next() -
     assert order.count("busy") == 99
 
 
-async def test_who_asks_too_often_waits_in_order_and_nobody_waits_for_him(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_who_asks_too_often_waits_in_order_and_nobody_waits_for_him(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a clock of its own: 10 at once, then one each tenth of a second."""
     loop, pauses = asyncio.get_running_loop(), list[float]()
 

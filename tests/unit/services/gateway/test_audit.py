@@ -66,9 +66,7 @@ def test_lines_that_are_written_meanwhile_stay(tmp_path: Path) -> None:
     assert path.read_text() == "".join(line_of("b", 1, str(n)) for n in range(1, count, 2))
 
 
-def test_a_file_that_is_replaced_meanwhile_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_is_replaced_meanwhile_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, rotated = tmp_path / "audit.jsonl", tmp_path / "audit.jsonl.1"
     path.write_text(A + B)
 
@@ -89,9 +87,7 @@ def test_a_file_that_is_replaced_meanwhile_is_told(
     assert (path.read_text(), rotated.read_text()) == (B, A + B)
 
 
-def test_a_purge_that_is_killed_leaves_the_file_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_purge_that_is_killed_leaves_the_file_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "audit.jsonl"
     path.write_text(A + B)
     (tmp_path / ".audit.jsonl.1.purge").write_text(A)  # of one that SIGKILL ended

@@ -39,17 +39,8 @@ def test_no_body_is_forgotten(document: dict[str, Any]) -> None:
 
 def test_what_is_sent_is_described_field_by_field(document: dict[str, Any]) -> None:
     schemas = document["components"]["schemas"]
-    for name in (
-        "ScoreRequest",
-        "EncodedEdit",
-        "EncodedImage",
-        "ItemFlaw",
-        "Protocol",
-        "PanelReply",
-    ):
+    for name in ("ScoreRequest", "EncodedEdit", "EncodedImage", "ItemFlaw", "Protocol", "PanelReply"):
         fields = schemas[name]["properties"]
         assert all(field.get("description") for field in fields.values()), name
     served = schemas["ServedDimension"]["properties"]["served"]
-    assert served["description"] == (
-        "Whether every judge and specialist that the dimension needs is available."
-    )
+    assert served["description"] == ("Whether every judge and specialist that the dimension needs is available.")

@@ -45,9 +45,7 @@ def test_what_cannot_be_served_is_told_before_services_start(
 
 
 @pytest.mark.parametrize("judge", [True, False])
-def test_whoever_names_a_judge_gets_no_local_stack(
-    monkeypatch: pytest.MonkeyPatch, judge: bool
-) -> None:
+def test_whoever_names_a_judge_gets_no_local_stack(monkeypatch: pytest.MonkeyPatch, judge: bool) -> None:
     starts: list[bool] = []
 
     def provide(*_: Any, roles: tuple[str, ...], **__: Any) -> NoReturn:
