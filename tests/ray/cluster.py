@@ -17,19 +17,18 @@ from pathlib import Path
 from ..patience import wait_until
 from ..postgres.server import PASSWORD
 
-_MARK = "EDITJUDGE_TEST_NODE"
 _OPTIONS = ("--disable-usage-stats", "--object-store-memory", "100000000")
 _WORKER_PORTS = ("--min-worker-port", "0", "--max-worker-port", "0", "--block")
 
 
-def find_processes(value: str, title: str = "") -> list[int]:
-    """Find the processes that inherited a variable from a node, by what they call themselves."""
+def find_processes(session: int, title: str = "") -> list[int]:
+    """Find the processes of a node, by what they call themselves: they stay in its session."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            variables = (folder / "environ").read_bytes().split(b"\0")
-            is_ours = f"{_MARK}={value}".encode() in variables
-            if is_ours and title.encode() in (folder / "cmdline").read_bytes():
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            is_alive = fields[0] != "Z"
+            if is_alive and int(fields[3]) == session and title.encode() in (folder / "cmdline").read_bytes():
                 found.append(int(folder.name))
     return found
 
@@ -61,48 +60,54 @@ class Cluster:
             "RAY_health_check_period_ms": "500",
             "RAY_health_check_failure_threshold": "6",
         }
-        self._nodes: dict[str, subprocess.Popen[bytes]] = {}
+        self._nodes: dict[int, subprocess.Popen[bytes]] = {}
         self._start(
             "127.0.0.2",
             *("--head", "--port", str(port), "--temp-dir", self._folder.name),
             *("--include-dashboard", str(takes_jobs).lower(), "--num-cpus", str(processors)),
             *("--dashboard-host", "127.0.0.2", "--dashboard-port", str(jobs_port)),
+            *("--ray-client-server-port", str(find_port())),
         )
 
-    def add(self, ip: str, processors: int = 2) -> str:
-        """Add a node, and return its mark."""
+    def add(self, ip: str, processors: int = 2) -> int:
+        """Add a node, and return its session."""
         return self._start(ip, "--address", self.address, "--num-cpus", str(processors))
 
-    def _start(self, ip: str, *options: str) -> str:
-        mark = secrets.token_hex(8)
-        with (Path(self._folder.name) / f"{ip}.log").open("ab") as log:
-            self._nodes[mark] = subprocess.Popen(
+    def _start(self, ip: str, *options: str) -> int:
+        log_path = Path(self._folder.name) / f"{ip}-{secrets.token_hex(4)}.log"
+        with log_path.open("ab") as log:
+            node = subprocess.Popen(
                 [
                     *(sys.executable, "-m", "ray.scripts.scripts", "start"),
                     *("--node-ip-address", ip, *options, *_OPTIONS, *_WORKER_PORTS),
+                    # By default each agent of a machine has the same port, and the second takes no jobs.
+                    *("--dashboard-agent-listen-port", str(find_port())),
                 ],
                 stdout=log,
                 stderr=log,
-                env={**os.environ, **self.variables, _MARK: mark, "PGPASSWORD": PASSWORD},
+                env={**os.environ, **self.variables, "PGPASSWORD": PASSWORD},
+                start_new_session=True,
             )
-        begun = Path(self._folder.name) / f"{ip}.log"
-        wait_until(lambda: b"Ray runtime started" in begun.read_bytes(), 60)
-        return mark
+        self._nodes[node.pid] = node
+        wait_until(lambda: b"Ray runtime started" in log_path.read_bytes(), 300)
+        return node.pid
 
-    def workers(self, mark: str) -> list[int]:
+    def workers(self, session: int) -> list[int]:
         """The processes of a node's workers that judge."""
-        return find_processes(mark, "ray::Worker")
+        return find_processes(session, "ray::Worker")
 
-    def kill(self, mark: str) -> None:
+    def kill(self, session: int) -> None:
         """Kill all processes of a node at once, as where its machine is gone."""
-        for pid in find_processes(mark):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        self._nodes.pop(mark).wait()
+        while len(pids := find_processes(session)) > 0:  # some start others meanwhile
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            self._nodes[session].poll()
+        self._nodes.pop(session).wait()
 
-    def drain(self, mark: str) -> None:
+    def drain(self, session: int) -> None:
         """Give notice that a node is to go, and kill it when its time is over."""
-        (raylet,) = find_processes(mark, "raylet/raylet")
+        (raylet,) = find_processes(session, "raylet/raylet")
         words = Path(f"/proc/{raylet}/cmdline").read_text().split("\0")
         (node_id,) = (word.partition("=")[2] for word in words if word.startswith("--node_id="))
         subprocess.run(
@@ -116,11 +121,11 @@ class Cluster:
             env={**os.environ, **self.variables},
         )
         time.sleep(2)
-        self.kill(mark)
+        self.kill(session)
 
     def close(self) -> None:
-        for mark in [*self._nodes]:
-            self.kill(mark)
+        for session in [*self._nodes]:
+            self.kill(session)
         self._folder.cleanup()
 
 

@@ -17,7 +17,7 @@ from aiohttp import web
 
 from editjudge.base.config import PostgresAddress
 
-from ..e2e.conftest import Ran, ended, here, process, ran
+from ..e2e.conftest import Ran, ended, here, process
 from ..e2e.test_judge import Judge
 from ..patience import until
 from ..postgres.server import Server
@@ -25,23 +25,36 @@ from ..small_data import save_picture, write_items
 from .cluster import Cluster, cluster
 
 EDITS = 60
+PATIENCE = 500
+"""Seconds that a command may take: a call of a dead worker is claimed for half a minute more."""
+pytestmark = pytest.mark.timeout(2 * PATIENCE)
 IN_FLIGHT = 8
 """The calls that a process has in flight at most."""
 
 
 class SlowJudge(Judge):
-    """Takes a moment for an answer, as a model does."""
+    """Takes a moment for an answer, as a model does; holds all after a number of them, if one is set."""
 
     seconds = 0.3
+    held_from = 10**9
 
     async def _answer(self, request: web.Request) -> Any:
         response = await super()._answer(request)
         await asyncio.sleep(self.seconds)
+        place = len(self.bodies)
+        while place > self.held_from:
+            await asyncio.sleep(0.05)
         return response
 
     @property
     def repeated_count(self) -> int:
         return len(self.bodies) - len(set(self.bodies))
+
+
+async def ran(*arguments: object, **options: Any) -> Ran:
+    """Run a command to its end, beside a server of this process."""
+    with process(*arguments, **options) as started:
+        return await ended(started, PATIENCE)
 
 
 def find_owner(port: int) -> int:
@@ -80,7 +93,7 @@ class Setting:
 
     @property
     def variables(self) -> dict[str, str]:
-        return {**self.cluster.variables, "EDITJUDGE_CONCURRENCY": str(IN_FLIGHT)}
+        return {**self.cluster.variables, "EDITJUDGE_CONCURRENCY": str(IN_FLIGHT), "EDITJUDGE_DEADLINE": str(PATIENCE)}
 
     async def run(self, out: str, *options: str, **how: bool) -> Ran:
         return await ran(*self.arguments(out, *options, **how), **self.variables)
@@ -134,23 +147,27 @@ async def test_the_table_is_that_of_one_process_and_replies_are_shared(setting: 
 @pytest.mark.parametrize("victim", ["worker", "node", "driver", "interrupted", "preempted"])
 async def test_what_dies_costs_at_most_what_it_had_in_flight(setting: Setting, victim: str) -> None:
     cluster, judge = setting.cluster, setting.judge
-    mark = cluster.add("127.0.0.3", 1)
+    node = cluster.add("127.0.0.3", 1)
+    judge.held_from = EDITS // 4
     try:
         async with judge.serving() as url:
             begun = setting.begin("a", "--judge", url, "--workers", "3")
-            await until(lambda: cluster.workers(mark) and len(judge.bodies) > EDITS // 3, 90)
+            await until(lambda: cluster.workers(node) and len(judge.bodies) > EDITS // 4, 300)
             match victim:
                 case "worker":
-                    os.kill(cluster.workers(mark)[0], signal.SIGKILL)
+                    os.kill(cluster.workers(node)[0], signal.SIGKILL)
                 case "node":
-                    await asyncio.to_thread(cluster.kill, mark)
+                    await asyncio.to_thread(cluster.kill, node)
                 case "preempted":
-                    await asyncio.to_thread(cluster.drain, mark)
+                    await asyncio.to_thread(cluster.drain, node)
                 case "driver":
                     begun.kill()
                 case "interrupted":
                     begun.send_signal(signal.SIGINT)
-            first = await ended(begun, 120)
+            if victim not in {"driver", "interrupted"}:
+                judge.held_from = 10**9
+            first = await ended(begun, PATIENCE)
+            judge.held_from = 10**9
             assert len(judge.bodies) >= EDITS - 1 or victim in {"driver", "interrupted"}, first.err
             if victim in {"driver", "interrupted"}:
                 assert first.code == {"driver": -9, "interrupted": 130}[victim], first.err
@@ -159,7 +176,7 @@ async def test_what_dies_costs_at_most_what_it_had_in_flight(setting: Setting, v
             assert first.code == 0, first.err
     finally:
         if victim not in {"node", "preempted"}:
-            cluster.kill(mark)
+            cluster.kill(node)
     lost = {"worker": 1, "node": 1, "preempted": 1, "driver": 3, "interrupted": 3}.get(victim, 0)
     assert judge.repeated_count <= lost * IN_FLIGHT
     assert setting.table("a") == await setting.one_process()
