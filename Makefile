@@ -50,9 +50,10 @@ mutants: $(VENV)/.dev
 test-front: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/front -q
 
-# A ledger in PostgreSQL, on a server of its own, runs on a Ray of their own, and pictures in an S3 on loopback.
+# A ledger in PostgreSQL, on a server of its own, runs on a Ray of their own, and pictures in an S3 on
+# loopback. Two at a time: these tests mostly wait, for what a dead worker claimed for half a minute.
 test-machines: $(VENV)/.machines
-	$(BIN)/python -m pytest tests/objects tests/postgres tests/ray -q
+	$(BIN)/python -m pytest tests/objects tests/postgres tests/ray -q -n 2 --dist worksteal
 
 # The chart: rendered by helm, shown to the schemas of Kubernetes and to rules of ours; and to a real
 # API server where KUBEBUILDER_ASSETS names a folder with etcd and kube-apiserver.
