@@ -1,30 +1,40 @@
-"""How far judges agree: each two with each other, and each with its own rounds."""
+"""How far judges agree: what is found, and the agreement of judges with each other.
+
+Each two judges are compared, and each judge with its own rounds.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import combinations
+from typing import Literal, TypeAlias
 
 import numpy as np
+from pydantic import Field
 
 from ..base.errors import ConfigError
 from ..base.strict import Strict
 from ..benchmarks.cell import standard_deviation
 from ..stats.agreement import VALUES, Figure, Statistic, cohen_kappa, equal_share, estimate
-from .judge_values import Judge, cluster_items, mean, read_judges
+from .judge_values import Judge, Kind, cluster_items, mean, read_judges
 from .view import RunView
+
+Unit: TypeAlias = Literal["edit", "pair", "model"]
 
 
 class AgreementRow(Strict):
-    """How far two judges agree, or one with itself over its rounds.
+    """How far one judge, or what stands beside judges, agrees with people, or two judges agree.
 
     Attributes:
-        records: Number of edits with a score from each side.
+        records: Number of edits, pairs or models with both sides.
+        coverage: Share of people's edits or pairs on which it has an answer.
         figures: Statistics by name.
     """
 
     who: str
+    kind: Kind = "judge"
     records: int
+    coverage: float | None = None
     figures: dict[str, Figure]
 
 
@@ -32,20 +42,64 @@ class AgreementTable(Strict):
     """The agreement on one dimension.
 
     Attributes:
-        records: Number of edits with a score of any judge.
+        unit: What a record is.
+        records: Number of records that people answered; without people, those of any judge.
         sources: Number of different source pictures among them.
+        threshold: How the threshold was chosen up to which a judge's difference is a tie.
+        main: The statistic that compares judges.
+        strengths: Of pairs, the strength of each model by people (Bradley-Terry, Elo scale).
     """
 
     dimension: str
+    unit: Unit
     records: int
     sources: int
+    threshold: str = ""
+    main: str
     rows: tuple[AgreementRow, ...]
+    strengths: Mapping[str, Figure] = Field(default_factory=dict)
+
+
+class JudgeDifference(Strict):
+    """Two judges against the same people, on the records that both answered.
+
+    Attributes:
+        difference: The first judge's statistic minus the second's.
+        sentence: The result in words.
+    """
+
+    dimension: str
+    unit: Unit
+    statistic: str
+    first: str
+    second: str
+    records: int
+    difference: Figure
+    sentence: str
+
+
+class RaterAgreement(Strict):
+    """How far people agree with each other on one dimension: Krippendorff's alpha by level."""
+
+    dimension: str
+    raters: int
+    answers: int
+    alpha: dict[str, Figure]
 
 
 class Agreement(Strict):
-    """`editjudge agreement --json`."""
+    """`editjudge agreement --json`.
+
+    Attributes:
+        problems: Records that are left out, each with its place.
+        notes: What is missing beside the judges, and why.
+    """
 
     tables: tuple[AgreementTable, ...]
+    differences: tuple[JudgeDifference, ...] = ()
+    raters: tuple[RaterAgreement, ...] = ()
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def compare_judges(views: Sequence[RunView]) -> Agreement:
@@ -65,15 +119,17 @@ def compare_judges(views: Sequence[RunView]) -> Agreement:
         if rows:
             table = AgreementTable(
                 dimension=dimension,
+                unit="edit",
                 records=len(edits),
                 sources=len({cluster_of(item) for item, _ in edits}),
+                main="spearman",
                 rows=tuple(rows),
             )
             tables.append(table)
     if not tables:
         raise ConfigError(
             "there is nothing to compare: one judge, and one round",
-            "give another run, or one of several judges or rounds",
+            "give --human FILE, another run, or a run of several judges or rounds",
         )
     return Agreement(tables=tuple(tables))
 
@@ -93,7 +149,7 @@ def _compare_two(first: Judge, second: Judge, dimension: str, cluster_of: Callab
     ]
     columns = [np.array([each[n] for each in rounds]) for n in (0, 1)]
     ends = first.ranges[dimension]
-    statistics: Mapping[str, Statistic] = VALUES
+    statistics = {n: VALUES[n] for n in ("pearson", "spearman", "kendall", "mae")}
     if {*columns[0], *columns[1]} <= {*ends}:
         kappa = Statistic(cohen_kappa, "correlation")
         statistics = {"equal": Statistic(equal_share, "share"), "kappa": kappa}

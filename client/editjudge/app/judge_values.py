@@ -1,18 +1,25 @@
-"""What judges said of the edits of runs, as values that are compared."""
+"""What judges said of the edits of runs, as values that people's answers are compared with."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
-from ..base.text import group_by_key
+import numpy as np
+
+from ..base.errors import ConfigError
+from ..base.text import group_by_key, shorten_list
 from ..base.verdict import Score
+from .label_studio import control_name
+from .ratings import JudgeVote
 from .view import RunView
 
 Edit: TypeAlias = tuple[str, str]
 """An item and a model."""
+Kind: TypeAlias = Literal["judge", "people", "constant", "random", "trivial"]
+_THUMBNAIL = 256
 
 
 @dataclass
@@ -22,11 +29,20 @@ class Judge:
     Attributes:
         values: The value of each edit in each round, by dimension and edit.
         ranges: Lowest and highest value of each dimension.
+        votes: A stored judge's votes on pairs, which have no dimension.
+        kind: A trivial judge has one dimension, "", which stands beside every dimension of people.
     """
 
     name: str
     values: dict[str, dict[Edit, tuple[float, ...]]] = field(default_factory=dict)
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
+    votes: Sequence[JudgeVote] = ()
+    kind: Kind = "judge"
+
+    def read(self, dimension: str) -> dict[Edit, float]:
+        """Return the mean over rounds of each edit on a dimension."""
+        name = "" if self.kind == "trivial" else dimension
+        return {edit: mean(of) for edit, of in self.values.get(name, {}).items()}
 
 
 def mean(values: Sequence[float]) -> float:
@@ -34,23 +50,25 @@ def mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values)
 
 
-def read_judges(view: RunView, *, is_only: bool = False) -> Iterator[Judge]:
+def read_judges(view: RunView, *, is_only: bool = False, with_mean: bool = False) -> Iterator[Judge]:
     """Read the scores of each judge of a run, without those that a rule imputed.
 
     Args:
         is_only: Whether there is no other run, so that judges need no name of theirs.
+        with_mean: Whether the mean of several judges is one too.
     """
     run, spec = view.folder.name, view.resolved_spec
     rounds = group_by_key((each.judge, each) for each in view.spec.judge_rounds.each_round)
     several = len(rounds) > 1
     names = {judge: judge if is_only else f"{run}: {judge}" for judge in rounds if several}
     judges = [(Judge(names.get(judge, run)), of) for judge, of in rounds.items()]
-    judges = judges or [(Judge(run), [])]
+    if len(rounds) != 1 and (with_mean or not rounds):
+        judges.insert(0, (Judge(run), []))
     readers: list[tuple[dict[Edit, tuple[float, ...]], int, list[str]]] = []
     for judge, own in judges:
         for of in spec.dimensions:
             ids = [n for one in own if (n := one.dimension_id(of.id)) in spec.dimensions_by_id]
-            if not (of.round_of or of.of_data) and (ids or not several):
+            if not (of.round_of or of.of_data) and (ids or not several or not own):
                 sign = 1 if of.higher_is_better else -1
                 low, high = sorted(sign * end for end in of.range)
                 judge.values[of.id], judge.ranges[of.id] = {}, (low, high)
@@ -64,10 +82,47 @@ def read_judges(view: RunView, *, is_only: bool = False) -> Iterator[Judge]:
     return (judge for judge, _ in judges)
 
 
-def cluster_items(views: Sequence[RunView]) -> Callable[[str], Hashable]:
-    """Make a function that tells which items share a source, by the first run."""
+def cluster_items(views: Sequence[RunView], sources: Mapping[str, str] = {}) -> Callable[[str], Hashable]:
+    """Make a function that tells which items share a source, by the first run or by files."""
     clusters: dict[str, int] = {}
     for view in views[:1]:
         items = [ref.id for ref in view.resolved_spec.dataset.items()]
         clusters = dict(zip(items, view.clusters([True] * len(items)), strict=True))
-    return lambda item: clusters.get(item, item)
+    return lambda item: clusters.get(item, sources.get(item, item))
+
+
+def match_dimension(name: str, ids: Sequence[str], matches: Mapping[str, str]) -> str:
+    """Find the dimension that a name of people's files means."""
+    if not ids:
+        return name
+    there = matches.get(name, name)
+    matching = [i for i in ids if not name or there in {i, i.partition(".")[2], control_name(i)}]
+    if len(matching) != 1:
+        raise ConfigError(
+            f"people's dimension {name or '(none)'!r} is not one of the run's: {shorten_list(ids)}",
+            f"name it: --match {name}=DIMENSION",
+        )
+    return matching[0]
+
+
+def measure_similarity(view: RunView, edits: Iterable[Edit]) -> Judge:
+    """Measure the SSIM of edits with their first source, both at 256 px, as a trivial judge."""
+    from PIL import Image as Pil
+
+    from ..base.images import read_thumbnail
+    from ..pixels.ssim import ssim
+
+    find = view.make_picture_finder().find
+    values: dict[Edit, tuple[float, ...]] = {}
+    for item, model in edits:
+        if model not in view.header.outputs:
+            continue
+        pictures = find(item)
+        paths = (*pictures.sources[:1], pictures.outputs[model])
+        small = [read_thumbnail(path, _THUMBNAIL) if path else None for path in paths]
+        if len(small) == 2 and small[0] is not None and small[1] is not None:
+            height, width = small[0].shape[:2]
+            if min(height, width) >= 7:
+                output = np.asarray(Pil.fromarray(small[1]).resize((width, height)))
+                values[item, model] = (ssim(small[0], output),)
+    return Judge("SSIM with the source", {"": values}, {"": (-1.0, 1.0)}, kind="trivial")

@@ -1,26 +1,74 @@
-"""`editjudge agreement`: how far judges agree with each other and with themselves."""
+"""`editjudge agreement`: how far judges agree, with people and with each other."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import get_args
 
 from ..app.agreement import AgreementTable, compare_judges
+from ..app.human_agreement import ChosenThreshold, Threshold, measure_agreement
+from ..app.ratings import read_ratings
+from ..base.errors import ConfigError
+from ..base.terminal import print_notice, print_text
 from ..base.text import format_count
 from ..report.table import Head, Row, Table
 from ..stats.agreement import Figure
-from .options import open_run
+from ..stats.preferences import TieRule
+from .options import open_run, parse_pairs
 from .output import print_json, print_tables
 
+_SHOWN_PROBLEMS = 3
 
-def agreement_command(runs: tuple[Path, ...], *, json: bool) -> None:
-    """Compare the judges of runs with each other, and each with its own rounds."""
+
+def agreement_command(
+    runs: tuple[Path, ...],
+    human: tuple[Path, ...],
+    match: tuple[str, ...],
+    ties: TieRule,
+    threshold: str,
+    *,
+    json: bool,
+) -> None:
+    """Compare the judges of runs, and stored ones, with people or with each other."""
+    matches, at = parse_pairs("--match", match), _parse_threshold(threshold)
     with ExitStack() as stack:
-        result = compare_judges([stack.enter_context(open_run(run)) for run in runs])
+        views = [stack.enter_context(open_run(run)) for run in runs]
+        if human:
+            people = read_ratings(human)
+            result = measure_agreement(views, people, matches=matches, ties=ties, threshold=at)
+        else:
+            result = compare_judges(views)
     if json:
         print_json(result)
-    else:
-        print_tables(_agreement_table(table) for table in result.tables)
+        return
+    print_tables(_agreement_table(table) for table in result.tables)
+    print_tables(_strength_table(table) for table in result.tables if table.strengths)
+    for each in result.differences:
+        print_text(each.sentence)
+    for raters in result.raters:
+        of = ", ".join(f"{level} {_text(one)}" for level, one in raters.alpha.items())
+        count = format_count(raters.raters, "rater")
+        print_text(f"{raters.dimension or 'people'}: {count}, Krippendorff's alpha: {of}")
+    for note in result.notes:
+        print_notice(note)
+    if result.problems:
+        count = format_count(len(result.problems), "record is", "records are")
+        print_notice(f"{count} left out: {'; '.join(result.problems[:_SHOWN_PROBLEMS])}")
+
+
+def _parse_threshold(text: str) -> Threshold:
+    for name in get_args(ChosenThreshold):
+        if text == name:
+            return name  # type: ignore[no-any-return]
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise ConfigError(f"--threshold {text!r} is no number from 0", "or cross-validated, or best")
+    return value
 
 
 def _agreement_table(table: AgreementTable) -> Table:
@@ -28,18 +76,31 @@ def _agreement_table(table: AgreementTable) -> Table:
     heads = [Head("", fold=True), *(Head(name.replace("_", " "), right=True) for name in names)]
     rows = []
     for row in table.rows:
+        share = "" if row.coverage is None else f" ({row.coverage:.0%})"
         texts = [_text(row.figures[name]) if name in row.figures else "" for name in names]
-        rows.append(Row((row.who, *texts, row.records)))
-    reasons = dict.fromkeys(each.reason for row in table.rows for each in row.figures.values())
-    notes = [f"-, or no interval: {reason}" for reason in reasons if reason]
+        style = "" if row.kind == "judge" else "dim"
+        rows.append(Row((row.who, *texts, f"{row.records:,}{share}"), style))
+    reasons = (e.reason for row in table.rows for e in row.figures.values())
     sources = format_count(table.sources, "source")
-    title = f"{table.dimension}: {format_count(table.records, 'edit')}, {sources}"
-    return Table((*heads, Head("edits", right=True)), rows, title, notes=notes)
+    title = f"{table.dimension or 'all'}: {format_count(table.records, table.unit)}, {sources}"
+    return Table((*heads, Head(f"{table.unit}s", right=True)), rows, title, notes=_notes(reasons))
 
 
-def _text(figure: Figure) -> str:
+def _strength_table(table: AgreementTable) -> Table:
+    by_strength = sorted(table.strengths.items(), key=lambda pair: -(pair[1].value or 0.0))
+    heads = (Head("model"), Head("strength by people (Elo)", right=True))
+    rows = [Row((model, _text(of, ".0f"))) for model, of in by_strength]
+    notes = _notes(of.reason for of in table.strengths.values())
+    return Table(heads, rows, f"{table.dimension or 'all'}: Bradley-Terry", notes=notes)
+
+
+def _notes(reasons: Iterable[str]) -> list[str]:
+    return [f"-, or no interval: {reason}" for reason in dict.fromkeys(reasons) if reason]
+
+
+def _text(figure: Figure, form: str = ".3f") -> str:
     if figure.value is None:
         return "-"
     if figure.low is None or figure.high is None:
-        return f"{figure.value:.3f}"
-    return f"{figure.value:.3f} [{figure.low:.3f}, {figure.high:.3f}]"
+        return f"{figure.value:{form}}"
+    return f"{figure.value:{form}} [{figure.low:{form}}, {figure.high:{form}}]"
