@@ -22,6 +22,7 @@ from editjudge.app.canary import CanaryResult
 from editjudge.app.comparison import ModelComparison, Rankings
 from editjudge.app.doctor import Finding
 from editjudge.app.estimate import Estimate
+from editjudge.app.gate import Gate, PlanRow
 from editjudge.app.rescoring import RescoreEntry
 from editjudge.app.results import Results
 from editjudge.app.validation import Validation
@@ -64,6 +65,8 @@ FORMS: Mapping[str, tuple[type[BaseModel], ...]] = {
     "show": (ShownItem,),
     "compare RUN A B": (ModelComparison,),
     "compare RUN": (Rankings,),
+    "gate": (Gate,),
+    "gate --plan": (PlanRow,),
     "agreement": (Agreement,),
     "rescore": (RescoreEntry,),
     "canary": (CanaryResult,),

@@ -25,7 +25,7 @@ def run_tutorial(name: str, folder: Path, replacing: Mapping[str, str]) -> str:
         replacing: What stands elsewhere during the test, such as addresses.
 
     Returns:
-        What the last `compare` printed.
+        What `compare` and `gate` printed.
 
     Raises:
         AssertionError: a step failed.
@@ -60,6 +60,6 @@ def run_tutorial(name: str, folder: Path, replacing: Mapping[str, str]) -> str:
                 timeout=patience(300),
             )
             assert ran.returncode == 0, f"{name}: {command}\n{ran.stdout}\n{ran.stderr}"
-            if command.startswith("editjudge compare"):
-                compared = ran.stdout
+            if command.startswith(("editjudge compare", "editjudge gate")):
+                compared += ran.stdout
     return compared

@@ -16,6 +16,7 @@ from pathlib import Path
 import click
 import pytest
 
+from editjudge.app.gate import GateRules
 from editjudge.base.config import Settings
 from editjudge.benchmarks.registry import BENCHMARKS
 from editjudge.benchmarks.registry import GROUP as DIMENSIONS
@@ -152,6 +153,8 @@ def test_toml_is_read_by_who_it_is_for(page: Path, tmp_path: Path) -> None:
             make_rubric("rubric/light", block, page.name)
         elif "rewards" in content:
             RewardConfig.model_validate(content)
+        elif "margins" in content:
+            GateRules.model_validate(content)
         elif "project" in content:
             assert {*content["project"]["entry-points"]} <= {BENCHMARKS, DIMENSIONS, COMMANDS}
         else:

@@ -137,15 +137,28 @@ def last_checks_line(*identities: Identities, settings: Settings | None = None) 
     Returns:
         The line; empty if no judge is among the services.
     """
-    each = chain.from_iterable(of.items() for of in identities)
-    judges = dict.fromkeys((name.variant, str(one)) for name, one in each if name.is_judge)
-    if not judges:
+    checks = read_last_checks(*identities, settings=settings)
+    lines = [(name, _NOT_CHECKED_YET if check is None else str(check)) for name, check in checks]
+    if not lines:
         return ""
-    checks = _read_checks(checks_file(settings or load_settings()))
-    lines = [(name, str(checks.get(judge, _NOT_CHECKED_YET))) for name, judge in judges]
     if len({line for _, line in lines}) == 1:
         return f"judge{'s' * (len(lines) > 1)} {lines[0][1]}"
     return "judges: " + "; ".join(f"{name} {line}" for name, line in lines)
+
+
+def read_last_checks(*identities: Identities, settings: Settings | None = None) -> list[tuple[str, CanaryCheck | None]]:
+    """Read the last check of each judge among some services, with the judge's name.
+
+    Args:
+        identities: See `last_checks_line`.
+        settings: See `last_checks_line`.
+    """
+    each = chain.from_iterable(of.items() for of in identities)
+    judges = dict.fromkeys((name.variant, str(one)) for name, one in each if name.is_judge)
+    if not judges:
+        return []
+    checks = _read_checks(checks_file(settings or load_settings()))
+    return [(name, checks.get(judge)) for name, judge in judges]
 
 
 def check_canaries(

@@ -6,6 +6,7 @@ import math
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import combinations
 from typing import Literal, TypeAlias
 
@@ -158,11 +159,39 @@ def compare_models(
         ConfigError: a model is not in its run, no dimension is in both, or a pattern matches none.
         InputError: the data of a run no longer exists.
     """
+    pairs = pair_scores(first, second, patterns)
+    comparisons = [_compare_on(pairs.on(dimension)) for dimension in pairs.dimensions]
+    views = first[0], second[0]
+    return ModelComparison(
+        first=first[1],
+        second=second[1],
+        items=len(pairs.ids),
+        other_items=pairs.other_items,
+        dimensions=tuple(_adjust_for_all(comparisons)),
+        untrained=find_untrained(*views),
+        pending=pairs.pending,
+        checks=_describe_checks([row.dimension for row in comparisons], *views),
+    )
+
+
+def pair_scores(first: tuple[RunView, str], second: tuple[RunView, str], patterns: Iterable[str] = ()) -> PairedScores:
+    """Read the scores of two models on the items that are the same in both of their runs.
+
+    Args:
+        first: See `compare_models`.
+        second: See `compare_models`.
+        patterns: See `compare_models`.
+
+    Raises:
+        ConfigError: see `compare_models`.
+        InputError: the data of a run no longer exists.
+    """
     (view, _), (other_run, _) = first, second
     dimensions = _shared_dimensions(view, other_run, tuple(patterns))
     scores = _Scores(dimension.id for dimension in dimensions)
     if view is other_run:
-        mine, theirs = scores.read(view, [first[1], second[1]])
+        read = scores.read(view, dict.fromkeys([first[1], second[1]]))
+        mine, theirs = read[0], read[-1]
     else:
         (mine,), (theirs,) = (scores.read(run, [name]) for run, name in (first, second))
     places, other_places = _match_items(mine.items, theirs.items)
@@ -172,23 +201,95 @@ def compare_models(
     places, other_places = places[~is_changed], other_places[~is_changed]
     clusters = _clusters_at(view, places, len(mine.items))
     order = _order_by_id(mine.items, places)
-    places, other_places, clusters = places[order], other_places[order], clusters[order]
-    comparisons = [
-        _compare_on(dimension, scores, (mine, places), (theirs, other_places), clusters)
-        for dimension in dimensions
-        if dimension.id in scores.applying
-    ]
-    pending_counts = (mine.is_pending[places].sum(), theirs.is_pending[other_places].sum())
-    return ModelComparison(
-        first=first[1],
-        second=second[1],
-        items=len(places),
+    return PairedScores(
+        dimensions=tuple(each for each in dimensions if each.id in scores.applying),
+        first=mine,
+        second=theirs,
+        places=(places[order], other_places[order]),
+        clusters=clusters[order],
+        signatures=tuple(scores.signatures),
         other_items=int(is_changed.sum()),
-        dimensions=tuple(_adjust_for_all(comparisons)),
-        untrained=_untrained_services(view, other_run),
-        pending=int(sum(pending_counts)),
-        checks=_describe_checks([row.dimension for row in comparisons], view, other_run),
     )
+
+
+@dataclass(frozen=True)
+class PairedScores:
+    """The scores of two models on the items of both of their runs.
+
+    Attributes:
+        dimensions: Those that apply to any item.
+        places: The places of these items among those of each model, in the order of their ids.
+        clusters: The cluster of each of these items.
+        signatures: What scores depend on, by its number.
+        other_items: Number of items left out since they differ between the runs.
+    """
+
+    dimensions: tuple[Dimension, ...]
+    first: _ModelScores
+    second: _ModelScores
+    places: tuple[_Places, _Places]
+    clusters: NDArray[np.int64]
+    signatures: tuple[str, ...]
+    other_items: int = 0
+
+    @cached_property
+    def ids(self) -> list[str]:
+        """The ids of the items."""
+        return [self.first.items[place] for place in self.places[0].tolist()]
+
+    @property
+    def pending(self) -> int:
+        """Number of edits, of both models, with a dimension that is not judged yet."""
+        both = zip((self.first, self.second), self.places, strict=True)
+        return int(sum(of.is_pending[at].sum() for of, at in both))
+
+    def count_scores(self, dimension: str) -> tuple[int, int]:
+        """Count the items on which each model has a score, shared or not."""
+        a, b = (int((~np.isnan(of.values(dimension))).sum()) for of in (self.first, self.second))
+        return a, b
+
+    def on(self, dimension: Dimension) -> DimensionPairs:
+        """The pairs of scores on one dimension."""
+        name, (here, there) = dimension.id, self.places
+        a, marks_a = self.first.values(name)[here], np.asarray(self.first.marks[name])[here]
+        b, marks_b = self.second.values(name)[there], np.asarray(self.second.marks[name])[there]
+        has_both, differs = ~np.isnan(a) & ~np.isnan(b), marks_a // 2 != marks_b // 2
+        unequal = np.flatnonzero(has_both & differs)
+        causes: tuple[Difference, ...] = ()
+        if len(unequal):
+            texts = [self.signatures[marks[unequal[0]] // 2] for marks in (marks_a, marks_b)]
+            causes = compare_signatures(*texts)
+        marks, common = (marks_a % 2, marks_b % 2), np.flatnonzero(has_both & ~differs)
+        return DimensionPairs(dimension, self, a, b, marks, common, len(unequal), causes)
+
+
+@dataclass(frozen=True)
+class DimensionPairs:
+    """The scores of two models on one dimension, each with an entry per item.
+
+    Attributes:
+        first: The first's scores; NaN where it has none.
+        second: The second's scores.
+        imputed_marks: Of each model, 1 where a rule imputed its score.
+        common: The places of the items on which both have a score with one signature.
+        signed_otherwise: See `DimensionComparison`.
+        causes: See `DimensionComparison`.
+    """
+
+    dimension: Dimension
+    of: PairedScores
+    first: NDArray[np.float64]
+    second: NDArray[np.float64]
+    imputed_marks: tuple[NDArray[np.int64], NDArray[np.int64]]
+    common: _Places
+    signed_otherwise: int
+    causes: tuple[Difference, ...]
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """How many items have a score of the first alone, of the second alone, and of neither."""
+        a, b = ~np.isnan(self.first), ~np.isnan(self.second)
+        return int((a & ~b).sum()), int((b & ~a).sum()), int((~a & ~b).sum())
 
 
 def rank_models(view: RunView, patterns: Iterable[str] = ()) -> Rankings:
@@ -226,10 +327,11 @@ def rank_models(view: RunView, patterns: Iterable[str] = ()) -> Rankings:
         for common in [is_common[dimension.id][places]]
     )
     checks = _describe_checks([each.dimension for each in rankings], view)
-    return Rankings(dimensions=rankings, untrained=_untrained_services(view), checks=checks)
+    return Rankings(dimensions=rankings, untrained=find_untrained(view), checks=checks)
 
 
-def _untrained_services(*views: RunView) -> tuple[str, ...]:
+def find_untrained(*views: RunView) -> tuple[str, ...]:
+    """List the services with random weights that runs used."""
     names = (name for view in views for name in untrained_services(view.header.identities))
     return tuple(dict.fromkeys(map(str, names)))
 
@@ -360,43 +462,27 @@ def _shared_dimensions(view: RunView, other: RunView, patterns: tuple[str, ...])
     return select_among(candidates, patterns, view.resolved_spec.rules)
 
 
-def _compare_on(
-    dimension: Dimension,
-    scores: _Scores,
-    first: tuple[_ModelScores, _Places],
-    second: tuple[_ModelScores, _Places],
-    clusters: NDArray[np.int64],
-) -> DimensionComparison:
-    """Compare two models on one dimension, over the items at these places."""
-    name, higher = dimension.id, dimension.higher_is_better
-    (values_a, marks_a), (values_b, marks_b) = (
-        (model.values(name)[places], np.asarray(model.marks[name])[places]) for model, places in (first, second)
-    )
-    has_a, has_b = ~np.isnan(values_a), ~np.isnan(values_b)
-    has_both, differs = has_a & has_b, marks_a // 2 != marks_b // 2
-    unequal, common = np.flatnonzero(has_both & differs), np.flatnonzero(has_both & ~differs)
-    causes: tuple[Difference, ...] = ()
-    if len(unequal):
-        texts = [*scores.signatures]
-        causes = compare_signatures(*(texts[each[unequal[0]] // 2] for each in (marks_a, marks_b)))
-    a, b = values_a[common], values_b[common]
-    figures = compare(a, b, clusters[common], higher_is_better=higher) if len(common) else None
-    items, places = first[0].items, first[1][common]
+def _compare_on(pairs: DimensionPairs) -> DimensionComparison:
+    """Compare two models on one dimension."""
+    common, higher = pairs.common, pairs.dimension.higher_is_better
+    a, b, clusters = pairs.first[common], pairs.second[common], pairs.of.clusters[common]
+    figures = compare(a, b, clusters, higher_is_better=higher) if len(common) else None
+    only_first, only_second, neither = pairs.counts
     furthest = np.argsort(-np.abs(b - a), kind="stable")[:_MAX_FURTHEST]
     return DimensionComparison(
-        dimension=name,
-        unit=dimension.unit,
+        dimension=pairs.dimension.id,
+        unit=pairs.dimension.unit,
         higher_is_better=higher,
         figures=figures,
-        only_first=int((has_a & ~has_b).sum()),
-        only_second=int((has_b & ~has_a).sum()),
-        neither=int((~has_a & ~has_b).sum()),
-        imputed_first=int((marks_a[common] % 2).sum()),
-        imputed_second=int((marks_b[common] % 2).sum()),
-        signed_otherwise=len(unequal),
-        causes=causes,
+        only_first=only_first,
+        only_second=only_second,
+        neither=neither,
+        imputed_first=int(pairs.imputed_marks[0][common].sum()),
+        imputed_second=int(pairs.imputed_marks[1][common].sum()),
+        signed_otherwise=pairs.signed_otherwise,
+        causes=pairs.causes,
         furthest=tuple(
-            EditPair(item=items[places[one]], first=a[one], second=b[one])
+            EditPair(item=pairs.of.ids[common[one]], first=a[one], second=b[one])
             for one in furthest.tolist()
             if a[one] != b[one]
         ),

@@ -181,6 +181,11 @@ class RunView:
         """
         return self._store.edits(model)
 
+    @cached_property
+    def calls(self) -> tuple[int, float, float]:
+        """Number of calls, their cost, and when the last was made, in seconds since 1970."""
+        return self._store.ledger.totals
+
     def clusters(self, selection: Iterable[bool]) -> Sequence[int]:
         """Return the clusters of items: those that share a source, even indirectly, share one.
 

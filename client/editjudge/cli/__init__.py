@@ -99,7 +99,7 @@ def root(config: Path | None, set_: tuple[str, ...]) -> None:
     """Judges for image editing, served.
 
     Exit codes: 0 success; 1 a problem with the services; 2 wrong input, setting or usage;
-    3 verdicts failed, or a run ended early; 4 the condition of --fail-if holds; 130 interrupted.
+    3 verdicts failed, or a run ended early; 4 a gate fails; 5 a gate cannot tell; 130 interrupted.
     docs/results.md lists them by command.
     """
 

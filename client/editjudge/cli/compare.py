@@ -20,30 +20,23 @@ from ..stats.paired_comparison import smallest_p
 from .options import open_run
 from .output import print_json, print_tables
 
-_FAILURE_CODE = 4
 _MAX_ENTRIES = 3
 
 
 def compare_command(
-    run: Path,
-    models: tuple[str, ...],
-    other: Path | None,
-    dimension: tuple[str, ...],
-    fail_if: str | None,
-    *,
-    json: bool,
-) -> int:
-    """Compare two models, or rank all models of a run; return the exit code."""
+    run: Path, models: tuple[str, ...], other: Path | None, dimension: tuple[str, ...], *, json: bool
+) -> None:
+    """Compare two models, or rank all models of a run."""
     if len(models) not in {0, 2}:
         count_text = format_count(len(models), "model was named", "models were named")
         raise ConfigError(count_text, "name two models, or none to rank all")
-    if not models and (other or fail_if):
-        raise ConfigError("--other and --fail-if need two models", "name them: RUN A B")
+    if not models and other:
+        raise ConfigError("--other needs two models", "name them: RUN A B")
     with contextlib.ExitStack() as stack:
         view = stack.enter_context(open_run(run))
         if not models:
             _print_ranking(view, dimension, as_json=json)
-            return 0
+            return
         second = stack.enter_context(open_run(other)) if other else view
         result = compare_models((view, models[0]), (second, models[1]), dimension)
     if json:
@@ -52,26 +45,6 @@ def compare_command(
         _print_comparison(result)
         if result.checks:
             print_text(result.checks)
-    if fail_if and result.pending:
-        raise ConfigError(format_pending_warning(result.pending), "finish it first: editjudge run")
-    return _FAILURE_CODE if fail_if and _has_failed(result.dimensions, fail_if) else 0
-
-
-def _has_failed(rows: Sequence[DimensionComparison], what: str) -> bool:
-    """Whether the condition of --fail-if holds on any dimension.
-
-    Raises:
-        ConfigError: no dimension applies, or one cannot be compared. Otherwise a check would pass
-            because edits were not judged.
-    """
-    if unknown := [each for each in rows if each.figures is None or each.p_holm is None]:
-        raise ConfigError(
-            f"too few edits to compare on {_name_first(unknown)}", "judge more edits, or choose other dimensions (-d)"
-        )
-    if not rows:
-        raise ConfigError("no dimension applies to a common item", "see: editjudge summary")
-    sides = {"worse": {"first"}, "better": {"second"}, "different": {"first", "second"}}[what]
-    return any(each.better in sides for each in rows)
 
 
 def _print_ranking(view: RunView, dimensions: tuple[str, ...], *, as_json: bool) -> None:

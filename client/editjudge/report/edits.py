@@ -5,7 +5,7 @@ Strings hold text from data sets, judges and servers, so that readers must not t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from json import dumps
@@ -141,6 +141,7 @@ class Edits:
         names: Gives pictures their names on the page.
         save_chunk: Receives the name and the content of each chunk of details.
         step: One item of so many is listed, with all of its edits; which, its id decides.
+        items: Only edits of these items are listed.
 
     Attributes:
         pending_count: How many edits have a pending verdict, listed or not.
@@ -148,10 +149,17 @@ class Edits:
         keys: Run index, item id and model name of each edit.
     """
 
-    def __init__(self, names: PictureNames, save_chunk: Callable[[str, JsonObject], None], step: int = 1) -> None:
+    def __init__(
+        self,
+        names: PictureNames,
+        save_chunk: Callable[[str, JsonObject], None],
+        step: int = 1,
+        items: Collection[str] | None = None,
+    ) -> None:
         self.names = names
         self.step = step
         self.pending_count = 0
+        self._items_shown = items
         self._save_chunk = save_chunk
         self._chunk = DetailChunk()
         self.dimensions: dict[str, int] = {}
@@ -177,7 +185,8 @@ class Edits:
 
     def is_listed(self, item: str) -> bool:
         """Whether the page lists the edits of an item, by its id."""
-        return crc32(item.encode("utf-8", "surrogatepass")) % self.step == 0
+        is_shown = self._items_shown is None or item in self._items_shown
+        return is_shown and crc32(item.encode("utf-8", "surrogatepass")) % self.step == 0
 
     def add(self, run: PageRun, row: Row, verdicts: Sequence[StoredVerdict]) -> None:
         """Add an edit of a run with its stored verdicts, including those that no column counts.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -116,6 +116,7 @@ def write_report(
     pictures: bool = True,
     side: int = SIDE,
     options: PageOptions | None = None,
+    items: Collection[str] | None = None,
     progress: Progress = lambda outcomes, _: outcomes,
     open_run: OpenRun = RunView,
     is_bundle: bool = False,
@@ -129,6 +130,7 @@ def write_report(
         pictures: Include the pictures; otherwise the page names their files.
         side: Longer side of the pictures in pixels.
         options: Further contents of the page.
+        items: Show only edits of these items; tables and figures are of all.
         progress: Wraps the thumbnails and shows how many of how many are made.
         open_run: Opens a run.
         is_bundle: Whether the page is that of a bundle of one run, whose pictures are what was
@@ -144,7 +146,7 @@ def write_report(
     _check_out(out, is_file=is_file)
     with ExitStack() as stack, wrap_disk_errors(out):
         views = [stack.enter_context(open_run(run)) for run in runs]
-        count = sum(map(_count_edits, views))
+        count = sum(_count_edits(view, items) for view in views)
         if is_file and count > MAX_EDITS_IN_FILE:
             raise ConfigError(
                 f"{count:,} edits with an output are too many for one file, at most {MAX_EDITS_IN_FILE:,}",
@@ -153,7 +155,7 @@ def write_report(
         target = _FilePage(out) if is_file else _FolderPage(out)
         page_runs = PageRun.from_views(views, checks=is_bundle)
         names = PictureNames(find_name=page_runs[0].finder.names.get if is_bundle else None)
-        edits = Edits(names, target.save_chunk, step=-(-count // MAX_EDITS) or 1)
+        edits = Edits(names, target.save_chunk, step=-(-count // MAX_EDITS) or 1, items=items)
         for run in page_runs:
             run.read(edits, with_published=with_published)
         edits.flush()
@@ -172,9 +174,9 @@ def write_report(
     return WrittenPage(target.page, edits.count, problems)
 
 
-def _count_edits(view: RunView) -> int:
+def _count_edits(view: RunView, items: Collection[str] | None) -> int:
     """Count the edits of a run that have an output, and so a picture on the page."""
-    return sum(edit.missing is None for edit in view.edits())
+    return sum(e.missing is None and (items is None or e.item in items) for e in view.edits())
 
 
 def _check_out(out: Path, *, is_file: bool) -> None:

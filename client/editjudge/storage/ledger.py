@@ -250,6 +250,13 @@ class Ledger(CallStore):
         costs = [row[6] or 0.0 for row in self._database.rows(CALLS)]
         return sum(costs), max(costs, default=0.0)
 
+    @property
+    def totals(self) -> tuple[int, float, float]:
+        """Number of calls, their cost, and when the last was made, in seconds since 1970."""
+        rows = [row[5:7] for row in self._database.rows(CALLS)]
+        times, costs = ([row[k] or 0.0 for row in rows] for k in (0, 1))
+        return len(rows), sum(costs), max(times, default=0.0)
+
     def copy_to(self, other: Ledger, without: Container[int] = (), free_calls: Container[int] = ()) -> dict[int, int]:
         """Copy calls with their prompts, and facts, into another ledger, where existing ones stay.
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -29,8 +28,7 @@ from editjudge.base.item import Missing
 from editjudge.base.verdict import NoScore, Score
 from editjudge.benchmarks.column import Column, Composite, Mean, WeightedMean
 from editjudge.benchmarks.tabulation import Tabulation
-from editjudge.cli import root
-from editjudge.cli.compare import _describe_signatures, _has_failed, describe_comparison
+from editjudge.cli.compare import _describe_signatures, describe_comparison
 from editjudge.engine.content_keys import ItemContents
 from editjudge.stats.clusters import Floats
 from editjudge.stats.paired_comparison import compare as compare_values
@@ -124,8 +122,14 @@ def compare_on(
         marks = [2 * number + put_in for number, put_in in zip(numbers, imputed, strict=True)]
         model = module._ModelScores(ids, {PSNR: array("d", values)}, {PSNR: array("I", marks)})
         models.append((model, np.arange(len(ids))))
-    of_items = np.array([*clusters.values()])
-    return module._compare_on(OF_CORE.dimensions_by_id[PSNR], scores, *models, of_items)
+    pairs = module.PairedScores(
+        (OF_CORE.dimensions_by_id[PSNR],),
+        *(model for model, _ in models),
+        (models[0][1], models[1][1]),
+        np.array([*clusters.values()]),
+        (*scores.signatures,),
+    )
+    return module._compare_on(pairs.on(*pairs.dimensions))
 
 
 def test_a_better_model_is_found_and_an_equal_one_is_not(data: Data, opened: Any) -> None:
@@ -221,23 +225,11 @@ def test_items_that_share_one_of_several_sources_are_one(tmp_path: Path, opened:
     assert (psnr.figures.sources, psnr.figures.p) == (1, None)
 
 
-def test_a_check_is_not_passed_by_not_judging(data: Data, opened: Any) -> None:
-    view = opened(data.run("run", lambda model, _: NO_FILE if model == "good" else 1.0))
-    _, *dimensions = compare(view)
-    for what in ("worse", "better", "different"):
-        with pytest.raises(ConfigError, match="too few edits to compare on core.psnr"):
-            _has_failed(dimensions, what)
-
-
-def test_half_a_run_is_told_and_passes_no_check(data: Data, opened: Any) -> None:
+def test_half_a_run_is_told(data: Data, opened: Any) -> None:
     run = data.run("run", lambda _, item: PENDING if item in {"0-0", "1-0"} else 30.0 + source(item))
     told, psnr, _ = compare(opened(run))
     assert next(describe_comparison(told)) == "the run is not finished: at least 4 edits pending"
     assert psnr.figures.interval is psnr.detectable is None  # as every edit is alike
-    asked = [str(run), "plain", "good", "--fail-if", "worse"]
-    done = CliRunner().invoke(root.commands["compare"], asked)
-    assert isinstance(done.exception, ConfigError)
-    assert "not finished: at least 4 edits pending" in str(done.exception)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from editjudge.app.canary import CanaryResult
 from editjudge.app.comparison import ModelComparison, Rankings
 from editjudge.app.doctor import Finding
 from editjudge.app.estimate import Estimate
+from editjudge.app.gate import Gate, PlanRow
 from editjudge.app.rescoring import RescoreEntry
 from editjudge.app.results import Results
 from editjudge.app.spec import RunSpec
@@ -44,7 +45,7 @@ PRINTED = (
     *(events.StartEvent, events.ProgressEvent, events.NoteEvent, events.FinishEvent),
     *(Results, verdicts.ShownItem, verdicts.Row, ScoreReport),
     *(Estimate, Validation, RescoreEntry),
-    *(Agreement, CanaryResult, ModelComparison, Rankings),
+    *(Agreement, CanaryResult, ModelComparison, Rankings, Gate, PlanRow),
     *(Finding, Stack),
     *(catalogue.DimensionEntry, catalogue.TemplateEntry, PreparationResult, ReviewResult, ConversionResult),
     RewardReply,
@@ -80,7 +81,7 @@ def test_no_model_is_forgotten() -> None:
     kept = json.loads(SCHEMA.read_text(encoding="utf-8"))["$defs"]
     abstract = {"Strict", "_NoNumber", "Event", "CountsEvent", "Outcomes", "_SchemaModel"}
     inner = {one.__name__ for one in get_args(Outcome)} | {"CountedMissing"}
-    files = {"RubricFile", "TemplateFile", "RewardRequest", "RewardEdit", "PictureSource"}  # read only
+    files = {"RubricFile", "TemplateFile", "RewardRequest", "RewardEdit", "PictureSource", "GateRules"}  # read only
     ours = [one for one in below(Strict) if one.__module__.startswith("editjudge.")]
     # What the service says besides is in its OpenAPI document, which is kept too.
     names = {one.__name__ for one in ours}
