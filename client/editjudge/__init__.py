@@ -4,8 +4,6 @@ Each public name is imported when it is first used, so that `editjudge --help` s
 one PSNR loads little. What a service of your own needs besides is in `editjudge.service`.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

@@ -1,7 +1,5 @@
 """Base class of output contracts, and helpers for their schemas."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

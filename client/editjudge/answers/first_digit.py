@@ -1,7 +1,5 @@
 """Scores as the official scripts of KRIS-Bench find them in a reply."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A draft is the text in which a model thinks before it answers, closed by a tag s
 Objects in a draft are no answers.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Set

@@ -11,8 +11,6 @@ json5 knows fewer of these forms, accepts hexadecimal numbers and bare keys, and
 limit.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """Contracts for questions that a judge writes, with or without their answers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple

@@ -1,7 +1,5 @@
 """The text of a judge's reply, without the model's thinking before the answer."""
 
-from __future__ import annotations
-
 import re
 from typing import ClassVar, TypeVar
 

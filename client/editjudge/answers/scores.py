@@ -1,7 +1,5 @@
 """Contract for scores in a JSON object, with the judge's reasons before or inside it."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Contracts for what a segmenter finds: phrases, or the part that an instruction may change."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

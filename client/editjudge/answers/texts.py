@@ -1,7 +1,5 @@
 """Contracts for replies of text: one of a few options, or the judge's own words."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 `words.toml` lists how judges say so.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any

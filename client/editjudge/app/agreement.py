@@ -3,8 +3,6 @@
 Each two judges are compared, and each judge with its own rounds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import combinations
 from typing import Literal, TypeAlias

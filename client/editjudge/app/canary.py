@@ -1,7 +1,5 @@
 """`editjudge canary`: check whether judges have changed since their baseline."""
 
-from __future__ import annotations
-
 import asyncio
 import statistics
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The JSON of `list`: dimensions and prompt templates that can be chosen."""
 
-from __future__ import annotations
-
 from typing import Self
 
 from ..base.item import Need

@@ -1,7 +1,5 @@
 """The values that the numbers of a column are made of, to test which model is surely the best."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 
 import numpy as np

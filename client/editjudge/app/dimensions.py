@@ -1,7 +1,5 @@
 """The dimensions of a protocol: selected by name, with their signatures and missing services."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path

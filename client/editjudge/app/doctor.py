@@ -10,8 +10,6 @@ A panel file lists the expected facts of each service as JSON:
 (the folder of a judge's weights), a Judge service does not. All other facts are of identities.
 """
 
-from __future__ import annotations
-
 import asyncio
 import statistics
 import time

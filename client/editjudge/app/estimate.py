@@ -1,7 +1,5 @@
 """Estimates the calls, tokens and cost of a run before it starts."""
 
-from __future__ import annotations
-
 import io
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -6,8 +6,6 @@ signature), and one for each dimension that waits for a service (no edit, status
 that the file alone gives the coverage. The wide form has one row for each edit instead.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import os

@@ -5,8 +5,6 @@ ones; and a trivial judge, the similarity of an edit with its source. A judge th
 these measures nothing.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence

@@ -13,8 +13,6 @@ Graubard (`stats.shares`), beyond which no end of the bootstrap-t is taken on th
 How many edits a column asks about (`WeightedMean`) is taken as given.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

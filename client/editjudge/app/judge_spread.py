@@ -1,7 +1,5 @@
 """Results of a run per judge and per round."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from types import MappingProxyType

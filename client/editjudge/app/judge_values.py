@@ -1,7 +1,5 @@
 """What judges said of the edits of runs, as values that people's answers are compared with."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ The form is Label Studio's "Basic Label Studio JSON" with results of the tags `N
 documentation has it (guide/predictions, tags/number).
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Merges runs of one benchmark, such as shards or runs of different models, into one."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack

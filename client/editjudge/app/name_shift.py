@@ -9,8 +9,6 @@ compared with those of all sources around it. Neighbours that look alike, and a 
 without regard to the source, show nothing.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Finds the pictures that a run judged: where data and outputs are now, or in the run's folder."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property

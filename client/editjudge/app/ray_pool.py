@@ -1,7 +1,5 @@
 """Spreads the edits of a session over workers on Ray: `run --ray`."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os

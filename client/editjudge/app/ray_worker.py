@@ -4,8 +4,6 @@ It needs no Ray itself. Replies are looked up in the shared ledger before each c
 it at once. Verdicts, and what the run stores of its calls, go to the driver in parts.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import platform

@@ -1,7 +1,5 @@
 """Judges a run again without its pictures: of those that judges saw it holds the digests."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain

@@ -1,7 +1,5 @@
 """Scores a run again from its stored replies with the installed code, without any call."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Mapping

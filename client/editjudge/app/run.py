@@ -6,8 +6,6 @@ result = editjudge.run(spec, out="runs/first")
 ```
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping

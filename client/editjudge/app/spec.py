@@ -1,7 +1,5 @@
 """What a run is asked for, and what that means here: the benchmark's rules, data and dimensions."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Computes the mean of each dimension of a run, with coverage, from the stored verdicts."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

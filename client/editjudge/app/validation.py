@@ -1,7 +1,5 @@
 """Checks data and outputs completely, before a run calls any service."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The JSON of an item of a run (`show --json`), and the rows of stored verdicts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Self

@@ -1,7 +1,5 @@
 """Consoles of rich, for tables and displays on a terminal; see `terminal`."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

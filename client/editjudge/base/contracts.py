@@ -5,8 +5,6 @@ checks every reply against it, so an implementation can be swapped without touch
 client. Images travel encoded and are decoded where the model is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias

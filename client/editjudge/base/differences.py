@@ -4,8 +4,6 @@ The key of a signature's field (see `Signature`) decides how its value is split 
 parameters, implementations, models and their settings.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache

@@ -1,7 +1,5 @@
 """SHA-256 digests of content."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 

@@ -1,7 +1,5 @@
 """The order in which the work of several teams gets places: by the time that each has used."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable
 from contextvars import ContextVar

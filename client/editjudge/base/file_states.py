@@ -7,8 +7,6 @@ within one tick of the file system's clock leave the same times: a file that had
 it was read is therefore read again.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 import struct

@@ -13,8 +13,6 @@ alone decides what is refused. There is one exception: libdeflate accepts, and P
 stream with codes outside the format whose checksum is right. No encoder writes such a stream.
 """
 
-from __future__ import annotations
-
 import io
 import re
 from collections import OrderedDict

@@ -4,8 +4,6 @@ The supervisor holds a lock beside the state file for as long as it lives, so a 
 left behind by a crash is told from a running stack without trusting process ids.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Output files of commands: written atomically, and never over a file of somebody else."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path

@@ -4,8 +4,6 @@ A service declares its reply in its identity, as its fingerprint. That of export
 at the export. OCR services have a known answer instead.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Mapping
 

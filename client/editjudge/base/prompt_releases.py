@@ -4,8 +4,6 @@ Their licences do not allow us to ship them. A user imports them from a copy of 
 recognise each text by its SHA-256, so a text that differs in one byte is not accepted.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Hosted providers and servers that speak OpenAI's chat completions, as data (`providers.toml`)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache

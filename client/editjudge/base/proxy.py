@@ -1,7 +1,5 @@
 """Which proxy the environment names for an address; one rule for HTTP and gRPC."""
 
-from __future__ import annotations
-
 import ipaddress
 from urllib.parse import urlsplit
 

@@ -13,8 +13,6 @@ white of a PGM or PPM is part of the format, and Pillow scales by it. Where it i
 writers of arrays state whatever they hold, it says nothing.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

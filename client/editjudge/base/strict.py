@@ -4,8 +4,6 @@ A class with few fields and many objects is a dataclass with `STRICT` as its con
 other one is a `Strict` model. Both refuse fields that are not declared, NaN and infinity.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any, TypeAlias
 

@@ -5,8 +5,6 @@ codes, halves of characters, marks that turn the direction of writing, or what l
 and none of that may reach the terminal, nor cost what else is printed.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """Helpers for text: counts in sentences, lists grouped or cut short, text made safe."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Hashable, Iterable, Sequence
 from difflib import get_close_matches
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """Running blocking work in threads. A thread cannot be cancelled, so cancellation waits for it."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import time

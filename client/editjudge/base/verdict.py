@@ -6,8 +6,6 @@ judge found that its question does not apply. Tables report four more that a lat
 only `Score` has a number, so that nothing else can enter a mean by accident.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Literal, TypeAlias
 

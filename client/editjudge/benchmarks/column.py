@@ -1,7 +1,5 @@
 """Columns: aggregates over a run, each with its coverage and its own signature."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache

@@ -1,7 +1,5 @@
 """Tells by its words whether a question about an edited image compares it with the source."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

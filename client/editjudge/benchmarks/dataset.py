@@ -5,8 +5,6 @@ A flaw is a field of an item that cannot be used: only dimensions that need it a
 note is a peculiarity of released data that users need not fix.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

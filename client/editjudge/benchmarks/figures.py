@@ -3,8 +3,6 @@
 Each benchmark's `figures.toml` names them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from functools import cache

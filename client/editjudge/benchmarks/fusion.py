@@ -3,8 +3,6 @@
 Functions with parameters are frozen dataclasses: equal where their parameters are.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

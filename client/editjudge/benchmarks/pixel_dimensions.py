@@ -4,8 +4,6 @@ They stand apart from those that ask a judge or a specialist, so that a score of
 neither; see `registry.load_dimensions`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product

@@ -4,8 +4,6 @@ Each benchmark's `published.toml` holds the numbers with the table they stand in
 are by, and says which of its columns can be compared with a run's, by which switches, and why.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase

@@ -4,8 +4,6 @@ Released data is read as it stands. What a record lacks, or holds in a form that
 is a flaw of one field (`Item.flaws`): it costs the dimensions that read this field, on this item.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ A package adds a benchmark by an entry point in the group `editjudge.benchmarks`
 `Dimension`. A benchmark is loaded when it is asked for.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -4,8 +4,6 @@ A dimension that asks a judge is judged once in each round of each judge, and it
 mean of these. Every other dimension is judged once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The dimensions that custom rubrics become."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import get_args
 

@@ -1,7 +1,5 @@
 """Switches: the ways in which a benchmark's protocols differ, as a type that each declares."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Any, NamedTuple, Self
 

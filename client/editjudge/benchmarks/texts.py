@@ -1,7 +1,5 @@
 """Checks of the texts, names and numbers in data, with reasons in plain words."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

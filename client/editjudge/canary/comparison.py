@@ -1,7 +1,5 @@
 """Measurements of a judge on the canaries, and the rule that detects a shift between two."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, TypeAlias

@@ -1,7 +1,5 @@
 """The canaries, and the question that a judge answers about them."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from datetime import UTC, datetime

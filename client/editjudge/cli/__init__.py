@@ -4,8 +4,6 @@
 `editjudge.commands`, whose value is the path of such a file.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import sys

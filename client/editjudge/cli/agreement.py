@@ -1,7 +1,5 @@
 """`editjudge agreement`: how far judges agree, with people and with each other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path

@@ -4,8 +4,6 @@
 command is called.
 """
 
-from __future__ import annotations
-
 import builtins
 import gc
 import os

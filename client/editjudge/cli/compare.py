@@ -1,7 +1,5 @@
 """`editjudge compare`: test whether one model under test is better than another."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """`editjudge demo`: judge the built-in edits and write a report."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ..app.run import run

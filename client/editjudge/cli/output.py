@@ -1,7 +1,5 @@
 """Prints results as strict JSON or as tables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from ..base.console import make_console

@@ -1,7 +1,5 @@
 """`editjudge plot`: the figures of a benchmark's paper, from a run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 

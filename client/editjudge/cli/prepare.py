@@ -1,7 +1,5 @@
 """`editjudge prepare`: instructions, questions and masks for data."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`editjudge prompts`: import official prompts, check custom ones, and show a rubric's prompt."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ..app.catalogue import TemplateEntry

@@ -1,7 +1,5 @@
 """`editjudge report` and `bundle`: write runs as a page for the browser."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`editjudge summary`, `show` and `export`: read the results of a stored run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """`editjudge reward`: check a file of rewards, and try it on a few edits."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

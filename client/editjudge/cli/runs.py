@@ -1,7 +1,5 @@
 """`editjudge validate`, `run`, `merge` and `rescore`."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """`editjudge score`: judge one edit and show the verdicts."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from typing import Any

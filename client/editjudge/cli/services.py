@@ -1,7 +1,5 @@
 """`editjudge doctor`, `status` and `canary`, and the services that a command uses."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping

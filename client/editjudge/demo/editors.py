@@ -1,7 +1,5 @@
 """Three editors of known quality, to test whether a judge ranks them correctly."""
 
-from __future__ import annotations
-
 import io
 import zlib
 from collections.abc import Callable, Mapping

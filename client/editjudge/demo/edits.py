@@ -4,8 +4,6 @@ The photographs are cropped and reduced from files of the installed scikit-image
 is committed and nothing is downloaded.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

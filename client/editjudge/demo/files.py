@@ -1,7 +1,5 @@
 """The demo set on disk: data of `core`, and a folder of results for each editor."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

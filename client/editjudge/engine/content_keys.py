@@ -6,8 +6,6 @@ image, a text or an output changes, the edit is judged again. A deleted file cou
 that was last read, so verdicts that rest on it stay valid.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Events of a run, as a callback gets them and as `run --json` prints them, one in a line."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import replace

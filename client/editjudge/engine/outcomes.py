@@ -5,8 +5,6 @@ A reading is one field of a scorer's result. A dimension either is one reading, 
 it from its parts: readings of its own and other dimensions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias

@@ -5,8 +5,6 @@ objects they stand for) -> `RunPlan` (what is left to judge) -> `Session` (one p
 plan) -> `Scheduler` (the edits in flight) -> `Judgement` (the result for one edit).
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

@@ -7,8 +7,6 @@ dimensions left to judge share one set of ids. So the plan of 100,000 edits take
 and about a second.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

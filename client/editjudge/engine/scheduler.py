@@ -6,8 +6,6 @@ generated questions, and the server's prefix cache. A process that is killed los
 flight. The next session judges these again, from the stored replies as far as there are any.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """The JSON form of one judged edit: what `score --json` prints and `Judgement.to_dict` returns."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, ConfigDict

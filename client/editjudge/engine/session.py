@@ -5,8 +5,6 @@ a process that is killed loses only the calls in flight. The next session judges
 verdicts again, and reads the replies that did arrive from the store.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

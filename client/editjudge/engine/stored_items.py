@@ -1,7 +1,5 @@
 """The items of a run as its last session read them, so that a run can be read without its data."""
 
-from __future__ import annotations
-
 import json
 import zlib
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping

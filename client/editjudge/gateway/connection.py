@@ -1,7 +1,5 @@
 """The gRPC connection to a Judge service, with typed errors."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator, Callable
 from typing import Any, NamedTuple

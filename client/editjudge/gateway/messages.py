@@ -1,7 +1,5 @@
 """Conversion between edits and judgements here and the messages of `editjudge.v1`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath

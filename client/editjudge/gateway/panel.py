@@ -3,8 +3,6 @@
 Their identities are known here, and their calls are made there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Self

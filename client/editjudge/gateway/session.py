@@ -1,7 +1,5 @@
 """A session through a Judge service: its verdicts and signatures are those of direct calls."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -7,8 +7,6 @@ probability of a choice is the sum over its tokens of the first token's probabil
 the label set.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Work shared between calls that run side by side."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable

@@ -1,7 +1,5 @@
 """The adaptive concurrency limit: how many calls a server gets at once."""
 
-from __future__ import annotations
-
 _ROUND = 32
 """Answers that raise the limit by one, or as many as the limit where that is fewer. So overload of
 fewer than one call in 32 (3 %) does not hold the limit down."""

@@ -1,7 +1,5 @@
 """The identity of a judge: the facts on which its replies depend."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ Both are questions of common knowledge. What they show is part of the judge's id
 kept: a server that changes its habits later gives errors, and no numbers of another kind.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import partial

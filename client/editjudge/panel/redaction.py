@@ -1,7 +1,5 @@
 """Redaction: secrets never leave through what a server says, which is searched for all of them."""
 
-from __future__ import annotations
-
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any

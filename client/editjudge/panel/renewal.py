@@ -4,8 +4,6 @@ A name may stand for several servers, which come and go. Only a new connection f
 are now; one that lasts stays with the server that it was made to.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections.abc import Awaitable, Callable

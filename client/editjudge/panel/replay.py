@@ -1,7 +1,5 @@
 """A judge as it was when stored calls were made."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ..base.config import JudgeEndpoint

@@ -3,8 +3,6 @@
 gRPC's own retries do nothing for requests above 256 KiB, which requests with images are.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,5 @@
 """What libraries and front doors say of a failed call, in plain words."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

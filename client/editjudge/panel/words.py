@@ -1,7 +1,5 @@
 """How a judge is asked for a choice in words, and what such choices mean for the numbers."""
 
-from __future__ import annotations
-
 from typing import TypeVar
 
 from ..answers.contract import OutputContract

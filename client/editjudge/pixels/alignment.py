@@ -1,7 +1,5 @@
 """Geometric alignment of an edit with its reference, before their pixels are compared."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

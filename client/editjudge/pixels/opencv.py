@@ -1,7 +1,5 @@
 """OpenCV, imported when it is first used: a run that shows pictures to a judge computes on none."""
 
-from __future__ import annotations
-
 from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any
 

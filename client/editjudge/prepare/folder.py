@@ -1,7 +1,5 @@
 """The folder of a preparation: the completed data, its record and the review page."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping

@@ -1,7 +1,5 @@
 """Converts GIE-Bench's data, and has a judge decide which questions compare with the source."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path

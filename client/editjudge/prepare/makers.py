@@ -3,8 +3,6 @@
 A mask shows the part of the image that the edit may change.
 """
 
-from __future__ import annotations
-
 import asyncio
 import io
 import tomllib

@@ -1,7 +1,5 @@
 """Reviews: writes the page on which people accept or reject items, and applies their decisions."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -17,8 +17,6 @@ A folder's `system.txt` is the system text of its templates that have none of th
 come first in `user`. Calls about one edit then begin alike, so servers compute that part once.
 """
 
-from __future__ import annotations
-
 import json
 import string
 from collections import Counter

@@ -6,8 +6,6 @@ else the text of `system.txt` beside it, else empty. Built-in text is never adde
 the folder `rubric` replace nothing; see `prompts.rubrics`.
 """
 
-from __future__ import annotations
-
 import string
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

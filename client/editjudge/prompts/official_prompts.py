@@ -1,7 +1,5 @@
 """Official prompts as templates; no text of ours is added to them."""
 
-from __future__ import annotations
-
 import string
 from collections.abc import Mapping
 from dataclasses import dataclass

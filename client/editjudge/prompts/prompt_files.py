@@ -1,7 +1,5 @@
 """Find and read files of prompts, with an error for each that is not valid."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from pathlib import Path

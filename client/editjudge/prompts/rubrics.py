@@ -4,8 +4,6 @@ They stand in the folder `rubric` among the custom templates, so a run stores, s
 them like those. `rubric/light.toml` replaces no template but adds the dimension `rubric.light`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

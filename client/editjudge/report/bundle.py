@@ -4,8 +4,6 @@ A bundle is a zip of one folder: the folder of the run, with `index.html` and pi
 Pictures are named by the digest of what was judged, so no name of the data is a path in it.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import zipfile

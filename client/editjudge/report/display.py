@@ -1,7 +1,5 @@
 """Displays the progress of a run: a bar, lines of text, or events as JSON."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Draws the figures of papers, from a run's table or from the numbers that a paper prints."""
 
-from __future__ import annotations
-
 import io
 import math
 import tomllib

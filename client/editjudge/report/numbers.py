@@ -1,7 +1,5 @@
 """Formats numbers, intervals and outcomes as text."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 

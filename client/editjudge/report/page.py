@@ -3,8 +3,6 @@
 A content security policy limits what the page may load and run.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Makes the pictures of a page: small WebP files under names that reveal nothing."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import os

@@ -1,7 +1,5 @@
 """Writes the page of runs as one file or as a folder."""
 
-from __future__ import annotations
-
 import secrets
 import shutil
 from collections.abc import Callable, Collection, Iterable, Sequence

@@ -1,7 +1,5 @@
 """Builds the tables of a run's results, with spread over judges and notes."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase

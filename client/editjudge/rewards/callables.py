@@ -1,7 +1,5 @@
 """A `Reward` in the shapes of functions that trainers call in their own process."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The file `reward.toml`: named rewards, each a weighted mix of dimensions with gates."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path

@@ -4,8 +4,6 @@ A dialect reads a body into a `RewardRequest` and writes the reply. What a train
 number where there is none is never written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 

@@ -4,8 +4,6 @@ A batch may have a gigabyte. Its text is never in memory as a whole, and picture
 several times are held once.
 """
 
-from __future__ import annotations
-
 import binascii
 import re
 import secrets

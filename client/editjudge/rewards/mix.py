@@ -3,8 +3,6 @@
 Nothing here calls a service. Without a number there is a reason, never a number by default.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Scores batches of edits in this process, by a panel of its own or through a Judge service."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

@@ -1,7 +1,5 @@
 """A cache of keypoints, which alignments in several threads share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import Future
 from threading import Lock

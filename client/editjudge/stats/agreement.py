@@ -5,8 +5,6 @@ defined raises `NotDefined` with the reason: a judge that gives every edit the s
 rank correlation. Intervals come from the jackknife over clusters (`stats.clusters`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias

@@ -6,8 +6,6 @@ clusters Cameron, Gelbach and Miller, 2008). An interval is longer on the side w
 may be missing from the sample.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple

@@ -3,8 +3,6 @@
 Holm's method adjusts the p values of several comparisons that are made together.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Votes on pairs of edits: accuracy by every rule for ties, thresholds, and Bradley-Terry."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, get_args

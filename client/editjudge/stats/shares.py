@@ -1,7 +1,5 @@
 """The interval of a share, which holds near 0 and 1 too."""
 
-from __future__ import annotations
-
 from .clusters import CONFIDENCE, t_quantile
 
 

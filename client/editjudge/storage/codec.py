@@ -4,8 +4,6 @@ Outputs become a file of `numpy.savez_compressed`. They come back exactly, with 
 embedding is stored in half precision, and a mask as a 1-bit PNG of the same pixels.
 """
 
-from __future__ import annotations
-
 import io
 import zipfile
 import zlib

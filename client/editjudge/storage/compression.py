@@ -5,8 +5,6 @@ is stored in the file where it saves enough. A compressed document names its dic
 DICTID of zlib), so each document can be read alone.
 """
 
-from __future__ import annotations
-
 import json
 import zlib
 from collections import Counter

@@ -8,8 +8,6 @@ crash of the machine can lose the last transactions, too, but never half of one 
 `synchronous = NORMAL`).
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import functools

@@ -1,7 +1,5 @@
 """Rows of the table `edits`: how verdicts are encoded in them, and which are valid today."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType

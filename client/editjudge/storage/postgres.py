@@ -1,7 +1,5 @@
 """Connections to a PostgreSQL database, and what happens while its server cannot be reached."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

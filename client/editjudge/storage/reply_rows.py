@@ -3,8 +3,6 @@
 Pictures are never stored. The prompt is not part of the row; a file stores it beside its calls.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any, TypeAlias

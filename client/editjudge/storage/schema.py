@@ -5,8 +5,6 @@ a checksum (see `checksum`); its long values have one of their own, so that a ro
 without reading them.
 """
 
-from __future__ import annotations
-
 import marshal
 import zlib
 from collections.abc import Iterable

@@ -10,8 +10,6 @@ Verdicts are valid for one content: the item's content key, the model, and the d
 An edit has one row for each content that was judged; tables show its newest row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from itertools import starmap

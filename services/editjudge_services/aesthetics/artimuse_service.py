@@ -4,8 +4,6 @@ github.com/thunderbolt215/ArtiMuse: the score is an expectation over 101 level t
 first position of the reply, so one forward pass and no generation.
 """
 
-from __future__ import annotations
-
 import math
 import string
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@
 Every `--help` imports this module, so it imports nothing heavy.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 COMMANDS = Path(__file__).with_name("commands.toml")

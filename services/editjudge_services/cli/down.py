@@ -1,7 +1,5 @@
 """`editjudge down`: end the local stack."""
 
-from __future__ import annotations
-
 from editjudge.base.local_stack import running_stack
 from editjudge.base.terminal import print_text
 

@@ -1,7 +1,5 @@
 """`editjudge models`: download weights, export them, and verify them."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """`editjudge serve`: run the Judge service, and look after its cache."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import gc

@@ -1,7 +1,5 @@
 """`editjudge up`: start the local stack."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -5,8 +5,6 @@ last-layer tokens row by row. CLIP has a second graph, the projection of its CLS
 also applied to pooled tokens. The service pools, so that any number of masks cost one run.
 """
 
-from __future__ import annotations
-
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence

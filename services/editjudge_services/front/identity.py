@@ -4,8 +4,6 @@ Every team has its own signing keys, so that the tokens of one team can be revok
 the others'. Envoy reads the public keys again when their file is replaced.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import json
 import os

@@ -1,7 +1,5 @@
 """Renders Envoy's configuration from values, and lets Envoy validate it."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

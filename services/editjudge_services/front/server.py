@@ -1,7 +1,5 @@
 """The Envoy process of the front door."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

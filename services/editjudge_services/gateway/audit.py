@@ -1,7 +1,5 @@
 """The audit log: a file with a line of JSON for each request, deleted by team and by age."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import re

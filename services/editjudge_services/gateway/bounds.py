@@ -4,8 +4,6 @@ Parsers of messages and of JSON hold Python's lock and take up to a thousand tim
 a request of many tiny parts. The counts here stop at the first excess and copy nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

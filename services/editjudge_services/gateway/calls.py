@@ -1,7 +1,5 @@
 """The cache of calls: a ledger on disk with a part for each team, or one part for all teams."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import secrets

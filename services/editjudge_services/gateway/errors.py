@@ -1,7 +1,5 @@
 """Errors of requests, and their form in gRPC and JSON: a code, a field, a reason and a fix."""
 
-from __future__ import annotations
-
 from typing import Any, NoReturn
 
 import grpc

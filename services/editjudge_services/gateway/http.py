@@ -1,7 +1,5 @@
 """The Judge service as JSON over HTTP, for callers without gRPC."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import math

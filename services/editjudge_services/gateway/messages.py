@@ -1,7 +1,5 @@
 """Conversion between the messages of `editjudge.v1` and the service's own requests and results."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from editjudge import Judgement

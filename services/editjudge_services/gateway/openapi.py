@@ -1,7 +1,5 @@
 """The HTTP routes as an OpenAPI document."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from functools import cache

@@ -1,7 +1,5 @@
 """The options of the Judge service: addresses, limits, files, and how it ends."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

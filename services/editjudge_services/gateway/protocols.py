@@ -1,7 +1,5 @@
 """Resolves the protocol of a request into dimensions, within limits on its size."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from threading import Lock

@@ -1,7 +1,5 @@
 """What is kept of teams: how much it is, and its deletion by team and by age."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Bodies of requests for rewards: JSON, or parts, with pictures."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Scores batches of edits for trainers, with the limits and the cache of the Judge service."""
 
-from __future__ import annotations
-
 import os
 import stat
 import time

@@ -1,7 +1,5 @@
 """The schemas of requests and replies, in JSON; messages of the proto are read by the same ones."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping

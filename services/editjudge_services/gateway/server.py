@@ -1,7 +1,5 @@
 """The gRPC server, with health checks and reflection; it drains before it ends."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import signal

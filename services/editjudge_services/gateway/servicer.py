@@ -1,7 +1,5 @@
 """The gRPC methods of `editjudge.v1.JudgeService`, on top of `service.JudgeService`."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import AsyncGenerator, AsyncIterator

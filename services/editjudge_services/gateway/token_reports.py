@@ -1,7 +1,5 @@
 """Reports of tokens to the front door, which deducts them from the limit of a team."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from .errors import NoCapacity

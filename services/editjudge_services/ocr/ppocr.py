@@ -9,8 +9,6 @@ This module adds pinned weights, results that do not depend on the rest of a bat
 for rotated text, and a bound on the memory for very long images.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files

@@ -1,7 +1,5 @@
 """Recipe of GOT-OCR2.0."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

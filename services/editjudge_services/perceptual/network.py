@@ -1,7 +1,5 @@
 """The exported graphs of LPIPS, and the preparation of their images."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

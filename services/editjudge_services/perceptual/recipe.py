@@ -6,8 +6,6 @@ heads take the taps of two images and give their five weighted differences (B, 1
 may vary.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -4,8 +4,6 @@ Equal bit for bit to the official package `lpips` 0.1.4 on the same trunk (teste
 are torchvision's VGG16 and AlexNet, whose keys `features.*` the layers here have too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path

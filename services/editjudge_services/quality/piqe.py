@@ -11,8 +11,6 @@ Numbers equal those of the official code in the package `pypiqe`. Comments marke
 show where that code departs from the paper or surprises.
 """
 
-from __future__ import annotations
-
 import cv2
 import numpy as np
 from numpy.typing import NDArray

@@ -3,8 +3,6 @@
 github.com/bytedance/Q-Insight: a multimodal LLM that reasons and then rates 1 to 5.
 """
 
-from __future__ import annotations
-
 import re
 from typing import ClassVar
 

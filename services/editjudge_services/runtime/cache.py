@@ -1,7 +1,5 @@
 """A cache of the most recently used values, with a limit on their total size."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import OrderedDict
 from typing import Any, Generic, TypeVar

@@ -1,7 +1,5 @@
 """The Judge service of the local stack: `editjudge serve` on top of its Triton and vLLM."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Sequence

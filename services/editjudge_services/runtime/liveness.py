@@ -6,8 +6,6 @@ where a process has ended it stays ready, refuses every call of that model, and 
 it again. A model that could not be loaded costs itself: Triton tries it again when it next polls.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -8,8 +8,6 @@ Settings, read once for each network: `EDITJUDGE_ONNX_THREADS` (0, the default: 
 there are cores), `EDITJUDGE_ONNX_DEVICE` (`auto`, `cpu` or `cuda`) and `EDITJUDGE_ONNX_GPU_MIB`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeAlias

@@ -6,8 +6,6 @@ a region is judged on a `squash` of the whole image, and `patch_weights` says ho
 patch of that squash the region covers.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """The process of a local server: starting it, waiting until it is ready, and ending it."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

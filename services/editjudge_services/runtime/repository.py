@@ -1,7 +1,5 @@
 """Triton's model repository, generated from the specialists' classes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path

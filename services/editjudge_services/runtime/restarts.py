@@ -1,7 +1,5 @@
 """Restarts servers that end or lose one of their models."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

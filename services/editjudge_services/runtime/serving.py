@@ -1,7 +1,5 @@
 """How a model is served: its number of instances, precision, device and variables."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

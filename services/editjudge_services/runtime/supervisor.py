@@ -4,8 +4,6 @@ It holds the lock of the stack while it runs and writes the addresses of the ser
 file. It restarts a server on the same ports if the server ends or loses one of its models.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import signal

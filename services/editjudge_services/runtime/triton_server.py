@@ -4,8 +4,6 @@ Nothing is written into site-packages: the python backend and the stub for this 
 are linked into a runtime folder of ours.
 """
 
-from __future__ import annotations
-
 import ctypes.util
 import json
 import logging

@@ -4,8 +4,6 @@ vLLM needs other versions of numpy and protobuf than Triton's Python backend, so
 environment of its own (setting `vllm_python`) and always runs as another process.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

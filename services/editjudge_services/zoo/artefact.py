@@ -6,8 +6,6 @@
 ```
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Mapping

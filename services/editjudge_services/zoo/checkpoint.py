@@ -7,8 +7,6 @@
 ```
 """
 
-from __future__ import annotations
-
 import errno
 import shutil
 from collections.abc import Iterator

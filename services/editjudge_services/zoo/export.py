@@ -1,7 +1,5 @@
 """Exports checkpoints by recipes, compares the exports with their source, and verifies them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args

@@ -1,7 +1,5 @@
 """Access to the hub through huggingface_hub, whose errors become one line each."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping

@@ -3,8 +3,6 @@
 The data is `manifest.toml` beside this file; this module has its schema.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping
 from fnmatch import fnmatchcase

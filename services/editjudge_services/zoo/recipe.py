@@ -1,7 +1,5 @@
 """The protocol of recipes, which make tiny untrained checkpoints and export checkpoints."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol

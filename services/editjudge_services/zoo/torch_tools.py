@@ -3,8 +3,6 @@
 Only recipes import this module, never services.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import logging

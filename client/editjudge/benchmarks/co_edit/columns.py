@@ -4,8 +4,6 @@ Co-EditEval is computed for each edit, and a column is the mean over edits. Grou
 are before the cap, as in table 1 (AnyEdit's identity of 7.27 beside a completeness of 2.25).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from ..column import Column, Mean, Where, of_tasks

@@ -4,8 +4,6 @@ Every score is on 0 to 10. What specialists measure is a dimension of its own, b
 so that it can be brought to 0 to 10 in another way without a call.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, TypeAlias

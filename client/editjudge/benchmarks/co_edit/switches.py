@@ -1,7 +1,5 @@
 """What can be left out of Co-EditEval, and what its paper leaves open."""
 
-from __future__ import annotations
-
 from ..switches import Switches, switch
 
 _OPEN = "not in the paper, which leaves it open"

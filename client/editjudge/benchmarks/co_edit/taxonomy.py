@@ -1,7 +1,5 @@
 """Types of edits, and where in the images their subject and their background are."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The generic dimensions, which apply to edits of any benchmark."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial

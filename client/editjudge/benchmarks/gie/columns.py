@@ -1,7 +1,5 @@
 """Tables 2 and 3 of the paper, the preservation score of its figure 4, correctness by content."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from ...base.item import Item

@@ -3,8 +3,6 @@
 `editjudge prepare questions` and `editjudge prepare masks` write data of one's own.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

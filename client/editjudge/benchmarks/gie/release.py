@@ -17,8 +17,6 @@ The data's licence (CC BY-NC-ND) forbids passing on what `convert` writes, so ev
 their own copy.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """What the official code of GIE-Bench does otherwise than the paper."""
 
-from __future__ import annotations
-
 from ..switches import Switches, switch
 
 _CLIP_SSIM = "masked_clip_ssim_evaluation.py"

@@ -1,7 +1,5 @@
 """The nine edit types of GIE-Bench, as `tables.toml` has them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tables 1 and 2 of the paper, the categories of figure 4 and the comparison of figure 5."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ..column import Column, Composite, Mean, WeightedMean, Where, of_tasks

@@ -1,7 +1,5 @@
 """The dimensions of I2I-Bench: section 3.2, by the pipelines of appendix F."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Where the paper of I2I-Bench says two things, or leaves one open."""
 
-from __future__ import annotations
-
 from ..switches import Switches, switch
 
 

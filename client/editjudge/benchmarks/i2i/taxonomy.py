@@ -1,7 +1,5 @@
 """Tracks, categories of prompts and dimensions, as `tables.toml` has them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias, get_args
 

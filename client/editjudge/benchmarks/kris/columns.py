@@ -1,7 +1,5 @@
 """Table 2 of the paper, metrics by reasoning dimension and their averages; then figure 4."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from ..column import Aggregation, Column, Composite, Mean, WeightedMean, of_tasks

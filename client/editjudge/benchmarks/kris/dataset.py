@@ -1,7 +1,5 @@
 """The official data: folders of annotations and images, or all annotations in one list."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property

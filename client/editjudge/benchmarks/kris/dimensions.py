@@ -1,7 +1,5 @@
 """The four metrics of KRIS-Bench (section 3.4), by the paper and as released."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ...base.identity import JUDGE

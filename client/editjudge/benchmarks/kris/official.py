@@ -5,8 +5,6 @@ the one of BAGEL (`eval/gen/kris/summarize.py`), whose own scripts for judging d
 again: they give the judge the instruction.
 """
 
-from __future__ import annotations
-
 from ...answers.first_digit import FirstDigit
 from .taxonomy import KNOWLEDGE_TASKS, MULTI_ELEMENT, TEMPORAL_TASKS
 

@@ -1,7 +1,5 @@
 """What the official scripts of KRIS-Bench do otherwise than the paper, and its own baseline."""
 
-from __future__ import annotations
-
 from ..switches import Switches, switch
 
 

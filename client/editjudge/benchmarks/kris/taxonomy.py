@@ -1,7 +1,5 @@
 """Types of knowledge, reasoning dimensions and tasks, as `tables.toml` has them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tables 2 to 5: the metrics of each track, by semantic scale and by round."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain

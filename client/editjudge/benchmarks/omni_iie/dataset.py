@@ -1,7 +1,5 @@
 """The official data: JSON lists of records that name images by the authors' paths."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property

@@ -1,7 +1,5 @@
 """The metrics of Omni IIE Bench (sections 4 and 5.1)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ...base.identity import JUDGE

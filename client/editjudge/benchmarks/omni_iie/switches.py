@@ -1,7 +1,5 @@
 """How the official code of Omni IIE Bench differs from the paper."""
 
-from __future__ import annotations
-
 from ..switches import Switches, switch
 
 _CODE = "Young-2000/OmniIIEBench, evaluate.py"

@@ -1,7 +1,5 @@
 """Lists of the data, semantic scales, rounds of dialogues and regions (sections 3 and 4)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

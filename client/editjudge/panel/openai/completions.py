@@ -3,8 +3,6 @@
 These are pure functions; `OpenAiTransport` makes the calls.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re
