@@ -7,17 +7,14 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from pydantic.dataclasses import dataclass as result
 
 from ..base.strict import STRICT
 from ..base.verdict import Failure, NoScore, Outcome, Score
+from ..panel import Panel
 from ..panel.budget import Budget
-
-if TYPE_CHECKING:
-    from ..panel import Panel
-    from .run_plan import RunPlan
+from .run_plan import RunPlan
 
 _WINDOW = 60.0
 _STEP = 0.1

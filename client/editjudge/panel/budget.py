@@ -1,17 +1,13 @@
 """The budget of one caller: what its calls to judges cost, held below a limit."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
+from ..base.config import Price, Settings
 from ..base.errors import ConfigError, CostLimit, StoreError
 from .calls import Account, ReplyStore, Usage
-
-if TYPE_CHECKING:
-    from ..base.config import Price, Settings
 
 
 class Budget:

@@ -6,14 +6,11 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+from ..base.config import Price
 from .budget import Budget
-from .calls import Call, CallRecord, Reply, make_record
-
-if TYPE_CHECKING:
-    from ..base.config import Price
-    from .calls import ReplyStore
+from .calls import Call, CallRecord, Reply, ReplyStore, make_record
 
 _CLOSE = 0.01
 """Seconds by which two moments are taken for one: a deadline travels rounded."""

@@ -1,13 +1,12 @@
 """gRPC clients: channels that are replaced when their connection is dead, and typed errors."""
 
-from __future__ import annotations
-
 import asyncio
 from abc import ABC
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 
+from ..base.config import Address
 from ..base.contracts import TEAM_HEADER
 from ..base.errors import (
     Abstention,
@@ -27,9 +26,6 @@ from .redaction import Secrets, shorten
 from .renewal import RenewableConnection
 from .retry import RetryPolicy, call_with_retries
 from .server_words import explain_failure
-
-if TYPE_CHECKING:
-    from ..base.config import Address
 
 T = TypeVar("T")
 MAX_REPLY_BYTES = 64 * 1024 * 1024

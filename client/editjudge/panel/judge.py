@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from ..answers.contract import OutputContract
@@ -27,6 +27,7 @@ from ..base.errors import (
     WrongModel,
 )
 from ..base.identity import BINDING, ModelIdentity, ServiceName, describe_change
+from ..base.images import Image
 from ..base.parse import parse_json
 from .calls import NOT_STORED, Call, Reply, ReplyStore
 from .choices import IN_WORDS, LABELS, ChoiceDistribution, Method, check_choices
@@ -39,9 +40,6 @@ from .prompt import Picture, PictureCache, Prompt
 from .replica import Replica
 from .transport import MAX_TOKENS, JudgeModel, RequestForm, Transport
 from .words import ask_again, read_reply
-
-if TYPE_CHECKING:
-    from ..base.images import Image
 
 T = TypeVar("T")
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
+from ..base.config import JudgeEndpoint
 from .calls import Reply
 from .context import NO_CALLER, CallContext
 from .grpc_channel import Connection
 from .prompt import Prompt
-
-if TYPE_CHECKING:
-    from ..base.config import JudgeEndpoint
 
 Finish: TypeAlias = Literal["stop", "length", "other"]
 """How a reply ended: by itself, cut at `max_tokens`, or otherwise."""

@@ -4,16 +4,15 @@ Stubs and messages are tritonclient's. Its client classes are not used: they giv
 check nothing, and reach half the request rate once arrays are wrapped.
 """
 
-from __future__ import annotations
-
 import math
 import struct
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..base.config import Endpoint
 from ..base.contracts import ABSTENTION, MODEL_HEADER, Contract, Tensor, Tensors
 from ..base.errors import Abstention, BadReply, NoModel, Rejection, ServiceError
 from ..base.identity import ModelIdentity
@@ -22,9 +21,6 @@ from .context import DEFAULT_TERMS, AnyTerms
 from .grpc_channel import GrpcConnection, read_status, read_team
 from .redaction import shorten
 from .retry import RetryPolicy
-
-if TYPE_CHECKING:
-    from ..base.config import Endpoint
 
 MAX_REQUEST_BYTES = 32 * 1024 * 1024
 MAX_TEXT_BYTES = 1024 * 1024

@@ -6,25 +6,22 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from ..answers.contract import OutputContract
 from ..answers.words import WORDS
+from ..base.config import JudgeEndpoint
 from ..base.identity import JUDGE
 from ..base.images import Image
 from ..base.item import Edit, Item
 from ..base.text import group_by_key
 from ..panel.choices import LABELS
 from ..panel.judge import Answer, Judge
-from ..panel.prompt import Prompt
+from ..panel.prompt import Picture, Prompt
 from ..panel.words import digest_form
 from ..prompts import ORIGINAL, ReplyForm, Template, Value, get_template
 from ..prompts.official_prompts import OfficialPrompt
 from .scorer import ServiceScorer
-
-if TYPE_CHECKING:
-    from ..base.config import JudgeEndpoint
-    from ..panel.prompt import Picture
 
 C = TypeVar("C", bound=OutputContract[Any])
 _LabelledPictures: TypeAlias = "tuple[tuple[str, Picture], ...]"

@@ -1,11 +1,9 @@
 """A scorer that compares features of regions, which a judge names and a segmenter finds."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,14 +16,12 @@ from ..base.images import Image
 from ..base.item import Edit, Item
 from ..base.threads import in_thread
 from ..base.verdict import NoScore, NotApplicable, Score, Verdict, Verdicts
+from ..panel import Panel
 from ..panel.coalesce import gather_all
 from ..panel.judge import Answer
 from .judge_scorer import JudgeScorer, Question, get_contract
 from .regions import encode_png, segment_phrase
 from .similarity import FeatureRule, Vector, compute_cosine, fetch_embedding
-
-if TYPE_CHECKING:
-    from ..panel import Panel
 
 SearchScope: TypeAlias = Literal["each", "edited"]
 Side: TypeAlias = Literal["source", "edited"]

@@ -1,13 +1,11 @@
 """Rubrics: scores that a judge writes down after its reasoning."""
 
-from __future__ import annotations
-
 import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from PIL import Image as Pil
 
@@ -18,13 +16,11 @@ from ..base.images import Image, load_image
 from ..base.item import Edit, Item
 from ..base.threads import in_thread
 from ..base.verdict import NoScore, Score, Verdict, Verdicts
+from ..panel import Panel
 from ..panel.coalesce import gather_all
 from ..panel.judge import Answer, merge_calls
+from ..prompts import Template
 from .judge_scorer import JudgeScorer, Question, get_contract, group_tasks
-
-if TYPE_CHECKING:
-    from ..panel import Panel
-    from ..prompts import Template
 
 JPEG_QUALITY = 85
 _Answers = Sequence[Answer[ScoresAnswer]]

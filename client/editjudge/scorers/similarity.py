@@ -1,11 +1,9 @@
 """Compare images by the features of networks: cosines and LPIPS, whole or within a region."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +13,10 @@ from ..base.images import Image, decode, load_image, load_mask
 from ..base.item import Edit, Item
 from ..base.threads import in_thread
 from ..base.verdict import Score, Verdict, Verdicts, make_no_score
+from ..panel import Panel
 from ..panel.coalesce import gather_all
 from .regions import Reference, encode_region, fitted, is_region_empty, make_resize_note, squashed
 from .scorer import ServiceScorer
-
-if TYPE_CHECKING:
-    from ..panel import Panel
 
 Pair: TypeAlias = tuple[Image, Image]
 """The reference and the edited image."""

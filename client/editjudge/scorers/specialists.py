@@ -1,12 +1,10 @@
 """Scorers that make one call to a specialist."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +13,8 @@ from ..base.errors import Abstention, BadReply
 from ..base.item import Edit
 from ..base.signature import implementation
 from ..base.verdict import Score, Verdicts
+from ..panel import Panel
 from .scorer import ServiceScorer
-
-if TYPE_CHECKING:
-    from ..panel import Panel
 
 
 @dataclass(frozen=True)

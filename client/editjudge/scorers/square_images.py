@@ -5,13 +5,11 @@ aspect ratios (section 4.1). Regions are `whole`, `foreground` (where the mask i
 `background`; of a region everything else is black in both images (section 4.3).
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -24,15 +22,13 @@ from ..base.item import Edit, Item
 from ..base.signature import implementation
 from ..base.threads import in_thread
 from ..base.verdict import Score, Verdict, Verdicts
+from ..panel import Panel
 from ..panel.coalesce import gather_all
 from ..pixels.metrics import METRICS
 from .pixels import PixelScorer
 from .regions import encode_png
 from .scorer import Scorer
 from .similarity import Pair, RegionScorer, compute_cosine, fetch_distance, fetch_embedding
-
-if TYPE_CHECKING:
-    from ..panel import Panel
 
 RegionRule: TypeAlias = Literal["zero", "stretched"]
 

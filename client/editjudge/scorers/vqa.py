@@ -1,23 +1,19 @@
 """Visual question answering: scores from the answers that a judge chooses."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from ..answers.questions import QuestionAnswers, Questions
 from ..answers.texts import Option, Verbatim
 from ..base.item import Edit, Item
 from ..base.verdict import Score, Verdicts
+from ..panel import Panel
 from ..panel.choices import ChoiceDistribution
 from ..panel.coalesce import gather_all
 from ..panel.judge import Answer, merge_calls
 from ..prompts import Template
 from .judge_scorer import JudgeScorer, Question, get_contract, list_shown_fields
-
-if TYPE_CHECKING:
-    from ..panel import Panel
 
 
 @dataclass(frozen=True)

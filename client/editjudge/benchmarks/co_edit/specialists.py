@@ -1,12 +1,10 @@
 """Whether a subject is still who it was, and what was not to be edited as it was."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +15,12 @@ from ...base.item import Edit, Item
 from ...base.signature import implementation
 from ...base.threads import in_thread
 from ...base.verdict import Score, Verdicts
+from ...panel import Panel
 from ...scorers.regions import encode_png, fitted, require_region
 from ...scorers.rubric import Rubric
 from ...scorers.scorer import ServiceScorer
 from ...scorers.similarity import Vector, compute_cosine, fetch_distance, fetch_embedding
 from .taxonomy import SUBJECT_REGION
-
-if TYPE_CHECKING:
-    from ...panel import Panel
 
 MARGIN = 0.1
 """Of the longer side of the subject's box, on every side."""

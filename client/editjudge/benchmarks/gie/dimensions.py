@@ -1,13 +1,12 @@
 """Functional correctness and preservation (section 3.5), by the paper and by the official code."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from ...base.identity import JUDGE
 from ...base.item import Edit, Need
 from ...base.verdict import Score, Verdicts
+from ...panel import Panel
 from ...pixels.metrics import PSNR_CAP
 from ...prompts.official_prompts import load_official_prompts
 from ...scorers.pixels import NO_ALIGNMENT, BlackedOutSsim, PixelComparison
@@ -18,9 +17,6 @@ from ..dimension import Dimension, Reading, make_dimension
 from .release import SIDE
 from .switches import GieSwitches
 from .taxonomy import TABLES
-
-if TYPE_CHECKING:
-    from ...panel import Panel
 
 CLIP = "clip.vit_b_32"
 STRETCHED_MASK = ".stretched"

@@ -1,13 +1,12 @@
 """The transport for OpenAI's chat completions: vLLM over HTTP, a provider's API, an LLM gateway."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+from ...base.config import JudgeEndpoint
 from ...base.contracts import SOURCE_HEADER
 from ...base.errors import (
     Abstention,
@@ -29,9 +28,6 @@ from ..transport import LONGEST_NAME, JudgeModel, Sampling, Transport
 from . import completions as chat
 from .completions import Capabilities
 from .http import HttpReply, HttpServer
-
-if TYPE_CHECKING:
-    from ...base.config import JudgeEndpoint
 
 MAX_LABELS = 128  # what vLLM takes as `logprob_token_ids`
 _MANY = 64

@@ -4,23 +4,19 @@ Service `vllm.grpc.engine.VllmEngine`, messages from the package `smg-grpc-proto
 takes token ids and gives token ids; it has no TLS of its own.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import hashlib
 import time
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ...base.config import JudgeEndpoint
 from ...base.errors import BadReply, MissingExtra, NoModel, Overload, Rejection, ServiceError, Unreachable
 from ..grpc_channel import GrpcConnection
+from ..prompt import Picture
+from ..retry import RetryPolicy
 from .tokenizer import MAX_ARCHIVE
-
-if TYPE_CHECKING:
-    from ...base.config import JudgeEndpoint
-    from ..prompt import Picture
-    from ..retry import RetryPolicy
 
 SERVICE = "vllm.grpc.engine.VllmEngine"
 MEDIA_OFF = "start it with --mm-processor inprocess, or with SMG_VLLM_MM_PROCESSOR=inprocess in its environment"

@@ -5,8 +5,6 @@ from the server. It must run with `--mm-processor inprocess` for images, and wit
 `--logprobs-mode processed_logprobs --max-logprobs 128` for probabilities.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math
@@ -17,20 +15,18 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+from ...base.config import JudgeEndpoint
 from ...base.errors import BadReply, DeadlineExceeded, LogprobsUnavailable, NoModel, Rejection, ServiceError, WrongModel
 from ..calls import Reply, Usage
 from ..choices import list_labels, make_distribution, select_label_tokens
 from ..context import DEFAULT_TERMS, NO_CALLER, AnyTerms, CallContext
+from ..prompt import Prompt
 from ..retry import RetryPolicy
 from ..transport import LONGEST_NAME, Finish, JudgeModel, Sampling, Transport
 from .engine import MEDIA_OFF, Engine
-
-if TYPE_CHECKING:
-    from ...base.config import JudgeEndpoint
-    from ..prompt import Prompt
-    from .tokenizer import ChatTemplate
+from .tokenizer import ChatTemplate, unpack
 
 T = TypeVar("T")
 
@@ -337,8 +333,6 @@ class VllmTransport(Transport):
 
 
 def _read_tokenizer(archive: bytes, engine: Engine) -> tuple[ChatTemplate, frozenset[int], str]:
-    from .tokenizer import ChatTemplate, unpack
-
     try:
         bundle = unpack(archive)
         return ChatTemplate.of(bundle), frozenset(bundle.stop_ids), bundle.digest
