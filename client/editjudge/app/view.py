@@ -1,7 +1,5 @@
 """A read-only view of a stored run, the only access of commands and pages to it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import compress
@@ -195,7 +193,7 @@ class RunView:
         contents = tables.make_item_contents(self._store, self.resolved_spec)
         return tables.compute_clusters(contents, compress(contents.dataset.items(), selection))
 
-    def changed_items(self, other: RunView) -> frozenset[str]:
+    def changed_items(self, other: Self) -> frozenset[str]:
         """Return the items that both runs have and whose contents differed when they were judged.
 
         The data itself is not read.

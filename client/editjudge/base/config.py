@@ -4,8 +4,6 @@ A nested setting's variable joins its names with two underscores:
 `EDITJUDGE_ENDPOINTS__GPU__URL=grpc://node7:8001`.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -500,7 +498,7 @@ class Settings(BaseSettings):
         """Flags, then variables, then the file."""
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
 
-    def at(self, *urls: str) -> Settings:
+    def at(self, *urls: str) -> Self:
         """Copy the settings with these endpoints and no others.
 
         Raises:
@@ -508,7 +506,7 @@ class Settings(BaseSettings):
         """
         return self.model_copy(update={"endpoints": {url: Endpoint.at(url, "endpoint") for url in urls}})
 
-    def through(self, url: str) -> Settings:
+    def through(self, url: str) -> Self:
         """Copy the settings with a Judge service at an address.
 
         A key of the settings goes to the address that it was written for, and to no other.

@@ -31,12 +31,10 @@ A `ServiceError` never becomes a number: scorers let it pass, and it is stored a
 `Failure`. `Abstention` is no error: a service's typed "there is no value for this input".
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from importlib.metadata import distribution
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 from urllib.parse import unquote, urlsplit
 
 
@@ -210,7 +208,7 @@ class OutOfTime(ServiceError):
     """No reply for as long as the caller waits: the server had less time than is usual."""
 
     @classmethod
-    def of(cls, error: ServiceError) -> OutOfTime:
+    def of(cls, error: ServiceError) -> Self:
         """Make the error of an attempt that the caller's deadline cut."""
         return cls(
             "no answer within the caller's deadline",

@@ -1,10 +1,8 @@
 """Dimensions: what a benchmark rates on one edit, declared as data."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from ..base.identity import BINDING, UNKNOWN_MODEL, Identities, ServiceName
 from ..base.item import Item, Need
@@ -151,7 +149,7 @@ class Dimension:
         words = set().union(*(reading.scorer.prompt_origins for reading in self.readings))
         return "+".join(sorted(words)) or None
 
-    def with_scorers(self, change: Callable[[Scorer], Scorer]) -> Dimension:
+    def with_scorers(self, change: Callable[[Scorer], Scorer]) -> Self:
         """Return the dimension with the scorers of its own readings changed."""
         return replace(self, how=change_scorers(self.how, change))
 

@@ -1,7 +1,5 @@
 """The user's own data: `items.jsonl`, one item per line."""
 
-from __future__ import annotations
-
 import os
 import re
 import weakref
@@ -9,7 +7,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter, ValidationError, model_validator
 
@@ -68,7 +66,7 @@ class Line(BaseModel):
     extra: dict[str, Any] | None = None
 
     @model_validator(mode="after")
-    def _with_a_source(self) -> Line:
+    def _with_a_source(self) -> Self:
         if (self.source is None) == (not self.sources):
             raise ValueError("give either `source` or `sources`")
         return self

@@ -1,12 +1,11 @@
 """Progress of a session: counts that the scheduler updates and the displays read."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Self
 
 from pydantic.dataclasses import dataclass as result
 
@@ -80,7 +79,7 @@ class Progress:
     _parts: dict[object, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, plan: RunPlan, valid: Mapping[str, Mapping[str, int]], budget: Budget | None = None) -> Progress:
+    def of(cls, plan: RunPlan, valid: Mapping[str, Mapping[str, int]], budget: Budget | None = None) -> Self:
         """Make the progress at the start of a session.
 
         Args:

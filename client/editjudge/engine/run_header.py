@@ -1,8 +1,7 @@
 """The header of a run: its benchmark, data, outputs, dimensions, judges and settings."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
+from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
@@ -53,7 +52,7 @@ class RunHeader(BaseModel):
     not_served: dict[ServiceName, str] = {}
     prompts: dict[str, str] = {}
 
-    def join(self, later: RunHeader, where: str, fix: str = "") -> RunHeader:
+    def join(self, later: Self, where: str, fix: str = "") -> Self:
         """Make the header of this run extended by the outputs and dimensions of a later header.
 
         `data_digest` and the folders of present outputs stay as they are: they change only once the
@@ -93,7 +92,7 @@ class RunHeader(BaseModel):
             }
         )
 
-    def _find_changed_prompts(self, later: RunHeader) -> list[str]:
+    def _find_changed_prompts(self, later: Self) -> list[str]:
         """Find the prompt files that differ; a rubric in one header only does not differ."""
         mine, others = self.prompts, later.prompts
         one_sided = {name for name in mine.keys() ^ others.keys() if name.startswith(f"{RUBRICS}/")}

@@ -1,7 +1,5 @@
 """A judge: a multimodal LLM, asked for probabilities of choices or for a reply in some form."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import json
@@ -9,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 from weakref import WeakKeyDictionary
 
 from ..answers.contract import OutputContract
@@ -188,13 +186,13 @@ class Judge:
     def _form(self) -> RequestForm:
         return self._findings.form or RequestForm()
 
-    def with_context(self, context: CallContext) -> Judge:
+    def with_context(self, context: CallContext) -> Self:
         """The same judge, called on somebody's behalf."""
         judge = copy.copy(self)
         judge.context = context
         return judge
 
-    def with_replies(self, ledger: ReplyStore) -> Judge:
+    def with_replies(self, ledger: ReplyStore) -> Self:
         """The same judge with another store of replies."""
         apart = copy.copy(self)
         apart._ledger = ledger
@@ -210,7 +208,7 @@ class Judge:
         """Settings that its server refuses; see `RequestForm`."""
         return sorted(self._form.left_out)
 
-    def is_same_as(self, later: Judge) -> bool:
+    def is_same_as(self, later: Self) -> bool:
         """Whether a judge that was opened later has the same model at the same servers.
 
         False too where another model than the one asked for has answered, so that the later one

@@ -1,11 +1,9 @@
 """Items of a preparation: lines of any benchmark, and the result for each."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 from pydantic import ConfigDict, model_validator
 
@@ -75,7 +73,7 @@ class Draft(Line):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     @model_validator(mode="after")
-    def _of_some_benchmark(self) -> Draft:
+    def _of_some_benchmark(self) -> Self:
         fields = _fields()
         for name in self.model_extra or {}:
             if name not in fields:

@@ -1,12 +1,10 @@
 """The question that a judge answers about an edit, and the base class of scorers with questions."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 
 from ..answers.contract import OutputContract
 from ..answers.words import WORDS
@@ -174,11 +172,11 @@ class JudgeScorer(ServiceScorer):
         templates = (self.template_for(item), *(self.template_of(name) for name in names if name))
         return list_shown_fields(templates)
 
-    def with_judge(self, service: str, repeat: int) -> JudgeScorer:
+    def with_judge(self, service: str, repeat: int) -> Self:
         """Return the scorer with another judge; a scorer with a judge of its own keeps it."""
         return replace(self, service=service, repeat=repeat) if self.service == JUDGE else self
 
-    def with_templates(self, custom: Iterable[Template]) -> JudgeScorer:
+    def with_templates(self, custom: Iterable[Template]) -> Self:
         """Return the scorer with those custom templates that replace one of its own."""
         return replace(self, custom=tuple(one for one in custom if one.name in self._names))
 

@@ -1,9 +1,7 @@
 """Items of Co-EditBench in `items.jsonl`; its own data is not released."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, model_validator
 
@@ -38,7 +36,7 @@ class CoEditLine(Line):
     subject: bool | None = None
 
     @model_validator(mode="after")
-    def _as_its_type_needs(self) -> CoEditLine:
+    def _as_its_type_needs(self) -> Self:
         count = len(self.images)
         if self.task:
             raise ValueError("task: the type of the edit is called `type` here")

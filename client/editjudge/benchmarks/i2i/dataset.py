@@ -1,10 +1,8 @@
 """Prompts in the form of I2I-Bench, whose own data is not released, in `items.jsonl`."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, model_validator
 
@@ -34,7 +32,7 @@ class I2iLine(Line):
     dimensions: tuple[str, ...] | None = None
 
     @model_validator(mode="after")
-    def _of_its_track(self) -> I2iLine:
+    def _of_its_track(self) -> Self:
         track = TRACKS[self.task]
         several = len(self.images) > 1
         if several != (track == "me"):
@@ -47,7 +45,7 @@ class I2iLine(Line):
         return self
 
     @model_validator(mode="after")
-    def _check_dimensions(self) -> I2iLine:
+    def _check_dimensions(self) -> Self:
         if "dimensions" in (self.extra or {}):
             raise ValueError("extra: `dimensions` is a field of its own, beside `extra`")
         dimension_names, track = self.dimensions, TRACKS[self.task]
