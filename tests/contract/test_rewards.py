@@ -17,8 +17,8 @@ import pytest
 
 from editjudge.base.digest import content_digest
 from editjudge.base.errors import InputError
-from editjudge.rewards.json_reader import JsonReader
 from editjudge.rewards.schema import make_reward_schema
+from editjudge_services.gateway.reward_json import JsonReader
 
 from ..fakes.openai import Fault, reply
 from ..judge_service import JSON, RunningService, png, priced_settings, scripted_judge, serve

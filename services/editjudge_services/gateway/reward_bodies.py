@@ -8,9 +8,9 @@ from aiohttp.multipart import BodyPartReader
 
 from editjudge.base.digest import content_digest
 from editjudge.base.parse import parse_json
-from editjudge.rewards.json_reader import JsonReader
 
 from .bounds import MAX_PARTS, check_json
+from .reward_json import JsonReader
 from .schemas import InvalidRequest
 
 ROOM_OF_BATCH = 4

@@ -13,11 +13,11 @@ from editjudge.base.strict import to_json
 from editjudge.base.text import join_surrogates
 from editjudge.base.threads import in_thread
 from editjudge.rewards.config import RewardConfig
-from editjudge.rewards.dialects import DIALECTS, Dialect
 from editjudge.rewards.schema import RewardRequest, make_reward_schema
 
 from .errors import NoCapacity, describe_error
 from .reward_bodies import read_body
+from .reward_dialects import DIALECTS, Dialect
 from .rewards import RewardService
 from .schemas import ErrorReply, InvalidRequest, parse_request, refuse_input
 

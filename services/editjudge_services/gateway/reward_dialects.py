@@ -7,9 +7,9 @@ number where there is none is never written.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..base.errors import InputError
-from .config import RewardConfig
-from .schema import RewardError, RewardReply, RewardValue
+from editjudge.base.errors import InputError
+from editjudge.rewards.config import RewardConfig
+from editjudge.rewards.schema import RewardError, RewardReply, RewardValue
 
 Fields = Mapping[str, Any]
 
