@@ -5,7 +5,7 @@ Each two judges are compared, and each judge with its own rounds.
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import combinations
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from pydantic import Field
@@ -46,6 +46,8 @@ class AgreementTable(Strict):
         threshold: How the threshold was chosen up to which a judge's difference is a tie.
         main: The statistic that compares judges.
         strengths: Of pairs, the strength of each model by people (Bradley-Terry, Elo scale).
+        categories: The main statistic of each judge by the category of the edit, where there are several.
+        sides: The answers behind the rows, for the page; not printed.
     """
 
     dimension: str
@@ -56,6 +58,8 @@ class AgreementTable(Strict):
     main: str
     rows: tuple[AgreementRow, ...]
     strengths: Mapping[str, Figure] = Field(default_factory=dict)
+    categories: Mapping[str, Mapping[str, Figure]] = Field(default_factory=dict)
+    sides: Any = Field(default=(), exclude=True)
 
 
 class JudgeDifference(Strict):

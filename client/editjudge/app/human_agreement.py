@@ -46,7 +46,7 @@ def measure_agreement(
     views: Sequence[RunView],
     people: Ratings,
     *,
-    matches: Mapping[str, str] = {},
+    matches: Mapping[str, Sequence[str]] = {},
     ties: TieRule = "tie_as_half",
     threshold: Threshold = "cross-validated",
     trivial: bool = True,
@@ -57,7 +57,7 @@ def measure_agreement(
         views: Runs; each is a judge by the name of its folder, and so is each of its judges where
             it has several.
         people: Ratings and votes, and the votes of stored judges.
-        matches: The run's dimension for a name that people's files use.
+        matches: The run's dimensions for a name that people's files use; each is compared.
         ties: The rule for ties that compares judges.
         threshold: The largest difference of two scores that is a tie, by rules where a tie can be
             right: a number, chosen on other sources, or the best on these pairs.
@@ -79,13 +79,14 @@ def measure_agreement(
             judges.append(measure_similarity(views[0], edits))
         except EditjudgeError as error:
             notes.append(f"the trivial judge is left out: {error}")
-    comparison = _Comparison(judges, cluster_items(views, sources), ties, threshold)
-    dimension_of = {
-        name: match_dimension(name, ids, matches) for name in dict.fromkeys(record.dimension for record in records)
-    }
-    for dimension in dict.fromkeys(dimension_of.values()):
+    tasks = {item: task for judge in judges for item, task in judge.tasks.items()}
+    tasks |= {r.item: r.category for r in records if r.category}
+    comparison = _Comparison(judges, cluster_items(views, sources), tasks, ties, threshold)
+    names = dict.fromkeys(record.dimension for record in records)
+    found = {name: [match_dimension(name, ids, there) for there in matches.get(name, [name])] for name in names}
+    for dimension in dict.fromkeys(each for of in found.values() for each in of):
         parts: list[list[Any]] = [
-            [r for r in part if dimension_of[r.dimension] == dimension] for part in (people.ratings, people.votes)
+            [r for r in part if dimension in found[r.dimension]] for part in (people.ratings, people.votes)
         ]
         comparison.add(dimension, *parts)
     if not any(row.kind == "judge" for table in comparison.tables for row in table.rows):
@@ -102,7 +103,7 @@ def measure_agreement(
     )
 
 
-class _Side(NamedTuple):
+class Side(NamedTuple):
     """Answers beside people's on the same records.
 
     Attributes:
@@ -128,6 +129,7 @@ class _Comparison:
 
     judges: Sequence[Judge]
     cluster_of: Callable[[str], Hashable]
+    tasks: Mapping[str, str]
     ties: TieRule
     threshold: Threshold
     tables: list[AgreementTable] = field(default_factory=list)
@@ -175,14 +177,14 @@ class _Comparison:
         sides.append(_leave_one_out(by_edit, mean))
         constant = np.full(len(people), people.mean())  # the least RMSE; the median has the least MAE
         others = {"mae": np.full(len(people), np.median(people))}
-        sides.append(_Side("the best constant", "constant", keys, constant, people, others))
+        sides.append(Side("the best constant", "constant", keys, constant, people, others))
         chance = {name: Figure(value=0.0) for name in stats.CORRELATIONS}
         if len(people) <= _MANY:
             gaps = np.abs(people[:, None] - people[None, :])
             chance["mae"] = Figure(value=float(gaps.mean()))
             chance["rmse"] = Figure(value=math.sqrt(float((gaps**2).mean())))
         name = "people's ratings, shuffled"
-        sides.append(_Side(name, "random", keys, people, people, figures=chance))
+        sides.append(Side(name, "random", keys, people, people, figures=chance))
         self._add_table(dimension, "edit", means, sides)
 
     def _add_models(self, dimension: str, people: Mapping[Key, float], edits: Collection[Key]) -> None:
@@ -211,7 +213,7 @@ class _Comparison:
                 of = [key for key, *_ in read]
                 votes, truth = np.array([v for _, v, _ in read]), [labels[key] for key in of]
                 order = _measure_order(read)
-                side = _Side(judge.name, judge.kind, of, votes, np.array(truth), figures=order)
+                side = Side(judge.name, judge.kind, of, votes, np.array(truth), figures=order)
             else:
                 values = judge.read(dimension)
                 gaps = {
@@ -224,14 +226,14 @@ class _Comparison:
         sides.append(_leave_one_out(pairs, _majority))
         for vote in (*([A, B] if has_sides else []), TIE, *([BOTH_BAD] * (BOTH_BAD in people))):
             always = np.full(len(people), vote)
-            sides.append(_Side(f"always {VOTES[vote]}", "constant", keys, always, people))
-        chance = {n: Figure(value=each.by_chance) for n, each in VOTE_STATISTICS.items()}
-        sides.append(_Side("random", "random", keys, people, people, figures=chance))
+            sides.append(Side(f"always {VOTES[vote]}", "constant", keys, always, people))
+        chance = {n: Figure(value=by) for n, of in VOTE_STATISTICS.items() if (by := of.by_chance) is not None}
+        sides.append(Side("random", "random", keys, people, people, figures=chance))
         at = self.threshold if isinstance(self.threshold, str) else f"{self.threshold:g}"
         strengths = self._measure_strengths(labels)
         self._add_table(dimension, "pair", labels, sides, self.ties, threshold=at, strengths=strengths)
 
-    def _decide(self, side: _Side) -> _Side:
+    def _decide(self, side: Side) -> Side:
         """Turn differences of scores into votes, by the threshold where a rule has ties."""
         gaps = side.values
         at: float | Floats
@@ -277,7 +279,7 @@ class _Comparison:
         dimension: str,
         unit: Unit,
         people: Mapping[Key, float],
-        sides: Iterable[_Side],
+        sides: Iterable[Side],
         main: str = "",
         items: Collection[str] = (),
         **more: Any,
@@ -318,6 +320,8 @@ class _Comparison:
                 sources=len({self.cluster_of(i) for i in items or (key[0] for key in people)}),
                 main=main,
                 rows=tuple(rows),
+                categories=self._split(sides, statistics[main], main) if unit != "model" else {},
+                sides=sides,
                 **more,
             )
         )
@@ -345,16 +349,31 @@ class _Comparison:
                 )
             )
 
+    def _split(self, sides: Iterable[Side], statistic: Statistic, name: str) -> dict[str, dict[str, Figure]]:
+        """The statistic of each judge by category; empty where there is one category only."""
+        found = {}
+        for side in (s for s in sides if s.kind in {"judge", "trivial"}):
+            tasks = np.array([self.tasks.get(key[0], "") for key in side.keys])
+            columns = side.others.get(name, side.values), side.people
+            parts = {str(task): np.flatnonzero(tasks == task) for task in np.unique(tasks)}
+            found[side.who] = {
+                task: self._estimate_all({name: statistic}, [c[own] for c in columns], [side.keys[n] for n in own])[
+                    name
+                ]
+                for task, own in parts.items()
+            }
+        return found if any(len(each) > 1 for each in found.values()) else {}
+
 
 def _side(
     who: str, kind: Kind, values: Mapping[Any, float], people: Mapping[Key, float], figures: Mapping[str, Figure] = {}
-) -> _Side:
+) -> Side:
     keys = [key for key in people if key in values]
     one, other = (np.array([side[key] for key in keys]) for side in (values, people))
-    return _Side(who, kind, keys, one, other, figures=figures)
+    return Side(who, kind, keys, one, other, figures=figures)
 
 
-def _leave_one_out(answers: Mapping[Key, Sequence[float]], join: Callable[[Sequence[Any]], float]) -> _Side:
+def _leave_one_out(answers: Mapping[Key, Sequence[float]], join: Callable[[Sequence[Any]], float]) -> Side:
     """Return each rater against what the others say together."""
     one = [
         (key, value, join([*values[:n], *values[n + 1 :]]))
@@ -363,7 +382,7 @@ def _leave_one_out(answers: Mapping[Key, Sequence[float]], join: Callable[[Seque
         for n, value in enumerate(values)
     ]
     own, others = (np.array([row[n] for row in one]) for n in (1, 2))
-    return _Side("a rater against the others", "people", [key for key, *_ in one], own, others)
+    return Side("a rater against the others", "people", [key for key, *_ in one], own, others)
 
 
 def _exceeds(people: Floats, ends: tuple[float, float] | None) -> bool:

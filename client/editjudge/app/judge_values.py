@@ -28,6 +28,7 @@ class Judge:
         values: The value of each edit in each round, by dimension and edit.
         ranges: Lowest and highest value of each dimension.
         votes: A stored judge's votes on pairs, which have no dimension.
+        tasks: The task of each item, as the data of its run has it.
         kind: A trivial judge has one dimension, "", which stands beside every dimension of people.
     """
 
@@ -35,6 +36,7 @@ class Judge:
     values: dict[str, dict[Edit, tuple[float, ...]]] = field(default_factory=dict)
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
     votes: Sequence[JudgeVote] = ()
+    tasks: dict[str, str] = field(default_factory=dict)
     kind: Kind = "judge"
 
     def read(self, dimension: str) -> dict[Edit, float]:
@@ -72,6 +74,7 @@ def read_judges(view: RunView, *, is_only: bool = False, with_mean: bool = False
                 judge.values[of.id], judge.ranges[of.id] = {}, (low, high)
                 readers.append((judge.values[of.id], sign, ids or [of.id]))
     for row in view.rows():
+        judges[0][0].tasks[row.item.id] = row.item.task
         for values, sign, ids in readers:
             outcomes = [row.outcomes.get(name) for name in ids]
             scores = [sign * o.value for o in outcomes if isinstance(o, Score) and not o.imputed]
@@ -89,11 +92,14 @@ def cluster_items(views: Sequence[RunView], sources: Mapping[str, str] = {}) -> 
     return lambda item: clusters.get(item, sources.get(item, item))
 
 
-def match_dimension(name: str, ids: Sequence[str], matches: Mapping[str, str]) -> str:
-    """Find the dimension that a name of people's files means."""
+def match_dimension(name: str, ids: Sequence[str], there: str) -> str:
+    """Find the dimension that a name of people's files means.
+
+    Args:
+        there: Another name for it, or a part of its id.
+    """
     if not ids:
         return name
-    there = matches.get(name, name)
     matching = [i for i in ids if not name or there in {i, i.partition(".")[2], control_name(i)}]
     if len(matching) != 1:
         raise ConfigError(

@@ -10,11 +10,14 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from importlib import import_module
+from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeAlias, cast
+from zlib import crc32
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, FiniteFloat, ValidationError
 
@@ -23,21 +26,30 @@ from ..base.parse import describe_failure, first_problem, parse_json
 from ..stats.preferences import Vote
 
 Json: TypeAlias = dict[str, Any]
-_VOTES: Mapping[str, Vote] = {
-    "a": "A", "left": "A", "leftvote": "A", "a>b": "A",
-    "b": "B", "right": "B", "rightvote": "B", "b>a": "B",
-    "tie": "tie", "tievote": "tie", "a=b": "tie", "a=b=good": "tie",
-    "both_bad": "both_bad", "bothbad_vote": "both_bad", "a=b=bad": "both_bad",
-}  # fmt: skip
+Rows: TypeAlias = Iterable[tuple[str, object]]
+"""Places in a file, and the records there."""
+_Votes: TypeAlias = Mapping[tuple[int, int], object]
+"""A vote for each two edits of a record, by their places; something else where it cannot be read."""
+_WORDS = {
+    "A": ["a", "left", "leftvote", "a>b", "b<a", "imagea"],
+    "B": ["b", "right", "rightvote", "b>a", "a<b", "imageb"],
+    "tie": ["tie", "tievote", "a=b", "a=b=good"],
+    "both_bad": ["both_bad", "bothbad_vote", "a=b=bad"],
+}
+_VOTES = {word: cast(Vote, vote) for vote, words in _WORDS.items() for word in words}
 """The votes by the words that files have for them."""
-_OTHER_SIDE: Mapping[Vote | None, Vote] = {"A": "B", "B": "A"}
-_MMRB2_MIDDLE = 3.5
+_OTHER_SIDE: Mapping[object, Vote] = {"A": "B", "B": "A"}
 _IN_BRACKETS = re.compile(r"\[\[([^\[\]]*)\]\]")
+_RANKING = re.compile(r"[A-Z]([>=][A-Z])+")
 _COLUMNS = "item, model, dimension, rater, value, or item, model_a, model_b, dimension, rater, vote"
 
 
+def _clean(word: object) -> str:
+    return re.sub(r"[\s\[\]]", "", str(word))
+
+
 def _find_vote(word: object) -> Vote | None:
-    return _VOTES.get(re.sub(r"[\s\[\]]", "", str(word)).lower())
+    return _VOTES.get(_clean(word).lower())
 
 
 class _Record(BaseModel):
@@ -48,6 +60,7 @@ class _Record(BaseModel):
         dimension: What was asked; empty where a file has one question only.
         rater: Who answered; empty where the file does not say.
         source: What edits of one source picture share; empty where only the item is known.
+        category: The kind of edit, for numbers by category; empty where the file does not say.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True, protected_namespaces=(), coerce_numbers_to_str=True)
@@ -56,6 +69,7 @@ class _Record(BaseModel):
     dimension: str = ""
     rater: str = ""
     source: str = ""
+    category: str = ""
 
 
 class Rating(_Record):
@@ -122,7 +136,8 @@ class Ratings:
 
     def extend(self, other: Ratings) -> None:
         """Add all that another file has."""
-        self.judges.update(other.judges)
+        for judge, votes in other.judges.items():
+            self.judges.setdefault(judge, []).extend(votes)
         for each in (f.name for f in fields(self) if f.name != "judges"):
             getattr(self, each).extend(getattr(other, each))
 
@@ -131,8 +146,9 @@ def read_ratings(files: Iterable[Path]) -> Ratings:
     """Read ratings and votes of people, and of stored judges, from files of any known form.
 
     Tables are CSV, JSON lines and Parquet with the columns `item, model, dimension, rater, value`,
-    or `item, model_a, model_b, dimension, rater, vote`. JSON is an export of Label Studio, the
-    stored judgements of GenAI-Bench (`pairwise.json`), or pairs or judgements of MMRB2.
+    or `item, model_a, model_b, dimension, rater, vote`. JSON is an export of Label Studio, or
+    judgements of MMRB2. Public sets of any of these are told by their fields; `public_sets.toml`
+    declares them.
 
     Raises:
         InputError: a file cannot be read, is of no known form, or has no record that can be used.
@@ -141,11 +157,7 @@ def read_ratings(files: Iterable[Path]) -> Ratings:
     whole = Ratings()
     for file in files:
         part = Ratings()
-        if read := _TABLES.get(file.suffix.lower()):
-            for place, record in read(file):
-                part.add(record, f"{file}, {place}")
-        else:
-            _add_json(part, file)
+        _add_file(part, file)
         if not (part.ratings or part.votes or part.judges):
             why = f"no record can be used; {part.problems[0]}" if part.problems else "no records"
             raise InputError(str(file), why, f"columns: {_COLUMNS}")
@@ -153,26 +165,22 @@ def read_ratings(files: Iterable[Path]) -> Ratings:
     return whole
 
 
-def _add_json(of: Ratings, file: Path) -> None:
-    try:
-        whole = parse_json(_read_text(file))
-    except ValueError as error:
-        raise InputError(str(file), f"it is no JSON ({describe_failure(error)})") from error
-    pairs = _list(_dict(whole).get("pairs"))
-    first = _dict(next(iter(_list(whole) or pairs or _dict(whole).values()), None))
-    for name, add in _FORMS.items():
-        if name in first:
-            add(of, pairs or whole, file)
-            return
-    raise InputError(
-        str(file),
-        "its form is not known",
-        "give CSV, JSON lines, Parquet, an export of Label Studio, or stored judgements of GenAI-Bench or MMRB2",
-    )
-
-
-Rows: TypeAlias = Iterator[tuple[str, object]]
-"""Places in a file, and the records there."""
+def _add_file(of: Ratings, file: Path) -> None:
+    read = _TABLES.get(file.suffix.lower())
+    rows = [(f"{file}, {place}", record) for place, record in (read or _read_json)(file)]
+    first = _dict(rows[0][1]) if rows else {}
+    if "annotations" in first:
+        _add_label_studio(of, rows)
+    elif "forward" in first:
+        _add_mmrb2_judgements(of, rows, file)
+    elif matching := [each for each in _SETS if each.fields <= first.keys()]:
+        _add_set(of, rows, matching[0], file)
+    elif read or not rows or "item" in first:
+        for place, record in rows:
+            of.add(record, place)
+    else:
+        forms = "CSV, JSON lines, Parquet, an export of Label Studio, or a public set"
+        raise InputError(str(file), "its form is not known", f"give {forms}")
 
 
 def _dict(part: object) -> Json:
@@ -188,6 +196,17 @@ def _read_text(file: Path) -> str:
         return file.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(str(file), f"it cannot be read ({describe_failure(error)})") from error
+
+
+def _read_json(file: Path) -> Rows:
+    """Read the records of a list, of a list in an object, or of an object by id (field `@id`)."""
+    try:
+        whole = parse_json(_read_text(file))
+    except ValueError as error:
+        raise InputError(str(file), f"it is no JSON ({describe_failure(error)})") from error
+    by_id = [{"@id": name, **_dict(each)} for name, each in _dict(whole).items()]
+    records = _list(whole) or next(filter(None, map(_list, _dict(whole).values())), by_id)
+    return [(f"record {n}", record) for n, record in enumerate(records, 1)]
 
 
 def _read_csv(file: Path) -> Rows:
@@ -226,21 +245,16 @@ _TABLES: Mapping[str, Callable[[Path], Rows]] = {
 }
 
 
-def _number(records: object, file: Path) -> Iterator[tuple[str, Json]]:
-    for number, record in enumerate(_list(records), 1):
-        yield f"{file}, record {number}", _dict(record)
-
-
-def _add_label_studio(of: Ratings, tasks: object, file: Path) -> None:
-    """Read the annotations of an export of Label Studio, without those that were cancelled."""
-    for place, task in _number(tasks, file):
-        for annotation in map(_dict, _list(task.get("annotations"))):
+def _add_label_studio(of: Ratings, rows: Rows) -> None:
+    """Add the annotations of an export of Label Studio, without those that were cancelled."""
+    for place, task in rows:
+        for annotation in map(_dict, _list(_dict(task).get("annotations"))):
             who = annotation.get("completed_by")
             rater = _dict(who).get("email") or _dict(who).get("id") or who
             results = [] if annotation.get("was_cancelled") else _list(annotation.get("result"))
             for result in map(_dict, results):
                 value = _dict(result.get("value"))
-                record = {**_dict(task.get("data")), "rater": rater}
+                record = {**_dict(_dict(task).get("data")), "rater": rater}
                 record["dimension"] = result.get("from_name")
                 for number in (value.get("number"), value.get("rating")):
                     if number is not None:
@@ -249,56 +263,120 @@ def _add_label_studio(of: Ratings, tasks: object, file: Path) -> None:
                     of.add(record | {"vote": vote}, place)
 
 
-def _add_genai_bench(of: Ratings, records: object, file: Path) -> None:
-    """Read GenAI-Bench's judgements: a vote of people and a judge's reply in each record.
-
-    A reply is read twice: as released (`model_vote`), and by the one vote that the brackets `[[…]]`
-    of the reply name. Where neither reads anything the vote is None.
-    """
-    own, official = [], []
-    for place, record in _number(records, file):
-        item = str(record.get("idx"))
-        people = {"item": record.get("idx"), "vote": record.get("human_vote")}
-        if of.add(people | {"source": record.get("source_prompt")}, place):
-            words = _IN_BRACKETS.findall(str(record.get("response")))
-            votes = {vote for vote in map(_find_vote, words) if vote}
-            own.append(JudgeVote(item, votes.pop() if len(votes) == 1 else None))
-            official.append(JudgeVote(item, _find_vote(record.get("model_vote"))))
-    readings = {file.parent.name: own, f"{file.parent.name} (as released)": official}
-    of.judges.update(list(readings.items())[: (own != official) + bool(own)])
-
-
-def _add_mmrb2_pairs(of: Ratings, pairs: object, file: Path) -> None:
-    """Read MMRB2's pairs: three raters from 1 (B) to 6 (A) without a middle; A is above 3.5."""
-    for place, pair in _number(pairs, file):
-        for rater, value in enumerate(_list(pair.get("human_annotations")), 1):
-            is_number = isinstance(value, int | float) and 1 <= value <= 6
-            record = {
-                "item": pair.get("id"),
-                "model_a": _dict(pair.get("response_a")).get("model_name"),
-                "model_b": _dict(pair.get("response_b")).get("model_name"),
-                "source": f"{pair.get('prompt_source')} {pair.get('prompt_metadata')}",
-                "rater": f"rater {rater}",
-                "vote": ("A" if value > _MMRB2_MIDDLE else "B") if is_number else value,
-            }
-            of.add(record, place)
-
-
-def _add_mmrb2_judgements(of: Ratings, whole: object, file: Path) -> None:
-    """Read MMRB2's judgements. In the reverse order the first edit is B."""
-    for item, orders in _dict(whole).items():
+def _add_mmrb2_judgements(of: Ratings, rows: Rows, file: Path) -> None:
+    """Add MMRB2's judgements. In the reverse order the first edit is B."""
+    for _, record in rows:
         for is_swapped, name in enumerate(("forward", "reverse")):
-            for one in map(_dict, _list(_dict(orders).get(name))):
+            for one in map(_dict, _list(_dict(record).get(name))):
                 vote = _find_vote(one.get("judgement"))
                 vote = _OTHER_SIDE.get(vote, vote) if is_swapped else vote
                 judge = str(one.get("evaluator") or file.stem)
+                item = str(_dict(record).get("@id"))
                 of.judges.setdefault(judge, []).append(JudgeVote(item, vote, bool(is_swapped)))
 
 
-_FORMS: Mapping[str, Callable[[Ratings, object, Path], None]] = {
-    "human_vote": _add_genai_bench,
-    "annotations": _add_label_studio,
-    "human_annotations": _add_mmrb2_pairs,
-    "forward": _add_mmrb2_judgements,
-}
-"""The readers of JSON, by a field that the first record has."""
+class _Set(BaseModel):
+    """How a public set is stored; `public_sets.toml` says what each field means."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    fields: frozenset[str]
+    item: tuple[str, ...] = ()
+    source: tuple[str, ...] = ()
+    group: str = ""
+    dimension: str = ""
+    category: str = ""
+    models: tuple[str, ...] = ()
+    vote: str = ""
+    scores: tuple[str, ...] = ()
+    raters: str = ""
+    middle: float = 0.0
+    winner_first: bool = False
+    judge: str = ""
+    judge_vote: str = ""
+    judge_reply: str = ""
+    judge_scores: str = ""
+
+    def read_people(self, record: Json) -> Mapping[str, _Votes]:
+        """What each rater said."""
+        if self.raters:
+            numbers = enumerate(_list(_find(record, self.raters)), 1)
+            return {f"rater {n}": _rank([each, self.middle]) for n, each in numbers}
+        if self.scores:
+            return {"": _rank([_find(record, path) for path in self.scores])}
+        return {"": _read_ranking(_find(record, self.vote)) if self.vote else {(0, 1): "A"}}
+
+    def read_judge(self, record: Json, name: str) -> Mapping[str, _Votes]:
+        """What the judge said: as released, and by the one answer that its reply has in brackets."""
+        if self.judge_scores:
+            return {name: _rank(_list(_find(record, self.judge_scores)))}
+        readings = [_read_ranking(each) for each in _IN_BRACKETS.findall(str(_find(record, self.judge_reply)))]
+        answers = {tuple(each.items()): each for each in readings if all(map(_find_vote, each.values()))}
+        own = next(iter(answers.values())) if len(answers) == 1 else {}
+        return {name: own, f"{name} (as released)": _read_ranking(_find(record, self.judge_vote))}
+
+
+_SETS = [
+    _Set.model_validate(each)
+    for each in tomllib.loads(Path(__file__).with_name("public_sets.toml").read_text("utf-8"))["set"]
+]
+
+
+def _add_set(of: Ratings, rows: Rows, form: _Set, file: Path) -> None:
+    """Add the records of a public set: people's votes, and the votes of the judge that answered."""
+    parts = {"@stem": file.stem, "@folder": file.parent.name, "@above": file.parent.parent.name}
+    judges: dict[str, list[JudgeVote]] = {}
+    for number, (place, row) in enumerate(rows, 1):
+        record = {**_dict(row), **parts}
+        whole = _join(record, form.item) or str(number)
+        people = form.read_people(record)
+        pairs = [*next(iter(people.values()), {})]
+        items = {pair: whole if len(pairs) == 1 else f"{whole} {pair[0] + 1}:{pair[1] + 1}" for pair in pairs}
+        swapped = {pair for pair, item in items.items() if form.winner_first and crc32(item.encode()) % 2}
+        shared = {n: _find(record, path) for n in ("dimension", "category") if (path := getattr(form, n))}
+        shared["source"] = _join(record, form.source) or (whole.partition(form.group)[0] if form.group else whole)
+        models = [_find(record, path) for path in form.models]
+        for rater, votes in people.items():
+            for pair, vote in votes.items():
+                names = zip(("model_a", "model_b"), models[:: -1 if pair in swapped else 1], strict=False)
+                said = _OTHER_SIDE.get(vote, vote) if pair in swapped else vote
+                of.add({**shared, **dict(names), "item": items[pair], "rater": rater, "vote": said}, place)
+        for name, votes in form.read_judge(record, str(_find(record, form.judge))).items() if form.judge else ():
+            for pair, item in items.items():
+                vote = _find_vote(votes.get(pair))
+                answer = _OTHER_SIDE.get(vote, vote) if pair in swapped else vote
+                judges.setdefault(name, []).append(JudgeVote(item, answer))
+    for name, own in judges.items():
+        if of.votes and own not in of.judges.values():  # a reply that is read alike twice counts once
+            of.judges[name] = own
+
+
+def _find(record: object, path: str) -> Any:
+    """Return what stands at a path; None where there is nothing."""
+    name, _, rest = path.partition(".")
+    if name == "*":
+        return [_find(each, rest) for each in _list(record)]
+    part = _dict(record).get(name)
+    return _find(part, rest) if rest else part
+
+
+def _join(record: Json, paths: Sequence[str]) -> str:
+    return " ".join(str(_find(record, path)) for path in paths)
+
+
+def _rank(scores: Sequence[Any]) -> _Votes:
+    """Make a vote for each two edits of their scores, the higher one winning."""
+    votes: dict[tuple[int, int], object] = {}
+    for (n, a), (m, b) in combinations(enumerate(scores), 2):
+        are_numbers = all(isinstance(each, int | float) for each in (a, b))
+        votes[n, m] = ("tie" if a == b else "A" if a > b else "B") if are_numbers else f"{a}, {b}"
+    return votes
+
+
+def _read_ranking(word: object) -> _Votes:
+    """Read a vote on two edits, or a ranking of letters, whose first is the first edit."""
+    text = _clean(word)
+    if _find_vote(text) or not _RANKING.fullmatch(text):
+        return {(0, 1): text}
+    places = {letter: n for n, part in enumerate(text.split(">")) for letter in part.split("=")}
+    return _rank([-places[letter] for letter in sorted(places)])

@@ -30,7 +30,8 @@ def agreement_command(
     json: bool,
 ) -> None:
     """Compare the judges of runs, and stored ones, with people or with each other."""
-    matches, at = parse_pairs("--match", match), _parse_threshold(threshold)
+    matches = {name: [there] for name, there in parse_pairs("--match", match).items()}
+    at = _parse_threshold(threshold)
     with ExitStack() as stack:
         views = [stack.enter_context(open_run(run)) for run in runs]
         if human:
@@ -42,6 +43,7 @@ def agreement_command(
         print_json(result)
         return
     print_tables(_agreement_table(table) for table in result.tables)
+    print_tables(_category_table(table) for table in result.tables if table.categories)
     print_tables(_strength_table(table) for table in result.tables if table.strengths)
     for each in result.differences:
         print_text(each.sentence)
@@ -82,6 +84,15 @@ def _agreement_table(table: AgreementTable) -> Table:
     sources = format_count(table.sources, "source")
     title = f"{table.dimension or 'all'}: {format_count(table.records, table.unit)}, {sources}"
     return Table((*heads, Head(f"{table.unit}s", right=True)), rows, title, notes=_notes(reasons))
+
+
+def _category_table(table: AgreementTable) -> Table:
+    judges = [*table.categories]
+    names = sorted({name for of in table.categories.values() for name in of})
+    rows = [Row((name, *(_text(of[name]) if name in of else "" for of in table.categories.values()))) for name in names]
+    reasons = (figure.reason for of in table.categories.values() for figure in of.values())
+    heads = (Head("category", fold=True), *(Head(judge, right=True) for judge in judges))
+    return Table(heads, rows, f"{table.dimension or 'all'}: {table.main} by category", notes=_notes(reasons))
 
 
 def _strength_table(table: AgreementTable) -> Table:

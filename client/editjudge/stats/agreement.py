@@ -55,12 +55,15 @@ class Statistic(NamedTuple):
     Attributes:
         function: Of the first side's values and the second side's (float64, N each).
         scale: See `Scale`.
-        by_chance: What answers reach that are drawn evenly from those that it tells apart.
+        by_chance: What answers reach that are drawn evenly from those that it tells apart; None
+            where that depends on the records.
+        counts_sources: Whether the function takes the number of each record's source too (int64, N).
     """
 
     function: Function
     scale: Scale = "plain"
-    by_chance: float = 0.0
+    by_chance: float | None = 0.0
+    counts_sources: bool = False
 
 
 def estimate(statistic: Statistic, columns: Sequence[Array], clusters: Sequence[Hashable]) -> Figure:
@@ -72,11 +75,12 @@ def estimate(statistic: Statistic, columns: Sequence[Array], clusters: Sequence[
     """
     if not len(clusters):
         return Figure(value=None, reason="there are no records with both sides")
+    numbers = number_clusters(clusters)
+    columns = [*columns, numbers] if statistic.counts_sources else columns
     try:
         value = statistic.function(*columns)
     except NotDefined as error:
         return Figure(value=None, reason=str(error))
-    numbers = number_clusters(clusters)
     parts = jackknife_groups(int(numbers.max()) + 1)[numbers]
     count = int(parts.max()) + 1
     if count < _FEWEST:

@@ -47,6 +47,13 @@ def both_decided(judge: Votes, people: Votes) -> float:
     return _mean_where(judge == people, (people < TIE) & (judge < TIE))
 
 
+def all_right(judge: Votes, people: Votes, sources: NDArray[np.int64]) -> float:
+    """Of the sources with a decided pair the share whose decided pairs all have the same side."""
+    sides, count = people < TIE, int(sources.max()) + 1
+    decided, right = (np.bincount(sources[of], minlength=count) for of in (sides, sides & (judge == people)))
+    return _mean_where(decided == right, decided > 0)
+
+
 def _mean_where(hits: Array, counts: NDArray[np.bool_]) -> float:
     if not counts.any():
         raise NotDefined("no such pair was decided")
@@ -64,6 +71,7 @@ RULES_WITH_TIES = ("four_classes", "merged")
 """The rules by which a tie can be right, so that a threshold on differences is worth choosing."""
 VOTE_STATISTICS: Mapping[str, Statistic] = {
     **{str(name): statistic for name, statistic in TIE_RULES.items()},
+    "all_right": Statistic(all_right, "share", None, counts_sources=True),
     "kappa": Statistic(cohen_kappa, "correlation"),
 }
 """The statistics of two sides that vote."""

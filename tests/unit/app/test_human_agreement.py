@@ -139,6 +139,85 @@ def test_stored_judges_need_no_run(tmp_path: Path) -> None:
     assert rows["always both_bad"].figures["four_classes"].value == 0.25
 
 
+LOG = {"file_name": "3-Pair", "sample_index": 7, "ground_truth": "C>A>B"}
+
+
+@pytest.mark.parametrize(
+    ("name", "records", "votes", "judged"),
+    [
+        (
+            "rows.jsonl",
+            [{"id": "x_1", "ranking": "C>A", "comparison_type": "AvsC", "model_1": "p", "model_2": "q"}],
+            {"x_1": ("x", "p", "q", "B")},
+            {},
+        ),
+        (
+            "gpt.json",
+            {
+                "accuracy": 1,
+                "results": [
+                    {
+                        "id": "x_2",
+                        "human_vote": "A>B",
+                        "comparison_type": "AvsB",
+                        "model_vote": "B>A",
+                        "model_response": "[[A>B]]",
+                    }
+                ],
+            },
+            {"x_2": ("x", "", "", "A")},
+            {"gpt": {"x_2": "A"}, "gpt (as released)": {"x_2": "B"}},
+        ),
+        (
+            "log.json",
+            [LOG | {"model_outputs": [{"score": 1.0}, {"score": 3.0}, {"score": 3.0}]}],
+            {
+                f"3-Pair 7 {pair}": ("3-Pair 7", "", "", vote)
+                for pair, vote in {"1:2": "A", "1:3": "B", "2:3": "B"}.items()
+            },
+            {"log": {"3-Pair 7 1:2": "B", "3-Pair 7 1:3": "B", "3-Pair 7 2:3": "tie"}},
+        ),
+        (
+            "bench_2pair.json",
+            [{"prompt": "p", "path_src": "s", "paths_generated": ["a", "b"], "human_vote": {"ranking": "A=B=Bad"}}],
+            {"bench_2pair s p": ("bench_2pair s p", "", "", "both_bad")},
+            {},
+        ),
+        (
+            "visual.jsonl",
+            [{"key": "k", "source_image_path": "s", "edited_image_paths": [], "winner": "Image B"}],
+            {"k": ("s", "", "", "B")},
+            {},
+        ),
+    ],
+)
+def test_public_sets(tmp_path: Path, name: str, records: Any, votes: Any, judged: Any) -> None:
+    lines = [json.dumps(each) for each in records] if name.endswith("l") else [json.dumps(records)]
+    found = read_ratings([write_lines(tmp_path / name, lines)])
+    assert {r.item: (r.source, r.model_a, r.model_b, r.vote) for r in found.votes} == votes
+    assert {who: {v.item: v.vote for v in said} for who, said in found.judges.items()} == judged
+    assert not found.problems
+
+
+def test_sets_that_show_the_winner_first_are_shuffled(tmp_path: Path) -> None:
+    """A judge that is always right stays so, and "the first" is right by half."""
+    for task in ("add", "remove"):
+        file = tmp_path / "editor" / task / "overall.jsonl"
+        file.parent.mkdir(parents=True)
+        rows = [{"key": [f"{n}a", f"{n}b"], "idx": f"{task}{n}", "score": [2, 1]} for n in range(60)]
+        write_lines(file, map(json.dumps, [*rows, {"key": [], "idx": "x", "score": [1, 1]}]))
+    result = compare([], *tmp_path.glob("*/*/*.jsonl"))
+    own = figures(result, "pair", "editor")
+    assert (own["both_decided"], own["decided"]) == (1.0, pytest.approx(120 / 122))
+    assert 0.35 < figures(result, "pair", "always A")["decided"] < 0.65
+    (table,) = result.tables
+    shares = {task: of.value for task, of in table.categories["editor"].items()}
+    assert shares == dict.fromkeys(("add", "remove"), pytest.approx(60.5 / 61))
+    pairs = [{"model1": "p", "model2": "q", "model1_dim1_score": 4, "model2_dim1_score": 2} for _ in range(20)]
+    votes = read_ratings([write_lines(tmp_path / "valid.json", [json.dumps(pairs)])]).votes
+    assert {(r.model_a, r.vote) for r in votes} == {("p", "A"), ("q", "B")}
+
+
 def test_both_orders(tmp_path: Path) -> None:
     pairs = [
         {
@@ -201,7 +280,8 @@ def test_odd_records_cost_themselves(tmp_path: Path) -> None:
         ("a.jsonl", "[1]\nnull\n{\n", "no record can be used"),
         ("a.json", "{", "no JSON"),
         ("a.json", "[" * 100_000, "no JSON"),
-        ("a.json", "{}", "form is not known"),
+        ("a.json", "{}", "no records"),
+        ("a.json", '[{"vote": "A"}]', "form is not known"),
         ("a.json", '[{"annotations": 3}]', "no records"),
         ("a.json", '[{"human_vote": [], "idx": {}}]', "no record can be used"),
         ("a.json", '{"pairs": [{"id": 1, "human_annotations": ["x"]}, 7]}', "no record can be used"),

@@ -137,6 +137,12 @@ def test_rules_for_ties() -> None:
     }
 
 
+def test_a_source_is_right_where_all_its_pairs_are() -> None:
+    people, judge = np.array([A, B, A, TIE, B, TIE]), np.array([A, B, A, A, A, A])
+    found = estimate(preferences.VOTE_STATISTICS["all_right"], (judge, people), ["x", "x", "y", "y", "y", "z"])
+    assert found.value == 0.5
+
+
 def test_equal_differences_move_together() -> None:
     """Labels tie and A with equal differences: no threshold has both right."""
     gaps = np.array([1.0, 1.0])
