@@ -93,6 +93,7 @@ class Agreement(Strict):
     """`editjudge agreement --json`.
 
     Attributes:
+        sentences: What a study says besides.
         problems: Records that are left out, each with its place.
         notes: What is missing beside the judges, and why.
     """
@@ -100,6 +101,7 @@ class Agreement(Strict):
     tables: tuple[AgreementTable, ...]
     differences: tuple[JudgeDifference, ...] = ()
     raters: tuple[RaterAgreement, ...] = ()
+    sentences: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 

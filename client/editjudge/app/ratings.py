@@ -12,7 +12,7 @@ import io
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import combinations
 from pathlib import Path
@@ -114,16 +114,20 @@ class Ratings:
     Attributes:
         judges: The votes of stored judges by name, by each way of reading their replies.
         problems: Records that are left out, and why; each names its place in its file.
+        words: The values of words that people answered with.
     """
 
     ratings: list[Rating] = field(default_factory=list)
     votes: list[VoteRecord] = field(default_factory=list)
     judges: dict[str, list[JudgeVote]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    words: Mapping[str, float] = field(default_factory=dict)
 
     def add(self, record: object, place: str) -> bool:
         """Add a rating or a vote, or the reason why it cannot be used; return whether it can."""
         part = {k: v for k, v in _dict(record).items() if v not in (None, "")}
+        if "value" in part:
+            part["value"] = self.words.get(str(part["value"]), part["value"])
         try:
             if "value" in part and "vote" not in part:
                 self.ratings.append(Rating.model_validate(part))
@@ -138,11 +142,11 @@ class Ratings:
         """Add all that another file has."""
         for judge, votes in other.judges.items():
             self.judges.setdefault(judge, []).extend(votes)
-        for each in (f.name for f in fields(self) if f.name != "judges"):
+        for each in ("ratings", "votes", "problems"):
             getattr(self, each).extend(getattr(other, each))
 
 
-def read_ratings(files: Iterable[Path]) -> Ratings:
+def read_ratings(files: Iterable[Path], words: Mapping[str, float] = {}) -> Ratings:
     """Read ratings and votes of people, and of stored judges, from files of any known form.
 
     Tables are CSV, JSON lines and Parquet with the columns `item, model, dimension, rater, value`,
@@ -150,13 +154,16 @@ def read_ratings(files: Iterable[Path]) -> Ratings:
     judgements of MMRB2. Public sets of any of these are told by their fields; `public_sets.toml`
     declares them.
 
+    Args:
+        words: The values of words that people answered with, where they did not answer in numbers.
+
     Raises:
         InputError: a file cannot be read, is of no known form, or has no record that can be used.
         MissingExtra: a file is Parquet, and pyarrow is not installed.
     """
     whole = Ratings()
     for file in files:
-        part = Ratings()
+        part = Ratings(words=words)
         _add_file(part, file)
         if not (part.ratings or part.votes or part.judges):
             why = f"no record can be used; {part.problems[0]}" if part.problems else "no records"

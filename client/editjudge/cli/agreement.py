@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
 from ..app.agreement import AgreementTable, compare_judges
 from ..app.human_agreement import ChosenThreshold, Threshold, measure_agreement
 from ..app.ratings import read_ratings
+from ..app.studies import STUDIES, measure_study
 from ..base.errors import ConfigError
 from ..base.terminal import print_notice, print_text
 from ..base.text import format_count
@@ -26,6 +28,7 @@ def agreement_command(
     match: tuple[str, ...],
     ties: TieRule,
     threshold: str,
+    study: str | None,
     *,
     json: bool,
 ) -> None:
@@ -35,8 +38,10 @@ def agreement_command(
     with ExitStack() as stack:
         views = [stack.enter_context(open_run(run)) for run in runs]
         if human:
-            people = read_ratings(human)
-            result = measure_agreement(views, people, matches=matches, ties=ties, threshold=at)
+            paper = STUDIES.get(study or "")
+            people = read_ratings(human, paper.words if paper else {})
+            measure = partial(measure_study, study=paper) if paper else measure_agreement
+            result = measure(views, people, matches=matches, ties=ties, threshold=at)
         else:
             result = compare_judges(views)
     if json:
@@ -45,8 +50,8 @@ def agreement_command(
     print_tables(_agreement_table(table) for table in result.tables)
     print_tables(_category_table(table) for table in result.tables if table.categories)
     print_tables(_strength_table(table) for table in result.tables if table.strengths)
-    for each in result.differences:
-        print_text(each.sentence)
+    for sentence in (*(each.sentence for each in result.differences), *result.sentences):
+        print_text(sentence)
     for raters in result.raters:
         of = ", ".join(f"{level} {_text(one)}" for level, one in raters.alpha.items())
         count = format_count(raters.raters, "rater")

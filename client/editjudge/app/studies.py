@@ -1,0 +1,116 @@
+"""The papers' own comparisons with people, as `studies.toml` declares them."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..base.strict import Strict
+from ..base.text import group_by_key
+from ..stats.preferences import VOTES
+from .agreement import Agreement, AgreementTable, Unit
+from .human_agreement import measure_agreement
+from .judge_values import mean
+from .ratings import Rating, Ratings
+from .view import RunView
+
+
+class Study(Strict):
+    """A paper's comparison with people; `studies.toml` says what each field means."""
+
+    source: str
+    unit: Unit
+    statistics: tuple[str, ...]
+    words: Mapping[str, float] = {}
+    scale: tuple[float, float] = (-np.inf, np.inf)
+    ranks: bool = False
+    by_category: bool = False
+    averages: bool = False
+    matches: Mapping[str, tuple[str, ...]] = {}
+    checker: str = ""
+    gate: float = 0.0
+    unsaid: str
+
+
+STUDIES = {
+    name: Study.model_validate(each)
+    for name, each in tomllib.loads(Path(__file__).with_name("studies.toml").read_text("utf-8")).items()
+}
+
+
+def measure_study(
+    views: Sequence[RunView], people: Ratings, study: Study, matches: Mapping[str, Sequence[str]] = {}, **options: Any
+) -> Agreement:
+    """Compare the judges of runs with people as a paper did.
+
+    Args:
+        matches: Further dimensions for names that people's files use.
+        options: As of `measure_agreement`.
+
+    Raises:
+        ConfigError: as `measure_agreement`.
+    """
+    low, high = study.scale
+    odd = [r for r in people.ratings if not low <= r.value <= high]
+    ratings = [r for r in people.ratings if low <= r.value <= high and r.rater != study.checker]
+    votes = [v for v in people.votes if not study.checker or v.rater != study.checker]
+    ratings = [*_rank(ratings)] if study.ranks else ratings
+    categories = sorted({r.category for r in (*ratings, *votes)}) if study.by_category else [None]
+    tables: list[AgreementTable] = []
+    for category in categories:
+        own: list[list[Any]] = [[r for r in some if category in {None, r.category}] for some in (ratings, votes)]
+        part = replace(people, ratings=own[0], votes=own[1])
+        result = measure_agreement(views, part, matches={**study.matches, **matches}, **options)
+        tables += [_narrow(table, study, category or "") for table in result.tables if table.unit == study.unit]
+    problems = [f"item {r.item}, rater {r.rater}: {r.value:g} is not from {low:g} to {high:g}" for r in odd]
+    return Agreement(
+        tables=tuple(tables),
+        raters=result.raters,
+        problems=(*people.problems, *problems),
+        sentences=(*_check_labels(people, study), *_average(tables, study), study.unsaid),
+        notes=result.notes,
+    )
+
+
+def _rank(ratings: Sequence[Rating]) -> Iterator[Rating]:
+    """Replace each rater's answers on an item by their ranks, the best being -1 and the worst -n."""
+    from scipy.stats import rankdata
+
+    for own in group_by_key(((r.item, r.dimension, r.rater), r) for r in ratings).values():
+        for rating, rank in zip(own, rankdata([-r.value for r in own]), strict=True):
+            yield rating.model_copy(update={"value": -float(rank)})
+
+
+def _narrow(table: AgreementTable, study: Study, category: str) -> AgreementTable:
+    rows = [
+        row.model_copy(update={"figures": {n: row.figures[n] for n in study.statistics if n in row.figures}})
+        for row in table.rows
+    ]
+    name = ", ".join(filter(None, (table.dimension, category)))
+    return table.model_copy(update={"dimension": name, "rows": tuple(rows), "strengths": {}, "categories": {}})
+
+
+def _average(tables: Sequence[AgreementTable], study: Study) -> Iterator[str]:
+    """Say what each judge reaches on average over dimensions, without those that have no value."""
+    rows = [row for table in tables for row in table.rows if row.kind == "judge"] if study.averages else []
+    for name in study.statistics:
+        for who, figures in group_by_key((row.who, row.figures[name]) for row in rows).items():
+            if values := [figure.value for figure in figures if figure.value is not None]:
+                yield f"{who}: {name} {mean(values):.4f}, the mean over {len(values)} of {len(figures)} dimensions"
+
+
+def _check_labels(people: Ratings, study: Study) -> Iterator[str]:
+    """Say how often each rater's votes differ from those of the checker on the same pairs."""
+    key = [((v.item, v.model_a, v.model_b, v.dimension), v) for v in people.votes]
+    checked = {k: VOTES.index(v.vote) for k, v in key if study.checker and v.rater == study.checker}
+    others = (((v.dimension, v.rater), VOTES.index(v.vote) != checked[k]) for k, v in key if k in checked)
+    for (dimension, rater), differ in group_by_key(others).items():
+        if rater != study.checker:
+            share = sum(differ) / len(differ)
+            verdict = "label all of them again" if share > study.gate else "good enough"
+            yield f"{dimension or 'all'}, {rater}: {share:.1%} of {len(differ)} checked labels differ: {verdict}"
