@@ -13,6 +13,7 @@ from ..app.studies import STUDIES, measure_study
 from ..base.errors import ConfigError
 from ..base.terminal import print_notice, print_text
 from ..base.text import format_count
+from ..report.agreement_page import write_agreement
 from ..report.table import Head, Row, Table
 from ..stats.agreement import Figure
 from ..stats.preferences import TieRule
@@ -29,6 +30,7 @@ def agreement_command(
     ties: TieRule,
     threshold: str,
     study: str | None,
+    out: Path | None,
     *,
     json: bool,
 ) -> None:
@@ -44,6 +46,8 @@ def agreement_command(
             result = measure(views, people, matches=matches, ties=ties, threshold=at)
         else:
             result = compare_judges(views)
+        if out:
+            write_agreement(result, views, out)
     if json:
         print_json(result)
         return

@@ -319,7 +319,7 @@ def _blocks(
 
 def build_security_policy(mode: Mode) -> str:
     """Build the content security policy: a page's own style, script and pictures, nothing else."""
-    script, style = _source_hash(_join_sources(".js")), _source_hash(_join_sources(".css"))
+    script, style = source_hash(_join_sources(".js")), source_hash(_join_sources(".css"))
     files = _FROM_FILES[mode]
     rules = [
         "default-src 'none'",
@@ -366,5 +366,6 @@ def _join_sources(suffix: str) -> str:
     return "".join(texts[name].read_text("utf-8") for name in sorted(texts))
 
 
-def _source_hash(text: str) -> str:
+def source_hash(text: str) -> str:
+    """Hash a script or a style sheet for a content security policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -141,7 +141,7 @@ def write_report(
         StoreError: a run is damaged, or the disk is full.
     """
     is_file = out.suffix.lower() in {".html", ".htm"}
-    _check_out(out, is_file=is_file)
+    check_out(out, is_file=is_file)
     with ExitStack() as stack, wrap_disk_errors(out):
         views = [stack.enter_context(open_run(run)) for run in runs]
         count = sum(_count_edits(view, items) for view in views)
@@ -177,7 +177,7 @@ def _count_edits(view: RunView, items: Collection[str] | None) -> int:
     return sum(e.missing is None and (items is None or e.item in items) for e in view.edits())
 
 
-def _check_out(out: Path, *, is_file: bool) -> None:
+def check_out(out: Path, *, is_file: bool) -> None:
     """Refuse to overwrite anything but a page of ours.
 
     Raises:

@@ -1,0 +1,140 @@
+"""Builds the page of how far judges agree with people: one HTML file with pictures, without scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from ..app.agreement import Agreement, AgreementTable
+from ..app.human_agreement import Side
+from ..app.view import RunView
+from ..base.errors import EditjudgeError
+from ..base.output_files import wrap_disk_errors, write_file
+from ..base.signature import package_version
+from ..stats.preferences import TIE, VOTES, A
+from .page import source_hash
+from .pictures import make_thumbnail, to_data_uri
+from .site import check_out
+
+JsonObject: TypeAlias = dict[str, Any]
+_SHOWN = 5
+"""How many of the edits on which a judge and people differ most are shown."""
+_MOST_POINTS = 2_000
+_GROUPS = 5
+_LONGEST_WORDS = 600
+_SIDE = 220
+
+
+def render_agreement(result: Agreement, views: Sequence[RunView]) -> str:
+    """Render the page; text from data is escaped."""
+    environment = Environment(
+        loader=PackageLoader("editjudge.report", ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    styles = [environment.loader.get_source(environment, f)[0] for f in ("web/10-base.css", "forms/agreement.css")]  # type: ignore[union-attr]
+    style = "".join(styles)
+    return environment.get_template("forms/agreement.html.j2").render(
+        result=result,
+        sections=[_section(table, result, views) for table in result.tables],
+        style=Markup(style),  # noqa: S704 - ours
+        policy=f"default-src 'none'; style-src {source_hash(style)}; img-src data:",
+        version=package_version("editjudge"),
+    )
+
+
+def _section(table: AgreementTable, result: Agreement, views: Sequence[RunView]) -> JsonObject:
+    judges: list[Side] = [side for side in table.sides if side.kind == "judge"]
+    rated = {each.dimension for each in result.tables if each.unit == "edit"}
+    shows = {"edit": _plot, "pair": _confuse, "model": _plot}[table.unit]
+    differing = [] if table.unit == "model" or (table.unit == "pair" and table.dimension in rated) else judges
+    return {
+        "table": table,
+        "names": list(dict.fromkeys(name for row in table.rows for name in row.figures)),
+        "charts": [{"who": side.who} | shows(side) for side in judges],
+        "differing": [(side.who, [*_differing(side, table, views)]) for side in differing],
+    }
+
+
+def _plot(side: Side) -> JsonObject:
+    """Place the records in a square of 100: the judge's value from left to right, people's upwards."""
+    places, ends = [], []
+    for values in (side.values, side.people):
+        low, high = float(values.min()), float(values.max())
+        places.append((values - low) / ((high - low) or 1.0) * 100)
+        ends.append((low, high))
+    x, y = places
+    groups = np.array_split(np.argsort(x, kind="stable"), min(_GROUPS, len(x)))
+    step = -(-len(x) // _MOST_POINTS)
+    return {
+        "points": [(a, 100 - b) for a, b in zip(x[::step].round(1), y[::step].round(1), strict=True)],
+        "line": " ".join(f"{x[own].mean():.1f},{100 - y[own].mean():.1f}" for own in groups if len(own)),
+        "ends": ends,
+    }
+
+
+def _confuse(side: Side) -> JsonObject:
+    """Count the votes of both, and say how often each prefers the first edit."""
+    kinds = [vote for vote in range(len(VOTES)) if vote in side.people or vote in side.values]
+    counts = [[int(((side.people == own) & (side.values == other)).sum()) for other in kinds] for own in kinds]
+    decided = [values[values < TIE] for values in (side.values, side.people)]
+    return {
+        "kinds": [VOTES[kind] for kind in kinds],
+        "counts": counts,
+        "first": [float((votes == A).mean()) if len(votes) else None for votes in decided],
+    }
+
+
+def _differing(side: Side, table: AgreementTable, views: Sequence[RunView]) -> Iterator[JsonObject]:
+    """Yield the records that the judge and people see most differently, by their places in the order of each."""
+    from scipy.stats import rankdata
+
+    if table.unit == "edit":
+        gaps = np.abs(rankdata(side.values) - rankdata(side.people))
+    else:
+        gaps = ((side.values != side.people) & (side.values < TIE) & (side.people < TIE)).astype(float)
+    for place in np.argsort(-gaps, kind="stable")[:_SHOWN]:
+        if gaps[place] > 0:
+            item, *models = side.keys[place]
+            said = [side.values[place], side.people[place]]
+            view = next((v for v in views if side.who.partition(":")[0] == v.folder.name), None)
+            yield {
+                "item": item,
+                "models": models,
+                "said": [f"{each:.3g}" if table.unit == "edit" else VOTES[each] for each in said],
+                **(_describe(view, item, models, table.dimension) if view else {}),
+            }
+
+
+def _describe(view: RunView, item: str, models: Sequence[str], dimension: str) -> JsonObject:
+    """Find the instruction, the pictures and the judge's words about an edit, or two."""
+    found = view.item(item)
+    verdicts = [v for model in models for v in view.verdicts(model, item=item)]
+    words = [
+        text[:_LONGEST_WORDS]
+        for v in verdicts
+        if v.dimension.partition("@")[0] == dimension
+        for call in v.replies
+        if isinstance(call.reply, dict) and isinstance(text := call.reply.get("text"), str)
+    ]
+    try:
+        pictures = view.make_picture_finder().find(item)
+        files = {"source": next(iter(pictures.sources), None)} | {m: pictures.outputs.get(m) for m in models}
+        shown = {name: to_data_uri(make_thumbnail(file, _SIDE)) for name, file in files.items() if file}
+    except EditjudgeError:
+        shown = {}
+    return {"instruction": found.instruction if found else "", "pictures": shown, "words": words}
+
+
+def write_agreement(result: Agreement, views: Sequence[RunView], out: Path) -> None:
+    """Write the page to a file."""
+    check_out(out, is_file=True)
+    with wrap_disk_errors(out):
+        write_file(out, render_agreement(result, views).encode("utf-8", "replace"))
