@@ -53,6 +53,7 @@ def export(
     *,
     wide: bool = False,
     pictures: bool = False,
+    pairs: bool = False,
     dimensions: Collection[str] = (),
     urls: Mapping[str, str] = MappingProxyType({}),
 ) -> int:
@@ -64,6 +65,7 @@ def export(
             `app.label_studio`, and the configuration for them lies beside it as `.xml`.
         wide: Write one row for each edit, with a column for each dimension; see `wide_rows`.
         pictures: Add the paths of each edit's pictures.
+        pairs: Write tasks of two edits each; see `label_studio.write_tasks`.
         dimensions: Ids, globs, parts of ids or titles of columns; by default all.
         urls: Replacements for folders in the paths of pictures, by folder.
 
@@ -72,11 +74,13 @@ def export(
 
     Raises:
         ConfigError: the file cannot be written, or exists and is not an export; a dimension is not
-            in the run.
+            in the run; another format has no pairs.
         InputError: the data is needed and no longer exists.
         MissingExtra: the format is parquet, and pyarrow is not installed.
         StoreError: the run cannot be read, or the disk is full.
     """
+    if pairs and form != "label-studio":
+        raise ConfigError(f"{form} has no pairs", "give --format label-studio")
     check_target(view.folder, file, form)
     names = view.header.dimensions
     if dimensions:
@@ -86,7 +90,7 @@ def export(
         if form == "label-studio":
             dimensions_by_id = view.resolved_spec.dimensions_by_id
             tasks = {name: dimensions_by_id[name] for name in names}
-            count, configuration = label_studio.write_tasks(partial, view, tasks, urls)
+            count, configuration = label_studio.write_tasks(partial, view, tasks, urls, pairs=pairs)
             write_file(file.with_suffix(".xml"), configuration.encode())
             return count
         if wide:

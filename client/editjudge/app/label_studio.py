@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import quote
+from zlib import crc32
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -32,7 +33,7 @@ CONFIGURATION = '<View>\n  <Text name="instruction" value="$instruction" />'
 
 
 def write_tasks(
-    file: Path, view: RunView, dimensions: Mapping[str, Dimension], urls: Mapping[str, str]
+    file: Path, view: RunView, dimensions: Mapping[str, Dimension], urls: Mapping[str, str], *, pairs: bool = False
 ) -> tuple[int, str]:
     """Write the tasks of a run to a file, one after another.
 
@@ -40,6 +41,8 @@ def write_tasks(
         dimensions: The dimensions to show, by id.
         urls: Replacements for folders in the paths of pictures, by folder; by default Label Studio
             serves the pictures from its own machine.
+        pairs: Whether a task is two edits of an item, without names or scores, and asks which is the
+            better one. Sides are drawn by item and models: a pair has the same ones each time.
 
     Returns:
         The number of tasks, and the labelling configuration for them.
@@ -52,6 +55,7 @@ def write_tasks(
     fields: set[str] | None = None
     scored_ids: set[str] = set()
     count = 0
+    shown: dict[str, list[tuple[str, dict[str, str]]]] = {}
     with file.open("w", encoding="utf-8", newline="\n") as out:
         for row in view.rows():
             pictures = paths_of(row.item.id, row.model)
@@ -59,15 +63,21 @@ def write_tasks(
                 continue  # no output to look at
             if not urls:
                 pictures = {name: LOCAL + quote(path[1:]) for name, path in pictures.items()}
-            task = _build_task(row, pictures, dimensions, view.header.protocol)
             scored_ids.update(name for name in dimensions if _value_of(row, name) is not None)
-            fields = {*pictures} if fields is None else fields & {*pictures}
-            # ASCII escapes: a lone surrogate of a reply is not valid UTF-8, but valid JSON.
-            out.write((",\n" if count else "[\n") + json.dumps(task))
-            count += 1
+            others = shown.setdefault(row.item.id, [])
+            tasks = [_build_pair(row, [other, (row.model, pictures)]) for other in others if pairs]
+            tasks = tasks if pairs else [_build_task(row, pictures, dimensions, view.header.protocol)]
+            others += [(row.model, pictures)] * pairs
+            names = {*pictures} - {"edited"} | {"left", "right"} if pairs else {*pictures}
+            for task in tasks:
+                fields = names if fields is None else fields & names
+                # ASCII escapes: a lone surrogate of a reply is not valid UTF-8, but valid JSON.
+                out.write((",\n" if count else "[\n") + json.dumps(task))
+                count += 1
         out.write("\n]\n" if count else "[]\n")
     task_dimensions = [one for name, one in dimensions.items() if name in scored_ids]
-    return count, build_configuration(sorted(fields or {"edited"}, key=_sort_key), task_dimensions)
+    sides = {"left", "right"} if pairs else {"edited"}
+    return count, build_configuration(sorted(fields or sides, key=_sort_key), task_dimensions)
 
 
 def build_configuration(pictures: Sequence[str], dimensions: Sequence[Dimension]) -> str:
@@ -84,12 +94,20 @@ def build_configuration(pictures: Sequence[str], dimensions: Sequence[Dimension]
         keep_trailing_newline=True,
     )
     template = environment.get_template("labelling.xml.j2")
-    return template.render(pictures=pictures, dimensions=dimensions, control=control_name)
+    return template.render(pictures=pictures, dimensions=dimensions, control=control_name, pairs="left" in pictures)
 
 
 def control_name(dimension: str) -> str:
     """The name of the tag for a dimension; such names hold no dots."""
     return f"{_CONTROL}_{dimension.replace('.', '_').replace('@', '_')}"
+
+
+def _build_pair(row: Row, edits: Sequence[tuple[str, dict[str, str]]]) -> dict[str, Any]:
+    names = json.dumps([row.item.id, *sorted(model for model, _ in edits)])
+    (model_a, left), (model_b, right) = sorted(edits, reverse=bool(crc32(names.encode()) % 2))
+    data = {"item": row.item.id, "model_a": model_a, "model_b": model_b, "instruction": row.item.instruction}
+    others = {name: path for name, path in left.items() if name != "edited"}
+    return {"data": {**data, **others, "left": left["edited"], "right": right["edited"]}}
 
 
 def _build_task(
@@ -132,7 +150,7 @@ def _reasons(row: Row, dimensions: Iterable[str]) -> Iterator[str]:
 
 
 def _sort_key(name: str) -> tuple[int, str]:
-    return (PICTURES.index(name) if name in PICTURES else 0), name
+    return (PICTURES.index(name) if name in PICTURES else len(PICTURES) * (name in {"left", "right"})), name
 
 
 PicturePaths: TypeAlias = Callable[[str, str], dict[str, str]]

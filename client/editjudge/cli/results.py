@@ -239,6 +239,7 @@ def export_command(
     *,
     wide: bool,
     pictures: bool,
+    pairs: bool,
     **options: Any,
 ) -> None:
     """Write the verdicts of a run to a file."""
@@ -246,7 +247,7 @@ def export_command(
     file = out or run / ("tasks.json" if tasks else f"{'edits' if wide else 'verdicts'}.{format_}")
     urls = parse_pairs("--url", url)
     with open_run(run, options) as view:
-        count = export(view, file, format_, wide=wide, pictures=pictures, dimensions=dimension, urls=urls)
+        count = export(view, file, format_, wide=wide, pictures=pictures, pairs=pairs, dimensions=dimension, urls=urls)
         if reason := view.missing_data_reason:
             print_notice(f"the file lacks dimensions with a flaw of the data: {reason}")
     print_text(f"{file}: {format_count(count, 'task' if tasks else 'row')}")

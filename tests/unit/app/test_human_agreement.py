@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from editjudge.app.agreement import Agreement
+from editjudge.app.export import export
 from editjudge.app.human_agreement import measure_agreement
 from editjudge.app.ratings import read_ratings
 from editjudge.app.view import RunView
@@ -262,6 +264,30 @@ def test_an_export_of_label_studio(tmp_path: Path) -> None:
     file = tmp_path / "export.json"
     file.write_text(json.dumps(tasks))
     assert figures(compare([run], file), "edit", "run")["mae"] == 0.0
+
+
+def test_pairs_go_to_label_studio_and_back(tmp_path: Path) -> None:
+    """Tasks name no model that is shown, sides are drawn once and for all, and answers come back as votes."""
+    run, file = make_run(tmp_path, "run", quality), tmp_path / "tasks.json"
+    with RunView(run) as view:
+        assert export(view, file, "label-studio", pairs=True) == 3 * ITEMS
+        with pytest.raises(ConfigError, match="give --format label-studio"):
+            export(view, tmp_path / "x.csv", "csv", pairs=True)
+    tasks = json.loads(file.read_text())
+    shown = {name for task in tasks for name in task["data"]}
+    assert shown == {"item", "model_a", "model_b", "instruction", "source", "left", "right"}
+    configuration = file.with_suffix(".xml").read_text()
+    assert "$model" not in configuration
+    control, *_ = re.findall(r'<Choices name="(\w+)" toName="left"', configuration)
+    for task in tasks:
+        first, second = (MODELS.index(task["data"][side]) for side in ("model_a", "model_b"))
+        assert MODELS[first] in task["data"]["left"]
+        vote = "A" if first > second else "B"
+        task["annotations"] = [{"completed_by": 1, "result": [{"from_name": control, "value": {"choices": [vote]}}]}]
+    file.write_text(json.dumps(tasks))
+    result = compare([run], file)
+    assert figures(result, "pair", "run")["decided"] == 1.0
+    assert 0.2 < figures(result, "pair", "always A")["decided"] < 0.8
 
 
 def test_odd_records_cost_themselves(tmp_path: Path) -> None:
