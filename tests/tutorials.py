@@ -25,7 +25,7 @@ def run_tutorial(name: str, folder: Path, replacing: Mapping[str, str]) -> str:
         replacing: What stands elsewhere during the test, such as addresses.
 
     Returns:
-        What `compare` and `gate` printed.
+        What `compare`, `gate` and `agreement` printed.
 
     Raises:
         AssertionError: a step failed.
@@ -60,6 +60,6 @@ def run_tutorial(name: str, folder: Path, replacing: Mapping[str, str]) -> str:
                 timeout=patience(300),
             )
             assert ran.returncode == 0, f"{name}: {command}\n{ran.stdout}\n{ran.stderr}"
-            if command.startswith(("editjudge compare", "editjudge gate")):
+            if command.startswith(("editjudge compare", "editjudge gate", "editjudge agreement")):
                 compared += ran.stdout
     return compared

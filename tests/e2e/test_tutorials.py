@@ -17,6 +17,7 @@ ENDS = {
     "first": "exact beats no_edit by",
     "criterion": "rubric.light",
     "table": "no significant difference",
+    "people": "a rater against the others",
     "gate": "PASS; FAIL\nexit code 4; CANNOT TELL\nexit code 5",
 }
 """What the comparisons of each tutorial say."""
