@@ -28,7 +28,7 @@ def environments() -> Iterator[tuple[str, bool]]:
 def test_all_that_makes_a_page_escapes() -> None:
     found = dict(environments())
     assert {name for name, escaped in found.items() if not escaped} == UNESCAPED
-    assert found.keys() - UNESCAPED == {"report/page.py", "report/agreement_page.py", "app/label_studio.py"}
+    assert found.keys() - UNESCAPED == {"report/page.py", "app/label_studio.py"}
 
 
 def test_a_question_is_no_tag_of_the_labelling_configuration() -> None:

@@ -121,15 +121,8 @@ def compare_judges(views: Sequence[RunView]) -> Agreement:
         rows = [_compare_two(a, b, dimension, cluster_of) for a, b in combinations(sides, 2)]
         rows += filter(None, (_compare_rounds(judge, dimension, cluster_of) for judge in sides))
         if rows:
-            table = AgreementTable(
-                dimension=dimension,
-                unit="edit",
-                records=len(edits),
-                sources=len({cluster_of(item) for item, _ in edits}),
-                main="spearman",
-                rows=tuple(rows),
-            )
-            tables.append(table)
+            counts: dict[str, Any] = {"records": len(edits), "sources": len({cluster_of(item) for item, _ in edits})}
+            tables.append(AgreementTable(dimension=dimension, unit="edit", main="spearman", rows=tuple(rows), **counts))
     if not tables:
         raise ConfigError(
             "there is nothing to compare: one judge, and one round",

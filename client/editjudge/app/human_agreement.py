@@ -9,6 +9,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import combinations
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -38,8 +39,6 @@ _UNITS: Mapping[Unit, tuple[str, Mapping[str, Statistic]]] = {
 }
 """The statistic that compares two judges (of pairs it is the rule for ties), and all of them."""
 _MODELS_FOR_CORRELATION = 3
-_MANY = 5_000
-"""The most edits for which every pairing of their ratings is averaged."""
 
 
 def measure_agreement(
@@ -94,13 +93,8 @@ def measure_agreement(
             "no edit that people answered has a number of a judge",
             "compare their items and models with: editjudge export RUN --wide",
         )
-    return Agreement(
-        tables=tuple(comparison.tables),
-        differences=tuple(comparison.differences),
-        raters=tuple(comparison.raters),
-        problems=tuple(people.problems),
-        notes=tuple(notes),
-    )
+    found_parts = {name: tuple(getattr(comparison, name)) for name in ("tables", "differences", "raters")}
+    return Agreement(**found_parts, problems=tuple(people.problems), notes=tuple(notes))
 
 
 class Side(NamedTuple):
@@ -169,22 +163,20 @@ class _Comparison:
         sides = []
         for judge in self.judges:
             values = judge.read(dimension)
-            figures = {}
-            if judge.kind == "trivial" or _exceeds(people, judge.ranges.get(dimension)):
-                why = "its scale is not people's"
-                figures = {name: Figure(value=None, reason=why) for name in ("mae", "rmse")}
+            low, high = judge.ranges.get(dimension, (math.inf, -math.inf))
+            is_on_scale = low <= people.min() and people.max() <= high
+            why = Figure(value=None, reason="its scale is not people's")
+            figures = {} if is_on_scale else dict.fromkeys(("mae", "rmse"), why)
             sides.append(_side(judge.name, judge.kind, values, means, figures=figures))
         sides.append(_leave_one_out(by_edit, mean))
         constant = np.full(len(people), people.mean())  # the least RMSE; the median has the least MAE
         others = {"mae": np.full(len(people), np.median(people))}
         sides.append(Side("the best constant", "constant", keys, constant, people, others))
-        chance = {name: Figure(value=0.0) for name in stats.CORRELATIONS}
-        if len(people) <= _MANY:
-            gaps = np.abs(people[:, None] - people[None, :])
-            chance["mae"] = Figure(value=float(gaps.mean()))
-            chance["rmse"] = Figure(value=math.sqrt(float((gaps**2).mean())))
-        name = "people's ratings, shuffled"
-        sides.append(Side(name, "random", keys, people, people, figures=chance))
+        # The mean absolute and the mean squared difference of all pairings.
+        mae = 2 * float(np.sort(people) @ (2 * np.arange(len(people)) - len(people) + 1)) / len(people) ** 2
+        at = {**dict.fromkeys(stats.CORRELATIONS, 0.0), "mae": mae, "rmse": math.sqrt(2) * float(people.std())}
+        chance = {name: Figure(value=value) for name, value in at.items()}
+        sides.append(Side("people's ratings, shuffled", "random", keys, people, people, figures=chance))
         self._add_table(dimension, "edit", means, sides)
 
     def _add_models(self, dimension: str, people: Mapping[Key, float], edits: Collection[Key]) -> None:
@@ -253,11 +245,9 @@ class _Comparison:
         number = {model: n for n, model in enumerate(sorted({m for key in keys for m in key[1:]}))}
         columns = [np.array([number[key[side]] for key in keys]) for side in (1, 2)]
         columns.append(np.array([labels[key] for key in keys]))
-
-        def make(n: int) -> Statistic:
-            return Statistic(lambda a, b, v: preferences.bradley_terry(a, b, v, len(number))[n])
-
-        return self._estimate_all({m: make(n) for m, n in number.items()}, columns, keys)
+        strength = partial(preferences.bradley_terry, models=len(number))
+        of = {model: Statistic(lambda *pairs, n=n: float(strength(*pairs)[n])) for model, n in number.items()}
+        return self._estimate_all(of, columns, keys)
 
     def _add_raters(self, dimension: str, ratings: Sequence[Rating], votes: Sequence[VoteRecord]) -> None:
         levels: tuple[Level, ...] = ("ordinal", "interval") if ratings else ("nominal",)
@@ -266,11 +256,8 @@ class _Comparison:
         keys = [key for key, _ in answers]
         number = {key: n for n, key in enumerate(dict.fromkeys(keys))}
         columns = np.array([value for _, value in answers]), np.array([number[key] for key in keys])
-
-        def make(level: Level) -> Statistic:
-            return Statistic(lambda values, units: stats.krippendorff_alpha(values, units, level))
-
-        alpha = self._estimate_all({level: make(level) for level in levels}, columns, keys)
+        of: dict[str, Statistic] = {n: Statistic(partial(stats.krippendorff_alpha, level=n)) for n in levels}
+        alpha = self._estimate_all(of, columns, keys)
         raters = len({record.rater for record in (*ratings, *votes)})
         self.raters.append(RaterAgreement(dimension=dimension, raters=raters, answers=len(answers), alpha=alpha))
 
@@ -301,30 +288,15 @@ class _Comparison:
                     figures[name] = stats.correlation_of_few(each, *columns)
                 elif name not in side.figures:
                     figures |= self._estimate_all({name: each}, columns, side.keys)
-            share = len({*side.keys}) / len(people)
-            is_judge = side.kind in {"judge", "trivial"}
-            rows.append(
-                AgreementRow(
-                    who=side.who,
-                    kind=side.kind,
-                    records=len(side.keys),
-                    coverage=share if is_judge else None,
-                    figures=figures | dict(side.figures),
-                )
-            )
-        self.tables.append(
-            AgreementTable(
-                dimension=dimension,
-                unit=unit,
-                records=len(people),
-                sources=len({self.cluster_of(i) for i in items or (key[0] for key in people)}),
-                main=main,
-                rows=tuple(rows),
-                categories=self._split(sides, statistics[main], main) if unit != "model" else {},
-                sides=sides,
-                **more,
-            )
-        )
+            figures |= side.figures
+            share = len({*side.keys}) / len(people) if side.kind in {"judge", "trivial"} else None
+            count = len(side.keys)
+            rows.append(AgreementRow(who=side.who, kind=side.kind, records=count, coverage=share, figures=figures))
+        sources = len({self.cluster_of(i) for i in items or (key[0] for key in people)})
+        where: dict[str, Any] = {"dimension": dimension, "unit": unit}
+        more |= where | {"sides": sides, "records": len(people), "sources": sources}
+        categories = self._split(sides, statistics[main], main) if unit != "model" else {}
+        self.tables.append(AgreementTable(main=main, rows=tuple(rows), categories=categories, **more))
         alone = [s for s in sides if s.kind == "judge" and len({*s.keys}) == len(s.keys)]
         for one, other in combinations(alone, 2) if unit != "model" else ():
             values = [dict(zip(side.keys, side.others.get(main, side.values), strict=True)) for side in (one, other)]
@@ -333,21 +305,11 @@ class _Comparison:
             three = [np.array([side[key] for key in common]) for side in (*values, people)]
             of = statistics[main].function
             gap = Statistic(lambda a, b, p, of=of: of(a, p) - of(b, p))
+            names = {"first": one.who, "second": other.who}
             difference = self._estimate_all({main: gap}, three, common)[main]
-            self.differences.append(
-                JudgeDifference(
-                    dimension=dimension,
-                    unit=unit,
-                    statistic=main,
-                    first=one.who,
-                    second=other.who,
-                    records=len(common),
-                    difference=difference,
-                    sentence=_describe_difference(
-                        one.who, other.who, f"by {main} over {len(common):,} {unit}s", difference
-                    ),
-                )
-            )
+            text = _describe_difference(one.who, other.who, f"by {main} over {len(common):,} {unit}s", difference)
+            said = where | names | {"statistic": main, "records": len(common), "sentence": text}
+            self.differences.append(JudgeDifference(difference=difference, **said))
 
     def _split(self, sides: Iterable[Side], statistic: Statistic, name: str) -> dict[str, dict[str, Figure]]:
         """The statistic of each judge by category; empty where there is one category only."""
@@ -355,11 +317,10 @@ class _Comparison:
         for side in (s for s in sides if s.kind in {"judge", "trivial"}):
             tasks = np.array([self.tasks.get(key[0], "") for key in side.keys])
             columns = side.others.get(name, side.values), side.people
+            clusters = [self.cluster_of(key[0]) for key in side.keys]
             parts = {str(task): np.flatnonzero(tasks == task) for task in np.unique(tasks)}
             found[side.who] = {
-                task: self._estimate_all({name: statistic}, [c[own] for c in columns], [side.keys[n] for n in own])[
-                    name
-                ]
+                task: stats.estimate(statistic, [c[own] for c in columns], [clusters[n] for n in own])
                 for task, own in parts.items()
             }
         return found if any(len(each) > 1 for each in found.values()) else {}
@@ -383,10 +344,6 @@ def _leave_one_out(answers: Mapping[Key, Sequence[float]], join: Callable[[Seque
     ]
     own, others = (np.array([row[n] for row in one]) for n in (1, 2))
     return Side("a rater against the others", "people", [key for key, *_ in one], own, others)
-
-
-def _exceeds(people: Floats, ends: tuple[float, float] | None) -> bool:
-    return ends is not None and bool(people.min() < ends[0] or people.max() > ends[1])
 
 
 def _mean_by_model(values: Mapping[Key, float]) -> dict[Key, float]:

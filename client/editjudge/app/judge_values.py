@@ -5,8 +5,6 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-import numpy as np
-
 from ..base.errors import ConfigError
 from ..base.text import group_by_key, shorten_list
 from ..base.verdict import Score
@@ -111,22 +109,15 @@ def match_dimension(name: str, ids: Sequence[str], there: str) -> str:
 
 def measure_similarity(view: RunView, edits: Iterable[Edit]) -> Judge:
     """Measure the SSIM of edits with their first source, both at 256 px, as a trivial judge."""
-    from PIL import Image as Pil
-
     from ..base.images import read_thumbnail
     from ..pixels.ssim import ssim
 
     find = view.make_picture_finder().find
     values: dict[Edit, tuple[float, ...]] = {}
     for item, model in edits:
-        if model not in view.header.outputs:
-            continue
         pictures = find(item)
-        paths = (*pictures.sources[:1], pictures.outputs[model])
-        small = [read_thumbnail(path, _THUMBNAIL) if path else None for path in paths]
-        if len(small) == 2 and small[0] is not None and small[1] is not None:
-            height, width = small[0].shape[:2]
-            if min(height, width) >= 7:
-                output = np.asarray(Pil.fromarray(small[1]).resize((width, height)))
-                values[item, model] = (ssim(small[0], output),)
+        paths = (*pictures.sources[:1], pictures.outputs.get(model))
+        source, *output = [read_thumbnail(path, _THUMBNAIL) if path else None for path in paths]
+        if source is not None and output and output[0] is not None:
+            values[item, model] = (ssim(source, output[0]),)
     return Judge("SSIM with the source", {"": values}, {"": (-1.0, 1.0)}, kind="trivial")

@@ -5,8 +5,6 @@ are averaged away when they are read. A record that cannot be used costs itself 
 its place in the file.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import re
@@ -16,7 +14,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypeAlias, cast
+from typing import Annotated, Any, NamedTuple, Self, TypeAlias, cast
 from zlib import crc32
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, FiniteFloat, ValidationError
@@ -138,7 +136,7 @@ class Ratings:
             return False
         return True
 
-    def extend(self, other: Ratings) -> None:
+    def extend(self, other: Self) -> None:
         """Add all that another file has."""
         for judge, votes in other.judges.items():
             self.judges.setdefault(judge, []).extend(votes)
@@ -261,13 +259,10 @@ def _add_label_studio(of: Ratings, rows: Rows) -> None:
             results = [] if annotation.get("was_cancelled") else _list(annotation.get("result"))
             for result in map(_dict, results):
                 value = _dict(result.get("value"))
-                record = {**_dict(_dict(task).get("data")), "rater": rater}
-                record["dimension"] = result.get("from_name")
-                for number in (value.get("number"), value.get("rating")):
-                    if number is not None:
-                        of.add(record | {"value": number}, place)
-                for vote in _list(value.get("choices"))[:1]:
-                    of.add(record | {"vote": vote}, place)
+                record = {**_dict(_dict(task).get("data")), "rater": rater, "dimension": result.get("from_name")}
+                answers = [{"value": n} for n in (value.get("number"), value.get("rating")) if n is not None]
+                for answer in answers + [{"vote": vote} for vote in _list(value.get("choices"))[:1]]:
+                    of.add(record | answer, place)
 
 
 def _add_mmrb2_judgements(of: Ratings, rows: Rows, file: Path) -> None:

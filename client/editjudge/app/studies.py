@@ -1,7 +1,5 @@
 """The papers' own comparisons with people, as `studies.toml` declares them."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -67,14 +65,10 @@ def measure_study(
         part = replace(people, ratings=own[0], votes=own[1])
         result = measure_agreement(views, part, matches={**study.matches, **matches}, **options)
         tables += [_narrow(table, study, category or "") for table in result.tables if table.unit == study.unit]
-    problems = [f"item {r.item}, rater {r.rater}: {r.value:g} is not from {low:g} to {high:g}" for r in odd]
-    return Agreement(
-        tables=tuple(tables),
-        raters=result.raters,
-        problems=(*people.problems, *problems),
-        sentences=(*_check_labels(people, study), *_average(tables, study), study.unsaid),
-        notes=result.notes,
-    )
+    odd_ones = [f"item {r.item}, rater {r.rater}: {r.value:g} is not from {low:g} to {high:g}" for r in odd]
+    sentences = (*_check_labels(people, study), *_average(tables, study), study.unsaid)
+    found = {"tables": tuple(tables), "sentences": sentences, "problems": (*people.problems, *odd_ones)}
+    return result.model_copy(update=found | {"differences": ()})
 
 
 def _rank(ratings: Sequence[Rating]) -> Iterator[Rating]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import get_args
+from typing import Any, cast, get_args
 
 from ..app.agreement import AgreementTable, compare_judges
 from ..app.human_agreement import ChosenThreshold, Threshold, measure_agreement
@@ -16,7 +16,6 @@ from ..base.text import format_count
 from ..report.agreement_page import write_agreement
 from ..report.table import Head, Row, Table
 from ..stats.agreement import Figure
-from ..stats.preferences import TieRule
 from .options import open_run, parse_pairs
 from .output import print_json, print_tables
 
@@ -24,26 +23,18 @@ _SHOWN_PROBLEMS = 3
 
 
 def agreement_command(
-    runs: tuple[Path, ...],
-    human: tuple[Path, ...],
-    match: tuple[str, ...],
-    ties: TieRule,
-    threshold: str,
-    study: str | None,
-    out: Path | None,
-    *,
-    json: bool,
+    runs: tuple[Path, ...], human: tuple[Path, ...], match: tuple[str, ...], out: Path | None, *, json: bool, **how: Any
 ) -> None:
     """Compare the judges of runs, and stored ones, with people or with each other."""
-    matches = {name: [there] for name, there in parse_pairs("--match", match).items()}
-    at = _parse_threshold(threshold)
+    how["matches"] = {name: [there] for name, there in parse_pairs("--match", match).items()}
+    how["threshold"] = _parse_threshold(how["threshold"])
+    paper = STUDIES.get(how.pop("study") or "")
     with ExitStack() as stack:
         views = [stack.enter_context(open_run(run)) for run in runs]
         if human:
-            paper = STUDIES.get(study or "")
             people = read_ratings(human, paper.words if paper else {})
             measure = partial(measure_study, study=paper) if paper else measure_agreement
-            result = measure(views, people, matches=matches, ties=ties, threshold=at)
+            result = measure(views, people, **how)
         else:
             result = compare_judges(views)
         if out:
@@ -68,9 +59,8 @@ def agreement_command(
 
 
 def _parse_threshold(text: str) -> Threshold:
-    for name in get_args(ChosenThreshold):
-        if text == name:
-            return name  # type: ignore[no-any-return]
+    if text in get_args(ChosenThreshold):
+        return cast(ChosenThreshold, text)
     try:
         value = float(text)
     except ValueError:

@@ -1,13 +1,11 @@
 """Builds the page of how far judges agree with people: one HTML file with pictures, without scripts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ..app.agreement import Agreement, AgreementTable
@@ -17,7 +15,7 @@ from ..base.errors import EditjudgeError
 from ..base.output_files import wrap_disk_errors, write_file
 from ..base.signature import package_version
 from ..stats.preferences import TIE, VOTES, A
-from .page import source_hash
+from .page import get_template, source_hash
 from .pictures import make_thumbnail, to_data_uri
 from .site import check_out
 
@@ -32,16 +30,9 @@ _SIDE = 220
 
 def render_agreement(result: Agreement, views: Sequence[RunView]) -> str:
     """Render the page; text from data is escaped."""
-    environment = Environment(
-        loader=PackageLoader("editjudge.report", ""),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    styles = [environment.loader.get_source(environment, f)[0] for f in ("web/10-base.css", "forms/agreement.css")]  # type: ignore[union-attr]
-    style = "".join(styles)
-    return environment.get_template("forms/agreement.html.j2").render(
+    folder = files(__package__)
+    style = "".join((folder / name).read_text("utf-8") for name in ("web/10-base.css", "forms/agreement.css"))
+    return get_template("forms/agreement.html.j2").render(
         result=result,
         sections=[_section(table, result, views) for table in result.tables],
         style=Markup(style),  # noqa: S704 - ours

@@ -16,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from ..app.results import Results
@@ -287,14 +287,7 @@ def render_page(
             `dump_script_json` where there are many.
         pictures: Data URIs by name, for a page that contains its pictures.
     """
-    environment = Environment(
-        loader=PackageLoader("editjudge.report", _WEB),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("page.html.j2").render(
+    return get_template(f"{_WEB}/page.html.j2").render(
         title=report["title"],
         mode=mode,
         report=report,
@@ -304,6 +297,13 @@ def render_page(
         blocks=list(_blocks(report, edits, details, pictures)),
         version=package_version("editjudge"),
     )
+
+
+def get_template(name: str) -> Template:
+    """Return a template of a page, by its path in this package; it escapes text from data."""
+    trims: dict[str, Any] = {"trim_blocks": True, "lstrip_blocks": True}
+    loader = PackageLoader("editjudge.report", "")
+    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, **trims).get_template(name)
 
 
 def _blocks(

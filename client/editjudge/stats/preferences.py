@@ -155,21 +155,13 @@ def bradley_terry(first: Array, second: Array, votes: Votes, models: int) -> Flo
     graph = csr_array((np.ones(len(edges[0])), edges), shape=(models, models))
     if connected_components(graph, connection="strong", return_labels=False) > 1:
         raise NotDefined("some models won, or lost, all their pairs against the others")
-    has_ties = bool(ties.any())
+    kinds, counts = np.unique(np.stack([winners, losers, ties]), axis=1, return_counts=True)
 
-    def loss(x: Floats) -> tuple[float, Floats]:
-        gap = x[winners] - x[losers]
-        terms = np.stack([gap / 2, -gap / 2, np.full(len(gap), x[-1] if has_ties else -np.inf)])
-        top = terms.max(axis=0)
-        shares = np.exp(terms - top)
-        shares /= (total := shares.sum(axis=0))
-        own = np.where(ties, terms[2] if has_ties else 0.0, terms[0])
-        pull = (shares[0] - shares[1]) / 2 - np.where(ties, 0.0, 0.5)
-        slope = np.zeros(len(x))
-        slope += np.bincount(winners, pull, len(x)) - np.bincount(losers, pull, len(x))
-        slope[-1] = (shares[2].sum() - ties.sum()) if has_ties else 0.0
-        return float((np.log(total) + top - own).sum()), slope
+    def loss(x: Floats) -> float:
+        gap, tie = (x[kinds[0]] - x[kinds[1]]) / 2, x[-1] if ties.any() else -np.inf
+        total = np.logaddexp(np.logaddexp(gap, -gap), tie)
+        return float(counts @ (total - np.where(kinds[2], tie, gap)))
 
-    fit: Any = minimize(loss, np.zeros(models + 1), jac=True, method="BFGS")
+    fit: Any = minimize(loss, np.zeros(models + 1), method="BFGS")
     strengths: Floats = fit.x[:-1]
     return np.asarray((strengths - strengths.mean()) * _ELO, dtype=np.float64)
