@@ -82,10 +82,10 @@ def measure_agreement(
     tasks |= {r.item: r.category for r in records if r.category}
     comparison = _Comparison(judges, cluster_items(views, sources), tasks, ties, threshold)
     names = dict.fromkeys(record.dimension for record in records)
-    found = {name: [match_dimension(name, ids, there) for there in matches.get(name, [name])] for name in names}
-    for dimension in dict.fromkeys(each for of in found.values() for each in of):
+    own_names = {name: [match_dimension(name, ids, there) for there in matches.get(name, [name])] for name in names}
+    for dimension in dict.fromkeys(each for of in own_names.values() for each in of):
         parts: list[list[Any]] = [
-            [r for r in part if dimension in found[r.dimension]] for part in (people.ratings, people.votes)
+            [r for r in part if dimension in own_names[r.dimension]] for part in (people.ratings, people.votes)
         ]
         comparison.add(dimension, *parts)
     if not any(row.kind == "judge" for table in comparison.tables for row in table.rows):
@@ -93,8 +93,8 @@ def measure_agreement(
             "no edit that people answered has a number of a judge",
             "compare their items and models with: editjudge export RUN --wide",
         )
-    found_parts = {name: tuple(getattr(comparison, name)) for name in ("tables", "differences", "raters")}
-    return Agreement(**found_parts, problems=tuple(people.problems), notes=tuple(notes))
+    parts_of_result = {name: tuple(getattr(comparison, name)) for name in ("tables", "differences", "raters")}
+    return Agreement(**parts_of_result, problems=tuple(people.problems), notes=tuple(notes))
 
 
 class Side(NamedTuple):
@@ -308,22 +308,22 @@ class _Comparison:
             names = {"first": one.who, "second": other.who}
             difference = self._estimate_all({main: gap}, three, common)[main]
             text = _describe_difference(one.who, other.who, f"by {main} over {len(common):,} {unit}s", difference)
-            said = where | names | {"statistic": main, "records": len(common), "sentence": text}
-            self.differences.append(JudgeDifference(difference=difference, **said))
+            facts = where | names | {"statistic": main, "records": len(common), "sentence": text}
+            self.differences.append(JudgeDifference(difference=difference, **facts))
 
     def _split(self, sides: Iterable[Side], statistic: Statistic, name: str) -> dict[str, dict[str, Figure]]:
         """The statistic of each judge by category; empty where there is one category only."""
-        found = {}
+        by_judge = {}
         for side in (s for s in sides if s.kind in {"judge", "trivial"}):
             tasks = np.array([self.tasks.get(key[0], "") for key in side.keys])
             columns = side.others.get(name, side.values), side.people
             clusters = [self.cluster_of(key[0]) for key in side.keys]
             parts = {str(task): np.flatnonzero(tasks == task) for task in np.unique(tasks)}
-            found[side.who] = {
+            by_judge[side.who] = {
                 task: stats.estimate(statistic, [c[own] for c in columns], [clusters[n] for n in own])
                 for task, own in parts.items()
             }
-        return found if any(len(each) > 1 for each in found.values()) else {}
+        return by_judge if any(len(each) > 1 for each in by_judge.values()) else {}
 
 
 def _side(

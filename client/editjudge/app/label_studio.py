@@ -55,7 +55,7 @@ def write_tasks(
     fields: set[str] | None = None
     scored_ids: set[str] = set()
     count = 0
-    shown: dict[str, list[tuple[str, dict[str, str]]]] = {}
+    edits_by_item: dict[str, list[tuple[str, dict[str, str]]]] = {}
     with file.open("w", encoding="utf-8", newline="\n") as out:
         for row in view.rows():
             pictures = paths_of(row.item.id, row.model)
@@ -64,7 +64,7 @@ def write_tasks(
             if not urls:
                 pictures = {name: LOCAL + quote(path[1:]) for name, path in pictures.items()}
             scored_ids.update(name for name in dimensions if _value_of(row, name) is not None)
-            others = shown.setdefault(row.item.id, [])
+            others = edits_by_item.setdefault(row.item.id, [])
             tasks = [_build_pair(row, [other, (row.model, pictures)]) for other in others if pairs]
             tasks = tasks if pairs else [_build_task(row, pictures, dimensions, view.header.protocol)]
             others += [(row.model, pictures)] * pairs

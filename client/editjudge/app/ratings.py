@@ -334,19 +334,19 @@ def _add_set(of: Ratings, rows: Rows, form: _Set, file: Path) -> None:
         people = form.read_people(record)
         pairs = [*next(iter(people.values()), {})]
         items = {pair: whole if len(pairs) == 1 else f"{whole} {pair[0] + 1}:{pair[1] + 1}" for pair in pairs}
-        swapped = {pair for pair, item in items.items() if form.winner_first and crc32(item.encode()) % 2}
-        shared = {n: _find(record, path) for n in ("dimension", "category") if (path := getattr(form, n))}
-        shared["source"] = _join(record, form.source) or (whole.partition(form.group)[0] if form.group else whole)
+        swaps = {pair for pair, item in items.items() if form.winner_first and crc32(item.encode()) % 2}
+        common = {n: _find(record, path) for n in ("dimension", "category") if (path := getattr(form, n))}
+        common["source"] = _join(record, form.source) or (whole.partition(form.group)[0] if form.group else whole)
         models = [_find(record, path) for path in form.models]
         for rater, votes in people.items():
             for pair, vote in votes.items():
-                names = zip(("model_a", "model_b"), models[:: -1 if pair in swapped else 1], strict=False)
-                said = _OTHER_SIDE.get(vote, vote) if pair in swapped else vote
-                of.add({**shared, **dict(names), "item": items[pair], "rater": rater, "vote": said}, place)
+                names = zip(("model_a", "model_b"), models[:: -1 if pair in swaps else 1], strict=False)
+                people_vote = _OTHER_SIDE.get(vote, vote) if pair in swaps else vote
+                of.add({**common, **dict(names), "item": items[pair], "rater": rater, "vote": people_vote}, place)
         for name, votes in form.read_judge(record, str(_find(record, form.judge))).items() if form.judge else ():
             for pair, item in items.items():
                 vote = _find_vote(votes.get(pair))
-                answer = _OTHER_SIDE.get(vote, vote) if pair in swapped else vote
+                answer = _OTHER_SIDE.get(vote, vote) if pair in swaps else vote
                 judges.setdefault(name, []).append(JudgeVote(item, answer))
     for name, own in judges.items():
         if of.votes and own not in of.judges.values():  # a reply that is read alike twice counts once

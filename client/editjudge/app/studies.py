@@ -67,8 +67,8 @@ def measure_study(
         tables += [_narrow(table, study, category or "") for table in result.tables if table.unit == study.unit]
     odd_ones = [f"item {r.item}, rater {r.rater}: {r.value:g} is not from {low:g} to {high:g}" for r in odd]
     sentences = (*_check_labels(people, study), *_average(tables, study), study.unsaid)
-    found = {"tables": tuple(tables), "sentences": sentences, "problems": (*people.problems, *odd_ones)}
-    return result.model_copy(update=found | {"differences": ()})
+    parts = {"tables": tuple(tables), "sentences": sentences, "problems": (*people.problems, *odd_ones)}
+    return result.model_copy(update=parts | {"differences": ()})
 
 
 def _rank(ratings: Sequence[Rating]) -> Iterator[Rating]:
@@ -101,8 +101,8 @@ def _average(tables: Sequence[AgreementTable], study: Study) -> Iterator[str]:
 def _check_labels(people: Ratings, study: Study) -> Iterator[str]:
     """Say how often each rater's votes differ from those of the checker on the same pairs."""
     key = [((v.item, v.model_a, v.model_b, v.dimension), v) for v in people.votes]
-    checked = {k: VOTES.index(v.vote) for k, v in key if study.checker and v.rater == study.checker}
-    others = (((v.dimension, v.rater), VOTES.index(v.vote) != checked[k]) for k, v in key if k in checked)
+    checks = {k: VOTES.index(v.vote) for k, v in key if study.checker and v.rater == study.checker}
+    others = (((v.dimension, v.rater), VOTES.index(v.vote) != checks[k]) for k, v in key if k in checks)
     for (dimension, rater), differ in group_by_key(others).items():
         if rater != study.checker:
             share = sum(differ) / len(differ)

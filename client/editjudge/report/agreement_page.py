@@ -20,7 +20,7 @@ from .pictures import make_thumbnail, to_data_uri
 from .site import check_out
 
 JsonObject: TypeAlias = dict[str, Any]
-_SHOWN = 5
+_MOST_EDITS = 5
 """How many of the edits on which a judge and people differ most are shown."""
 _MOST_POINTS = 2_000
 _GROUPS = 5
@@ -43,9 +43,9 @@ def render_agreement(result: Agreement, views: Sequence[RunView]) -> str:
 
 def _section(table: AgreementTable, result: Agreement, views: Sequence[RunView]) -> JsonObject:
     judges: list[Side] = [side for side in table.sides if side.kind == "judge"]
-    rated = {each.dimension for each in result.tables if each.unit == "edit"}
+    dimensions = {each.dimension for each in result.tables if each.unit == "edit"}
     shows = {"edit": _plot, "pair": _confuse, "model": _plot}[table.unit]
-    differing = [] if table.unit == "model" or (table.unit == "pair" and table.dimension in rated) else judges
+    differing = [] if table.unit == "model" or (table.unit == "pair" and table.dimension in dimensions) else judges
     return {
         "table": table,
         "names": list(dict.fromkeys(name for row in table.rows for name in row.figures)),
@@ -75,11 +75,11 @@ def _confuse(side: Side) -> JsonObject:
     """Count the votes of both, and say how often each prefers the first edit."""
     kinds = [vote for vote in range(len(VOTES)) if vote in side.people or vote in side.values]
     counts = [[int(((side.people == own) & (side.values == other)).sum()) for other in kinds] for own in kinds]
-    decided = [values[values < TIE] for values in (side.values, side.people)]
+    sides = [values[values < TIE] for values in (side.values, side.people)]
     return {
         "kinds": [VOTES[kind] for kind in kinds],
         "counts": counts,
-        "first": [float((votes == A).mean()) if len(votes) else None for votes in decided],
+        "first": [float((votes == A).mean()) if len(votes) else None for votes in sides],
     }
 
 
@@ -91,22 +91,22 @@ def _differing(side: Side, table: AgreementTable, views: Sequence[RunView]) -> I
         gaps = np.abs(rankdata(side.values) - rankdata(side.people))
     else:
         gaps = ((side.values != side.people) & (side.values < TIE) & (side.people < TIE)).astype(float)
-    for place in np.argsort(-gaps, kind="stable")[:_SHOWN]:
+    for place in np.argsort(-gaps, kind="stable")[:_MOST_EDITS]:
         if gaps[place] > 0:
             item, *models = side.keys[place]
-            said = [side.values[place], side.people[place]]
+            both = [side.values[place], side.people[place]]
             view = next((v for v in views if side.who.partition(":")[0] == v.folder.name), None)
             yield {
                 "item": item,
                 "models": models,
-                "said": [f"{each:.3g}" if table.unit == "edit" else VOTES[each] for each in said],
+                "said": [f"{each:.3g}" if table.unit == "edit" else VOTES[each] for each in both],
                 **(_describe(view, item, models, table.dimension) if view else {}),
             }
 
 
 def _describe(view: RunView, item: str, models: Sequence[str], dimension: str) -> JsonObject:
     """Find the instruction, the pictures and the judge's words about an edit, or two."""
-    found = view.item(item)
+    of_item = view.item(item)
     verdicts = [v for model in models for v in view.verdicts(model, item=item)]
     words = [
         text[:_LONGEST_WORDS]
@@ -118,10 +118,10 @@ def _describe(view: RunView, item: str, models: Sequence[str], dimension: str) -
     try:
         pictures = view.make_picture_finder().find(item)
         files = {"source": next(iter(pictures.sources), None)} | {m: pictures.outputs.get(m) for m in models}
-        shown = {name: to_data_uri(make_thumbnail(file, _SIDE)) for name, file in files.items() if file}
+        thumbnails = {name: to_data_uri(make_thumbnail(file, _SIDE)) for name, file in files.items() if file}
     except EditjudgeError:
-        shown = {}
-    return {"instruction": found.instruction if found else "", "pictures": shown, "words": words}
+        thumbnails = {}
+    return {"instruction": of_item.instruction if of_item else "", "pictures": thumbnails, "words": words}
 
 
 def write_agreement(result: Agreement, views: Sequence[RunView], out: Path) -> None:

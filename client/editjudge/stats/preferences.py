@@ -50,8 +50,8 @@ def both_decided(judge: Votes, people: Votes) -> float:
 def all_right(judge: Votes, people: Votes, sources: NDArray[np.int64]) -> float:
     """Of the sources with a decided pair the share whose decided pairs all have the same side."""
     sides, count = people < TIE, int(sources.max()) + 1
-    decided, right = (np.bincount(sources[of], minlength=count) for of in (sides, sides & (judge == people)))
-    return _mean_where(decided == right, decided > 0)
+    counts, hits = (np.bincount(sources[of], minlength=count) for of in (sides, sides & (judge == people)))
+    return _mean_where(hits == counts, counts > 0)
 
 
 def _mean_where(hits: Array, counts: NDArray[np.bool_]) -> float:
