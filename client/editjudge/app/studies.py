@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict
 
-from ..base.strict import Strict
 from ..base.text import group_by_key
 from ..stats.preferences import VOTES
 from .agreement import Agreement, AgreementTable, Unit
@@ -18,9 +18,10 @@ from .ratings import Rating, Ratings
 from .view import RunView
 
 
-class Study(Strict):
+class Study(BaseModel):
     """A paper's comparison with people; `studies.toml` says what each field means."""
 
+    model_config = ConfigDict(frozen=True, extra="forbid")
     source: str
     unit: Unit
     statistics: tuple[str, ...]
