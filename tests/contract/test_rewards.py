@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import os
@@ -22,7 +21,6 @@ from editjudge_services.gateway.reward_json import JsonReader
 
 from ..fakes.openai import Fault, reply
 from ..judge_service import JSON, RunningService, png, priced_settings, scripted_judge, serve
-from ..patience import until
 
 PIXELS = """
 [rewards.quality.parts]
@@ -336,40 +334,6 @@ async def test_a_retried_batch_is_not_paid_again(tmp_path: Path) -> None:
                 _, again = await served.post(own(1, 2, 3), "/v1/rewards")
                 assert again["results"] == results
                 assert len(judge.requests) == asked
-
-
-async def test_a_client_that_hangs_up_stops_its_calls(tmp_path: Path) -> None:
-    judge = scripted_judge(60.0)
-    async with judge.serving() as url:
-        async with serve(priced_settings(url), reward=file(tmp_path, JUDGE)) as served:
-            await served.service.client.panel.probe_judges()
-            asking = asyncio.create_task(served.post(own(1, 2), "/v1/rewards"))
-            before = len(judge.requests)
-            await until(lambda: len(judge.requests) > before)
-            asking.cancel()
-            await until(lambda: judge.cancelled and not served.service.in_flight)
-
-
-async def test_another_judge_under_the_same_name_ends_scoring(tmp_path: Path) -> None:
-    judge = scripted_judge(owner="vllm")
-    async with judge.serving() as url:
-        settings = priced_settings(url)
-        async with serve(settings, reward=file(tmp_path, JUDGE)) as served:
-            await served.service.client.panel.probe_judges()
-            _, answer = await served.post(own(1), "/v1/rewards")
-            signature = answer["results"][0]["rewards"]["quality"]["signature"]
-        pinned = f'{JUDGE}[rewards.quality]\npin = "{signature}"\n'
-        async with serve(settings, reward=file(tmp_path, pinned)) as served:
-            await served.service.client.panel.probe_judges()
-            for path, body in BODIES.items():
-                assert (await served.post(body(2), path))[0] == 200
-            judge.root = "Org/Another"
-            await served.service.client.panel.rebind()
-            await served.service.client.panel.probe_judges()
-            for path, body in BODIES.items():
-                status, answer = await served.post(body(3), path)
-                assert status == 400, path
-                assert f"the pin is {signature}" in answer["error"]["message"]
 
 
 def test_pictures_are_taken_out_of_any_cut() -> None:

@@ -114,15 +114,15 @@ async def beside(*arguments: object, **variables: str) -> Ran:
 
 
 @asynccontextmanager
-async def serving(*arguments: object) -> AsyncIterator[tuple[Started, str]]:
-    """`editjudge serve`, and its address for clients; at the end it is killed, unless it ended."""
+async def serving(*arguments: object) -> AsyncIterator[tuple[Started, str, str]]:
+    """`editjudge serve`, and its addresses for clients; at the end it is killed, unless it ended."""
     ports = ("--address", "127.0.0.1:0", "--http-address", "127.0.0.1:0")
     with process("serve", *ports, *arguments) as started:
         try:
             assert started.stdout is not None
             line = await asyncio.wait_for(asyncio.to_thread(started.stdout.readline), patience(60))
             assert line.startswith("judging at "), line
-            yield started, line.split()[2]
+            yield started, line.split()[2], line.split()[5]
         finally:
             started.kill()
 

@@ -29,7 +29,7 @@ async def service(folder: Path) -> AsyncIterator[tuple[Path, str]]:
     """The services of the case, and one before them: its settings, and its address for clients."""
     async with served(folder, CASE.models) as config:
         cache = ("--cache", config.parent / "calls")
-        async with serving(*cache, "--notice", 0, "--config", config) as (started, address):
+        async with serving(*cache, "--notice", 0, "--config", config) as (started, address, _):
             yield config, f"grpc://{address}"
             started.terminate()
             assert (await ended(started)).code == 0

@@ -38,7 +38,7 @@ def settings(folder: Path, url: str) -> Path:
 async def serving(url: str, folder: Path) -> AsyncIterator[tuple[conftest.Started, judge_pb2_grpc.JudgeServiceStub]]:
     """The command, until the block ends it by SIGKILL."""
     given = ("--config", settings(folder.parent, url), "--endpoint", NOBODY, "--cache", folder)
-    async with conftest.serving(*given) as (started, address):
+    async with conftest.serving(*given) as (started, address, _):
         async with grpc.aio.insecure_channel(address) as channel:
             yield started, judge_pb2_grpc.JudgeServiceStub(channel)
 

@@ -11,10 +11,13 @@ from typing import Any, Self, TypeVar
 
 from ..app.client import Client, JudgeConfigs, iterate_completed
 from ..base.config import Settings
-from ..base.errors import InputError
+from ..base.errors import ConfigError, InputError
+from ..base.identity import ModelIdentity, ServiceName
 from ..base.item import Edit, EditArguments
 from ..benchmarks.rounds import JudgeRounds
 from ..engine.judge import roles_of
+from ..panel import Panel
+from ..panel.endpoints import describe_difference
 from .config import RewardConfig
 from .mix import fail_edit, reward_edit, sign_reward, summarise
 from .schema import EditReward, NoReward, RewardReply, RewardValue
@@ -117,13 +120,10 @@ class Reward:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     async def _open(self) -> Client:
-        """Open the client once, and ask the services what they are now."""
+        """Open the client once."""
         if self._opening is None or (self._opening.done() and self._opening.exception()):
             self._opening = asyncio.create_task(self.client.__aenter__())
-        client = await asyncio.shield(self._opening)
-        await client.panel.rebind()
-        await client.panel.probe_judges()
-        return client
+        return await asyncio.shield(self._opening)
 
     async def _close(self) -> None:
         if self._opening is not None:
@@ -133,7 +133,7 @@ class Reward:
     async def _describe(self) -> tuple[dict[str, str], dict[str, str]]:
         panel, dimensions = (await self._open()).panel, self.config.dimension_set
         selection = dimensions.select(self.config.list_ids())
-        signatures = dimensions.signatures.of(selection, panel.identities())
+        signatures = dimensions.signatures.of(selection, await identify_models(panel))
         roles = set().union(*(roles_of(each, dimensions.by_id) for each in selection))
         missing = {str(role): panel.why_not(role) for role in sorted(roles - panel.service_names)}
         return {n: sign_reward(self.config, n, signatures) for n in self.config.rewards}, missing
@@ -162,8 +162,8 @@ class Reward:
             groups[place] = " ".join(each.digest for each in judgement.edit.item.sources)
 
         order = order_siblings([_source_key(edit) for edit in edits])
-        async with end_after(config.deadline):
-            client = await self._open()
+        client = await self._open()
+        async with check_models(client.panel, config, names), end_after(config.deadline):
             await score_all(order, one, config.concurrency)
         return make_reply(config, names, ids, rewards, groups, time.monotonic() - began)
 
@@ -174,6 +174,30 @@ async def end_after(seconds: float) -> AsyncIterator[None]:
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             yield
+
+
+@asynccontextmanager
+async def check_models(panel: Panel, config: RewardConfig, names: Iterable[str]) -> AsyncIterator[None]:
+    """Ask the servers what they are before a batch, and after it too where a reward has a `pin`.
+
+    Raises:
+        ConfigError: a model was exchanged while the batch was judged.
+    """
+    before = await identify_models(panel)
+    yield
+    after = await identify_models(panel) if config.has_pin(names) else {}
+    for service, identity in before.items():
+        if after.get(service, identity) != identity:
+            difference = describe_difference(after[service], identity)
+            fix = "go back to the model that was pinned, and send the batch again"
+            raise ConfigError(f"{service} was exchanged during the batch: {difference}", fix)
+
+
+async def identify_models(panel: Panel) -> Mapping[ServiceName, ModelIdentity]:
+    """Ask the servers what they are now."""
+    await panel.rebind()
+    await panel.probe_judges()
+    return panel.identities()
 
 
 async def score_all(

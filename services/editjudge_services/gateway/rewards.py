@@ -4,7 +4,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from threading import Lock
 
@@ -14,7 +14,7 @@ from editjudge.base.images import MAX_BYTES
 from editjudge.base.threads import in_thread
 from editjudge.rewards.config import RewardConfig
 from editjudge.rewards.mix import fail_edit, reward_edit
-from editjudge.rewards.reward import LATE, end_after, make_reply, order_siblings, score_all
+from editjudge.rewards.reward import LATE, check_models, end_after, make_reply, order_siblings, score_all
 from editjudge.rewards.schema import NoReward, PictureSource, RewardReply, RewardRequest, RewardValue
 
 from ..runtime.cache import BoundedCache
@@ -87,7 +87,9 @@ class RewardService:
                 rewards[place] = fail_edit(config, names, why)
 
         seconds = min(config.deadline, (request.deadline_ms or 1e9) / 1e3)
-        async with end_after(seconds):
+        panel = self._service.client.panel
+        checked = check_models(panel, config, names) if config.has_pin(names) else nullcontext()
+        async with checked, end_after(seconds):
             await score_all(order_siblings(sources), score_one, self._service.edits.largest)
         edit_ids = [each.id or str(place) for place, each in enumerate(request.edits)]
         seconds = time.monotonic() - began

@@ -1,0 +1,115 @@
+"""Batches of rewards while judges die or change, callers go away or are greedy, and pictures are hostile."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from editjudge.base.config import Settings
+
+from ..attack.picture_seeds import BOMBS
+from ..fakes.fault_proxy import FaultProxy
+from ..judge_service import priced_settings, scripted_judge, serve
+from ..patience import until
+from .test_rewards import BODIES, JUDGE, PIXELS, coded, file, own
+
+WAITS = [0.02, None] * 500
+"""What a judge answers that is not done at once."""
+
+
+def pinned(signature: str) -> str:
+    return f'{JUDGE}[rewards.quality]\npin = "{signature}"\n'
+
+
+async def test_a_client_that_hangs_up_stops_its_calls(tmp_path: Path) -> None:
+    judge = scripted_judge(60.0)
+    async with judge.serving() as url:
+        async with serve(priced_settings(url), reward=file(tmp_path, JUDGE)) as served:
+            await served.service.client.panel.probe_judges()
+            asking = asyncio.create_task(served.post(own(1, 2), "/v1/rewards"))
+            before = len(judge.requests)
+            await until(lambda: len(judge.requests) > before)
+            asking.cancel()
+            await until(lambda: judge.cancelled and not served.service.in_flight)
+
+
+async def test_another_judge_under_the_same_name_ends_scoring(tmp_path: Path) -> None:
+    judge = scripted_judge(owner="vllm")
+    async with judge.serving() as url:
+        settings = priced_settings(url)
+        async with serve(settings, reward=file(tmp_path, JUDGE)) as served:
+            await served.service.client.panel.probe_judges()
+            _, answer = await served.post(own(1), "/v1/rewards")
+            signature = answer["results"][0]["rewards"]["quality"]["signature"]
+        async with serve(settings, reward=file(tmp_path, pinned(signature))) as served:
+            for path, body in BODIES.items():
+                assert (await served.post(body(2), path))[0] == 200
+            judge.root = "Org/Another"
+            for path, body in BODIES.items():
+                status, answer = await served.post(body(3), path)
+                assert status == 400, path
+                assert f"the pin is {signature}" in answer["error"]["message"]
+
+
+async def test_a_judge_that_is_exchanged_during_a_batch_ends_it(tmp_path: Path) -> None:
+    judge = scripted_judge(*WAITS, owner="vllm")
+    async with judge.serving() as url:
+        async with serve(priced_settings(url), reward=file(tmp_path, pinned("0123456789ab"))) as served:
+            _, answer = await served.post(own(1), "/v1/rewards")
+            pin = answer["error"]["message"].split("its signature is ")[1][:12]
+        async with serve(priced_settings(url), reward=file(tmp_path, pinned(pin))) as served:
+            before = len(judge.requests)
+            asking = asyncio.create_task(served.post(own(*range(2, 34)), "/v1/rewards"))
+            await until(lambda: len(judge.requests) > before)
+            judge.root = "Org/Another"
+            status, answer = await asking
+            assert status == 400
+            assert "Org/Another" in answer["error"]["message"]
+
+
+async def test_a_replica_of_the_judge_that_dies_costs_no_reward(tmp_path: Path) -> None:
+    first, second = scripted_judge(*WAITS), scripted_judge(*WAITS)
+    async with first.serving() as url, second.serving() as other:
+        proxy = FaultProxy(url)
+        async with proxy.serving() as behind:
+            judge = {"url": behind, "replicas": [other], "logprobs": "never", "samples": 1}
+            settings = Settings.model_validate({"judges": {"judge": judge}, "concurrency": 4})
+            async with serve(settings, reward=file(tmp_path, JUDGE)) as served:
+                _, answer = await served.post(own(1), "/v1/rewards")
+                reward = answer["results"][0]["rewards"]["quality"]
+                before = len(first.requests)
+                asking = asyncio.create_task(served.post(own(*range(2, 42)), "/v1/rewards"))
+                await until(lambda: len(first.requests) > before)
+                await proxy.switch("refuse")
+                status, answer = await asking
+    assert status == 200
+    assert [each["rewards"]["quality"] for each in answer["results"]] == [reward] * 40
+
+
+async def test_a_greedy_trainer_keeps_no_other_waiting(tmp_path: Path) -> None:
+    judge = scripted_judge(*WAITS)
+    async with judge.serving() as url:
+        async with serve(priced_settings(url), reward=file(tmp_path, JUDGE), edits=4) as served:
+            team = {"content-type": "application/json", "x-team": "greedy"}
+            greedy = asyncio.create_task(served.post(own(*range(1, 200)), "/v1/rewards", team))
+            await until(lambda: len(judge.requests) > 4)
+            status, answer = await served.post(own(300, 301, 302), "/v1/rewards")
+            assert not greedy.done()
+            assert (status, answer["summary"]["quality"]["unscored"]) == (200, {})
+            status, answer = await greedy
+            assert (status, answer["summary"]["quality"]["unscored"]) == (200, {})
+
+
+@pytest.mark.parametrize("name", ["png.beyond", "png.3.1"])
+async def test_a_bomb_in_a_batch_has_a_reason_and_the_others_rewards(tmp_path: Path, name: str) -> None:
+    batch = own(1, 2, 3, 4)
+    batch["edits"][1]["edited"] = batch["edits"][2]["source"] = {"data": coded(BOMBS[name]())}
+    async with serve(reward=file(tmp_path, PIXELS)) as served:
+        status, answer = await served.post(batch, "/v1/rewards")
+    assert status == 200
+    first, second, third, fourth = (each["rewards"]["quality"] for each in answer["results"])
+    assert first["reward"] is not None
+    assert fourth["reward"] is not None
+    assert [each["unscored"]["kind"] for each in (second, third)] == ["input"] * 2
