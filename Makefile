@@ -34,7 +34,7 @@ test: lint
 	$(MAKE) --output-sync=target -j2 types contract
 	$(MAKE) --output-sync=target -j2 integration k8s
 	$(MAKE) unit e2e
-	@echo "left out: the networks (make networks), the images (make images), browser tests (make browser; needs chromium), the real vLLM (make test-vllm), callers in Node (make test-front), PostgreSQL, Ray and S3 (make test-machines)"
+	@echo "left out: the networks (make networks), the images (make images), browser tests (make browser; needs chromium), the real vLLM (make test-vllm), callers in Node (make test-front), PostgreSQL, Ray, S3 and trainers (make test-machines)"
 
 test-vllm: $(VENV)/.dev $(VLLM_VENV)/.vllm
 	EDITJUDGE_VLLM_PYTHON=$(abspath $(VLLM_VENV))/bin/python $(BIN)/python -m pytest tests/vllm -q
@@ -50,10 +50,10 @@ mutants: $(VENV)/.dev
 test-front: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/front -q
 
-# A ledger in PostgreSQL, on a server of its own, runs on a Ray of their own, and pictures in an S3 on
-# loopback. Two at a time: these tests mostly wait, for what a dead worker claimed for half a minute.
+# A ledger in PostgreSQL, on a server of its own, runs on a Ray of their own, pictures in an S3 on
+# loopback, and trainers that ask for rewards. Two at a time: these tests mostly wait, for what a dead worker claimed for half a minute.
 test-machines: $(VENV)/.machines
-	$(BIN)/python -m pytest tests/objects tests/postgres tests/ray -q -n 2 --dist worksteal
+	$(BIN)/python -m pytest tests/objects tests/postgres tests/ray tests/trainers -q -n 2 --dist worksteal
 
 # The chart: rendered by helm, shown to the schemas of Kubernetes and to rules of ours; and to a real
 # API server where KUBEBUILDER_ASSETS names a folder with etcd and kube-apiserver.
@@ -166,7 +166,8 @@ $(VENV)/.dev: pyproject.toml constraints.txt $(PROTOS) | $(VENV)/bin/python
 	@touch $@ $(VENV)/.serve
 
 # Nothing is resolved: Ray would have other packages than the local stack.
-$(VENV)/.machines: tests/objects/requirements.txt tests/postgres/requirements.txt tests/ray/requirements.txt $(VENV)/.dev
+$(VENV)/.machines: tests/objects/requirements.txt tests/postgres/requirements.txt tests/ray/requirements.txt \
+                   tests/trainers/requirements.txt $(VENV)/.dev
 	$(PIP) install --no-deps $(patsubst %,-r %,$(filter %.txt,$^))
 	@touch $@
 

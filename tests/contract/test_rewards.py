@@ -252,6 +252,15 @@ async def test_a_form_of_a_web_page_is_no_batch(served: RunningService) -> None:
         assert status == 415
 
 
+@pytest.mark.parametrize("path", ["/", "/mode/logits_non_cot"])
+async def test_a_pickle_is_refused_in_words(served: RunningService, path: str) -> None:
+    body = b"cos\nsystem\n(S'exit 1'\ntR."
+    for headers in ({"content-type": "application/octet-stream"}, {}):
+        status, answer = await served.post(body, path, headers)
+        assert (status, answer["error"]["code"]) == (415, "INVALID_ARGUMENT")
+        assert "pickles are not read" in answer["error"]["message"]
+
+
 def shown(answer: Any, path: str) -> Any:
     """What a trainer gets in place of the number of its first edit."""
     if path == "/v1/rewards":

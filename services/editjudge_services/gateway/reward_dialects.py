@@ -137,3 +137,5 @@ DIALECTS = (
     Dialect("/score", _read_unirl, _write_unirl),
     Dialect("/compute", _read_flow_factory, _write_flow_factory, is_single=True),
 )
+PICKLE_PATHS = ("/", "/mode/logits_non_cot")
+"""Where trainers post pickles. Reading one may run what its sender wrote, so none is read."""

@@ -17,7 +17,7 @@ from editjudge.rewards.schema import RewardRequest, make_reward_schema
 
 from .errors import NoCapacity, describe_error
 from .reward_bodies import read_body
-from .reward_dialects import DIALECTS, Dialect
+from .reward_dialects import DIALECTS, PICKLE_PATHS, Dialect
 from .rewards import RewardService
 from .schemas import ErrorReply, InvalidRequest, parse_request, refuse_input
 
@@ -48,6 +48,7 @@ class RewardRoutes:
         ]
         return [
             *posts,
+            *(("POST", path, self._refuse_pickle) for path in PICKLE_PATHS),
             ("GET", "/v1/rewards", self._list),
             ("GET", "/v1/rewards/schema.json", self._schema),
             ("GET", "/rewards/{reward}/health", self._json.health),
@@ -79,6 +80,9 @@ class RewardRoutes:
                 reply = await self._rewards.score(batch, body, team, lambda: json.open_account(request, is_part=True))
         answer = await in_thread(lambda: to_json(dialect.write(reply, config), indent=None))
         return web.json_response(text=join_surrogates(answer))
+
+    async def _refuse_pickle(self, _: web.Request) -> web.Response:
+        raise web.HTTPUnsupportedMediaType(reason="pickles are not read: send the schema to /v1/rewards")
 
     async def _list(self, _: web.Request) -> web.Response:
         return web.json_response({"rewards": self._rewards.config.list_rewards()})

@@ -88,8 +88,8 @@ class RewardService:
 
         seconds = min(config.deadline, (request.deadline_ms or 1e9) / 1e3)
         panel = self._service.client.panel
-        checked = check_models(panel, config, names) if config.has_pin(names) else nullcontext()
-        async with checked, end_after(seconds):
+        watch = check_models(panel, config, names) if config.has_pin(names) else nullcontext()
+        async with watch, end_after(seconds):
             await score_all(order_siblings(sources), score_one, self._service.edits.largest)
         edit_ids = [each.id or str(place) for place, each in enumerate(request.edits)]
         seconds = time.monotonic() - began
