@@ -6,7 +6,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 from ..base.differences import compare_signatures
 from ..base.digest import content_digest
@@ -23,12 +22,11 @@ from ..storage.store import RunStore, StoredEdit, StoredVerdict
 from .spec import ResolvedSpec, RunSpec
 from .view import RunView
 
-Prefer: TypeAlias = Literal["first", "last"]
 _LEAVE_OUT = (
     "leave {} out: only runs of one benchmark, protocol, judges and number of rounds can be merged,"
     " each model's outputs from one folder"
 )
-_SET_PREFER = "merge runs that agree, or say which one counts with --prefer first or last"
+_ONE_OF_BOTH = "merge runs that agree: leave one of the two out"
 
 
 @dataclass
@@ -39,14 +37,12 @@ class MergeCounts:
         edits: Edits in the new run.
         verdicts: Verdicts in it.
         duplicates: Verdicts that were in several runs.
-        conflicts: Duplicates that differed; `prefer` decided between them.
         costs: Of each new run the cost of its calls, in the currency of the prices.
     """
 
     edits: int = 0
     verdicts: int = 0
     duplicates: int = 0
-    conflicts: int = 0
     costs: list[float] = field(default_factory=list)
 
 
@@ -58,7 +54,6 @@ def dimensions_of(header: RunHeader) -> Mapping[str, Dimension]:
 def merge(
     folders: Sequence[Path],
     out: Path,
-    prefer: Prefer | None = None,
     dimensions: Callable[[RunHeader], Mapping[str, Dimension]] = dimensions_of,
     *,
     shards: int | None = None,
@@ -69,10 +64,8 @@ def merge(
     a failed one.
 
     Args:
-        folders: Folders of the runs, in the order to which `prefer` refers.
+        folders: Folders of the runs.
         out: Folder of the new run, which is written completely or not at all.
-        prefer: The run to use if outputs or signatures differ, or only one run has a score; None
-            makes such a difference an error.
         dimensions: Returns the dimensions of a run by id, for their tolerances.
         shards: Write as many runs, named by their numbers from 0, into the folder `out`: what there
             is of each shard's items, by their places in the data as it is now. A session with
@@ -81,8 +74,8 @@ def merge(
 
     Raises:
         ConfigError: the runs differ in their benchmark, protocol, judges or in an item; values of
-            one signature differ by more than the dimension's tolerance; runs differ and `prefer` is
-            None; the new folder exists.
+            one signature differ by more than the dimension's tolerance; outputs, signatures or
+            statuses of an edit differ; the new folder exists.
         StoreError: a run is damaged, or the disk is full.
     """
     if out.exists():
@@ -96,7 +89,7 @@ def merge(
             stores = (RunStore.open(each, read_only=shards is None) for each in folders)
             runs = list(map(stack.enter_context, stores))
             header = _join_headers(runs)
-            merger = _Merger(counts, dimensions(header), prefer)
+            merger = _Merger(counts, dimensions(header))
             if shards is None:
                 merger.write(runs, header, new_folder)
             else:
@@ -161,10 +154,9 @@ class _Merger:
 
     _target: RunStore
 
-    def __init__(self, counts: MergeCounts, dimensions: Mapping[str, Dimension], prefer: Prefer | None) -> None:
+    def __init__(self, counts: MergeCounts, dimensions: Mapping[str, Dimension]) -> None:
         self._counts = counts
         self._dimensions = dimensions
-        self._prefer = prefer
         self._paid_calls: dict[Path, set[int]] = {}
 
     def write(
@@ -195,8 +187,9 @@ class _Merger:
         paid_calls.update(calls)
         self._check_items(run)
         for edit in run.edits():
-            if (has and not has(edit.item)) or not self._accepts_output(run, edit):
+            if has and not has(edit.item):
                 continue
+            self._check_output(run, edit)
             edit_key, numbers = run.judged_edit(edit), run.calls_of(edit)
             self._target.save_edit_now(edit_key)
             for new_verdict in self._select_verdicts(run, edit):
@@ -225,20 +218,15 @@ class _Merger:
                 )
         self._target.save_contents([], FileCache(run.file_cache().files), {})
 
-    def _accepts_output(self, run: RunStore, edit: StoredEdit) -> bool:
-        """Whether the new run uses this output of an edit; updates the counts."""
+    def _check_output(self, run: RunStore, edit: StoredEdit) -> None:
+        """Refuse another output of an edit than an earlier run has; else count the edit."""
         earlier = self._target.edit(edit.item, edit.model)
         if earlier is None:
             self._counts.edits += 1
         elif earlier.digest != edit.digest:
-            if self._prefer is None:
-                raise ConfigError(
-                    f"{run.folder} has another output of {edit.model} for {edit.item} than an earlier run", _SET_PREFER
-                )
-            if self._prefer == "first":
-                return False
-            self._counts.verdicts -= len(_verdicts_by_dimension(self._target, earlier))
-        return True
+            raise ConfigError(
+                f"{run.folder} has another output of {edit.model} for {edit.item} than an earlier run", _ONE_OF_BOTH
+            )
 
     def _select_verdicts(self, run: RunStore, edit: StoredEdit) -> list[StoredVerdict]:
         """Select the verdicts of an edit that the new run uses."""
@@ -259,7 +247,7 @@ class _Merger:
         """Whether the later of two verdicts replaces the earlier one.
 
         Raises:
-            ConfigError: they differ by more than the tolerance, or `prefer` is None.
+            ConfigError: they differ in signature or status, or by more than the tolerance.
         """
         verdict, before = later.verdict, earlier.verdict
         differs = later.signature != earlier.signature
@@ -269,13 +257,10 @@ class _Merger:
             if isinstance(verdict, Score) and isinstance(before, Score):
                 self._check_close(verdict.value, before.value, name, where)
             return False
-        if self._prefer is None:
-            what = "another signature" if differs else f"status {verdict.status}"
-            causes = compare_signatures(earlier.signature, later.signature) if differs else ()
-            keys = f": {'; '.join(map(str, causes))}" if causes else ""
-            raise ConfigError(f"{where} has {what} than in an earlier run{keys}", _SET_PREFER)
-        self._counts.conflicts += 1
-        return self._prefer == "last"
+        what = "another signature" if differs else f"status {verdict.status}"
+        causes = compare_signatures(earlier.signature, later.signature) if differs else ()
+        keys = f": {'; '.join(map(str, causes))}" if causes else ""
+        raise ConfigError(f"{where} has {what} than in an earlier run{keys}", _ONE_OF_BOTH)
 
     def _check_close(self, later: float, earlier: float, name: str, where: str) -> None:
         tolerance = self._dimensions[name].tolerance if name in self._dimensions else 0.0

@@ -16,7 +16,7 @@ from typing import Any
 from ..app.canary import last_checks_line
 from ..app.dimensions import models_needed, unserved_command
 from ..app.estimate import describe_estimate
-from ..app.merge import Prefer, merge
+from ..app.merge import merge
 from ..app.rescoring import Changes, RescoreEntry, rescore_run
 from ..app.run import RunOptions, RunResult, RunSession, preview_run
 from ..app.run import read_spec as stored_spec
@@ -277,13 +277,12 @@ def _end_lines(result: RunResult) -> list[str]:
     return lines
 
 
-def merge_command(runs: tuple[Path, ...], out: Path, prefer: Prefer | None, shards: int | None) -> None:
+def merge_command(runs: tuple[Path, ...], out: Path, shards: int | None) -> None:
     """Merge runs into a new one, or into one for each shard."""
-    counts = merge(runs, out, prefer, shards=shards)
-    decisions = f", {counts.conflicts:,} of them decided by --prefer" if counts.conflicts else ""
+    counts = merge(runs, out, shards=shards)
     print_text(
         f"{out}: {format_count(counts.verdicts, 'verdict')} on {format_count(counts.edits, 'edit')}"
-        f" ({counts.duplicates:,} were in several runs{decisions})"
+        f" ({counts.duplicates:,} were in several runs)"
     )
     if shards is None:
         _print_pending(out)

@@ -44,8 +44,7 @@ class CountsEvent(Event):
         judged: How many of these it has judged.
         judged_before: How many edits earlier sessions finished.
         missing_outputs: How many outputs are missing.
-        edits_per_second: The rate over the last minute; edits in progress count by their answered
-            share.
+        edits_per_second: The rate over the last minute.
         seconds_left: How long the rest takes at this rate; null before there is a rate, while a
             server that was lost is waited for, and where nothing is judged any more.
         verdicts: Counts of verdicts by dimension, of all sessions.
@@ -95,13 +94,11 @@ class ProgressEvent(CountsEvent):
     """Sent at regular intervals while edits are judged.
 
     Attributes:
-        done: How many edits are judged; those in progress count by their answered share.
         endpoints: The load of each endpoint, by address.
         usage: What judges used in this session: calls, tokens, cost.
     """
 
     event: Literal["progress"] = "progress"
-    done: float
     endpoints: dict[str, ServerLoad]
     usage: dict[str, Number]
 
@@ -109,8 +106,8 @@ class ProgressEvent(CountsEvent):
     def by(cls, progress: Progress, panel: Panel) -> Self:
         """Make the event with the load of a panel's endpoints."""
         endpoints = panel.measure_loads()
-        count, usage = round(progress.done_edits, 3), summarise_usage(panel, progress)
-        more: dict[str, object] = {"done": count, "endpoints": endpoints, "usage": usage}
+        usage = summarise_usage(panel, progress)
+        more: dict[str, object] = {"endpoints": endpoints, "usage": usage}
         if any(one.open and one.in_flight + one.waiting for one in endpoints.values()):
             more["seconds_left"] = None  # while a server is waited for, nothing is known
         return cls.of(progress, **more)

@@ -51,10 +51,6 @@ its later answer is stored when the session ends.
 """
 
 
-ReportProgress: TypeAlias = Callable[[float], None]
-"""A function that gets the share of an edit, 0 to 1, that has been answered since its last call."""
-
-
 @dataclass(frozen=True, slots=True, repr=False)
 class Judgement(Mapping[str, Outcome]):
     """The outcomes of one edit, by dimension.
@@ -170,7 +166,6 @@ async def judge(
     panel: Panel,
     signatures: Signatures | None = None,
     wait_for_identities: WaitForIdentities | None = None,
-    report_progress: ReportProgress | None = None,
 ) -> Judgement:
     """Judge one edit on the given dimensions.
 
@@ -182,7 +177,6 @@ async def judge(
         dimensions_by_id: All dimensions, for what the given ones derive from.
         signatures: The signatures of these dimensions; by default they are made here.
         wait_for_identities: Awaited before anything is signed.
-        report_progress: Gets the share of the edit, 0 to 1, that has been answered since.
     """
     requests = tuple(dimensions)
     dimensions_by_id = {**dimensions_by_id, **{d.id: d for d in requests}}
@@ -194,17 +188,14 @@ async def judge(
     scorers = list(calls)
     errors: dict[Scorer, ServiceError] = {}
 
-    slow, notes = _slowest(scorers), CallLog()
+    notes = CallLog()
     noting = panel.with_context(panel.context.with_log(notes))
 
     places = asyncio.Semaphore(_AT_ONCE)
 
     async def call(scorer: Scorer) -> Verdicts:
         async with places:
-            verdicts = await _call(scorer, edit, noting, calls[scorer], errors)
-        if report_progress is not None and scorer in slow:
-            report_progress(1 / len(slow))
-        return verdicts
+            return await _call(scorer, edit, noting, calls[scorer], errors)
 
     results = await asyncio.gather(*map(call, scorers))
     if wait_for_identities is not None:
@@ -327,13 +318,6 @@ def find_lazy_limit(judges: Iterable[Judge], *, reads_pixels: bool) -> int:
     """
     limits = (each.endpoint.max_pixels for each in judges)
     return 0 if reads_pixels else min(limits, default=MAX_PIXELS)
-
-
-def _slowest(scorers: list[Scorer]) -> frozenset[Scorer]:
-    """Those by which progress is told: that ask judges, else that ask services, else all."""
-    asking_any = frozenset(scorer for scorer in scorers if scorer.roles)
-    with_judges = frozenset(s for s in asking_any if any(r.is_judge for r in s.roles))
-    return with_judges or asking_any or frozenset(scorers)
 
 
 async def _call(

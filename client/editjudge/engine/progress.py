@@ -2,8 +2,7 @@
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -75,8 +74,7 @@ class Progress:
     repeated_calls: int = 0
     budget: Budget = field(default_factory=Budget)
     start_time: float = field(default_factory=time.monotonic)
-    _recent: deque[tuple[float, float]] = field(default_factory=deque)
-    _parts: dict[object, float] = field(default_factory=dict)
+    _recent: deque[tuple[float, int]] = field(default_factory=deque)
 
     @classmethod
     def of(cls, plan: RunPlan, valid: Mapping[str, Mapping[str, int]], budget: Budget | None = None) -> Self:
@@ -101,31 +99,6 @@ class Progress:
         edits, before = plan.edit_count, plan.finished_edits
         return cls(lines, edits, 0, before, missing, budget=budget or Budget())
 
-    @property
-    def done_edits(self) -> float:
-        """How many edits are judged; those in progress count by their answered share."""
-        return self.judged_edits + sum(self._parts.values())
-
-    @contextmanager
-    def track_edit(self) -> Iterator[Callable[[float], None]]:
-        """Count one edit that is judged inside the block by its answered share.
-
-        Yields:
-            A function to call with each further share of the edit, 0 to 1, that is answered.
-        """
-        key = object()
-
-        def report_progress(share: float) -> None:
-            self._parts[key] = min(self._parts[key] + share, 1.0)
-            self._record_point()
-
-        self._parts[key] = 0.0
-        try:
-            yield report_progress
-        finally:
-            del self._parts[key]
-            self._record_point()
-
     def count_edit(self, outcomes: Mapping[str, Outcome], expected_names: Iterable[str]) -> None:
         """Count an edit's verdicts; an expected one that was not made leaves the total."""
         for name in expected_names:
@@ -146,33 +119,32 @@ class Progress:
                     continue
             self.verdicts[outcome.status] += 1
         self.judged_edits += 1
-        if not self._parts:  # else `track_edit` records it, once the edit no longer counts twice
-            self._record_point()
+        self._record_point()
 
     def _record_point(self) -> None:
         now = time.monotonic()
         if self._recent and now - self._recent[-1][0] < _STEP:
             return
-        self._recent.append((now, self.done_edits))
+        self._recent.append((now, self.judged_edits))
         while now - self._recent[0][0] > _WINDOW:
             self._recent.popleft()
 
     @property
     def rate(self) -> float:
-        """Edits per second over the last minute; those in progress count by their share."""
+        """Edits per second over the last minute."""
         if not self._recent:
             return 0.0
         start, before = self._recent[0]
         if start - self.start_time < _WINDOW or len(self._recent) == 1:
-            start, before = self.start_time, 0.0
+            start, before = self.start_time, 0
         seconds = time.monotonic() - start
-        return max(self.done_edits - before, 0.0) / seconds if seconds > 0 else 0.0
+        return (self.judged_edits - before) / seconds if seconds > 0 else 0.0
 
     @property
     def seconds_left(self) -> float | None:
         """Seconds that the rest takes at this rate; None before there is a rate."""
         rate = self.rate
-        return (self.edits - self.done_edits) / rate if rate else None
+        return (self.edits - self.judged_edits) / rate if rate else None
 
     @property
     def share_failed(self) -> float:

@@ -35,7 +35,7 @@ from ..benchmarks.dimension import Dimension
 from ..benchmarks.outputs import Outputs
 from ..panel.judge import Judge
 from .content_keys import ItemContent, ItemContents, JudgedEdit
-from .judge import Judgement, Judges, ReportProgress, WaitForIdentities, find_lazy_limit
+from .judge import Judgement, Judges, WaitForIdentities, find_lazy_limit
 from .progress import Progress
 from .run_plan import RunPlan
 
@@ -222,14 +222,13 @@ class Scheduler:
 
     async def _run_job(self, job: Job) -> None:
         try:
-            with self.progress.track_edit() as report_progress:
-                await self._judge_job(job, report_progress)
+            await self._judge_job(job)
         finally:
             del self._bytes_in_flight[id(job)]
             async with self._room:
                 self._room.notify()
 
-    async def _judge_job(self, job: Job, report_progress: ReportProgress) -> None:
+    async def _judge_job(self, job: Job) -> None:
         try:
             edit, judged_edit = await self._load_edit(job)
         except StoreError:
@@ -245,7 +244,6 @@ class Scheduler:
                 inputs.dimensions_by_id,
                 signatures=inputs.signature_cache,
                 wait_for_identities=self.wait_for_identities,
-                report_progress=report_progress,
             )
         except StoreError:
             raise

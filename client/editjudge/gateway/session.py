@@ -16,7 +16,6 @@ from ..benchmarks.dimension import Dimension
 from ..engine.judge import (
     Judgement,
     Judges,
-    ReportProgress,
     Signatures,
     WaitForIdentities,
     explain_unserved,
@@ -105,7 +104,6 @@ class GatewaySession:
         known_dimensions: Mapping[str, Dimension],
         signatures: Signatures,
         wait_for_identities: WaitForIdentities | None = None,
-        report_progress: ReportProgress | None = None,
     ) -> Judgement:
         """Have one edit judged; see `engine.judge.judge`.
 

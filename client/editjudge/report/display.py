@@ -178,11 +178,11 @@ def format_duration(seconds: float) -> str:
 def draw_progress(event: ProgressEvent, width: int) -> Group:
     """Draw the progress of a run for a terminal of `width` columns.
 
-    A bar over all edits advances with every call; beside it stand the speed and the time left,
-    below it the verdicts, the usage, and the calls in flight at up to three endpoints.
+    Beside a bar over all edits stand the speed and the time left, below it the verdicts, the
+    usage, and the calls in flight at up to three endpoints.
     """
     before = event.judged_before
-    bar = ProgressBar(total=max(before + event.edits, 1), completed=before + event.done, width=24)
+    bar = ProgressBar(total=max(before + event.edits, 1), completed=before + event.judged, width=24)
     head = Table.grid(padding=(0, 2))
     head.add_column(width=24)
     head.add_column(no_wrap=True, overflow="ellipsis")

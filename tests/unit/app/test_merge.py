@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 import editjudge
-from editjudge.app.merge import Prefer, merge
+from editjudge.app.merge import merge
 from editjudge.app.run import preview_run
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
@@ -120,7 +120,7 @@ def test_a_verdict_keeps_the_versions_that_it_was_made_with(tmp_path: Path) -> N
         verdicts = {"core.a": scored(1)}
         store.save_edit_now(JudgedEdit("one", "alpha"), verdicts, SIGNATURES, "numpy:1.26.0")
     second = made(tmp_path / "b", two={"core.a": scored(1)})
-    merge([first, second], tmp_path / "all", None, known)
+    merge([first, second], tmp_path / "all", known)
     with RunStore.open(tmp_path / "all", read_only=True) as store:
         there = {one.item: one.versions for one in store.verdicts()}
     assert there == {"one": "numpy:1.26.0", "two": versions()}
@@ -129,16 +129,15 @@ def test_a_verdict_keeps_the_versions_that_it_was_made_with(tmp_path: Path) -> N
 def test_the_same_verdict_is_there_once(tmp_path: Path) -> None:
     first, second = one(tmp_path / "a", scored(0.5)), one(tmp_path / "b", scored(0.505))
     merged = merge([first, second], tmp_path / "all", dimensions=known)
-    assert (merged.edits, merged.verdicts, merged.duplicates, merged.conflicts) == (1, 1, 1, 0)
+    assert (merged.edits, merged.verdicts, merged.duplicates) == (1, 1, 1)
     assert shown(tmp_path / "all") == shown(first)
 
 
-@pytest.mark.parametrize("prefer", [None, "first", "last"])
-def test_values_of_a_signature_that_differ_are_told(tmp_path: Path, prefer: Prefer | None) -> None:
+def test_values_of_a_signature_that_differ_are_told(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     both = [one(runs / "a", scored(0.5)), one(runs / "b", scored(0.52))]
     with pytest.raises(ConfigError, match=r"core\.a of alpha for one in .*b is 0\.52, and 0\.5 "):
-        merge(both, runs / "all", prefer, dimensions=known)
+        merge(both, runs / "all", dimensions=known)
     assert {path.name for path in runs.iterdir()} == {"a", "b"}
 
 
@@ -151,16 +150,11 @@ def test_values_of_a_signature_that_differ_are_told(tmp_path: Path, prefer: Pref
     ],
     ids=["signature", "status", "output"],
 )
-def test_what_differs_is_refused_or_decided(tmp_path: Path, later: Verdict, changed: dict[str, Any], told: str) -> None:
+def test_what_differs_is_refused(tmp_path: Path, later: Verdict, changed: dict[str, Any], told: str) -> None:
     first, second = one(tmp_path / "a", scored(0.5)), one(tmp_path / "b", later, **changed)
     with pytest.raises(ConfigError, match=told):
         merge([first, second], tmp_path / "none", dimensions=known)
     assert not (tmp_path / "none").exists()
-    ways: dict[Prefer, Path] = {"first": first, "last": second}
-    for prefer, preferred in ways.items():
-        out = tmp_path / prefer
-        assert merge([first, second], out, prefer, dimensions=known).verdicts == 1
-        assert shown(out) == shown(preferred)
 
 
 @pytest.mark.parametrize("backwards", [False, True])
