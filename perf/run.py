@@ -26,8 +26,8 @@ from editjudge.base.images import load_image
 from editjudge.base.item import Edit
 from editjudge.base.verdict import Failure, Score
 from editjudge.benchmarks.registry import load_dimensions
-from editjudge.demo import write_demo_set
-from editjudge.demo.editors import EDITORS
+from editjudge_services.demo import write_demo_set
+from editjudge_services.demo.editors import EDITORS
 from editjudge_services.runtime.triton_server import TritonServer
 
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from PIL import Image as Pil
 
-from editjudge.demo import draw_demo_set
-from editjudge.demo.edits import DemoEdit
+from editjudge_services.demo import draw_demo_set
+from editjudge_services.demo.edits import DemoEdit
 
 from .patience import IDLE_LIMIT, patience
 

@@ -13,7 +13,7 @@ import pytest
 from editjudge.app.view import RunView
 from editjudge.base.verdict import Score
 from editjudge.benchmarks.column import Row
-from editjudge.demo.editors import EDITORS
+from editjudge_services.demo.editors import EDITORS
 
 from .browser import assert_fits, shown
 from .conftest import run

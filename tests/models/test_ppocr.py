@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from PIL import Image, ImageDraw, ImageFont
 
 from editjudge.base.errors import ConfigError
-from editjudge.demo import edit_jpeg
+from editjudge_services.demo import edit_jpeg
 from editjudge_services.ocr import ppocr
 from editjudge_services.ocr.ppocr import PpOcrReader, verify_weights
 

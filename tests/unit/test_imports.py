@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 CLIENT, SERVICES = "editjudge", "editjudge_services"
-GATEWAY, COMMANDS = f"{SERVICES}.gateway", f"{SERVICES}.cli"
+GATEWAY, COMMANDS, DEMO = (f"{SERVICES}.{each}" for each in ("gateway", "cli", "demo"))
 
 _BASE = frozenset({"base"})
 _ANSWERS = _BASE | {"answers"}
@@ -40,10 +40,9 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     # Only `app` opens what is stored.
     "report": _REPORT - {"storage"},
     "rewards": _REPORT - {"storage"},
-    "demo": (_REPORT | {"report"}) - {"storage"},
     "prepare": (_REPORT | {"report"}) - {"storage"},
     # It runs nothing and stores nothing itself: it asks `app`.
-    "cli": (_REPORT | {"report", "demo", "prepare", "rewards"}) - {"engine", "storage"},
+    "cli": (_REPORT | {"report", "prepare", "rewards"}) - {"engine", "storage"},
     "v1": frozenset(),  # generated
     # The modules that lie in no package: the public names, and `python -m editjudge`.
     "__init__": _REPORT,
@@ -51,7 +50,8 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     # Specialists that are language models are asked over the judges' connection.
     SERVICES: _PANEL | {GATEWAY},
     # Verbs of the one command line: they take its options and write its tables.
-    COMMANDS: _BASE | {SERVICES, GATEWAY, "cli", "report", "rewards"},
+    COMMANDS: _BASE | {SERVICES, GATEWAY, DEMO, "app", "cli", "report", "rewards"},
+    DEMO: (_REPORT | {"report"}) - {"storage"},
     # A client as others write them: the public names, and the messages of the proto.
     GATEWAY: _BASE | {SERVICES, "__init__", "gateway", "rewards", "v1"},
 }
@@ -96,7 +96,7 @@ def house_of(module: str) -> str | None:
     """The row of the table that a module belongs to; None for one that is not ours."""
     root, _, rest = module.partition(".")
     if root == SERVICES:
-        return next((each for each in (GATEWAY, COMMANDS) if module.startswith(each)), SERVICES)
+        return next((each for each in (GATEWAY, COMMANDS, DEMO) if module.startswith(each)), SERVICES)
     if root != CLIENT:
         return None
     first = rest.partition(".")[0]
@@ -117,7 +117,7 @@ def against(module: str, tree: ast.Module) -> Iterator[str]:
 
 def test_every_package_is_in_the_table() -> None:
     here = {path.name for path in (ROOT / "client" / CLIENT).iterdir() if path.is_dir()}
-    beside = {"__init__", "__main__", SERVICES, GATEWAY, COMMANDS}
+    beside = {"__init__", "__main__", SERVICES, GATEWAY, COMMANDS, DEMO}
     assert here - {"__pycache__"} == MAY_IMPORT.keys() - beside
 
 

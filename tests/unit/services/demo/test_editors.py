@@ -3,10 +3,10 @@
 import pytest
 
 from editjudge.base.images import load_image
-from editjudge.demo import EDITORS, edit_jpeg
 from editjudge.pixels.alignment import align
 from editjudge.pixels.metrics import mse, psnr
 from editjudge.pixels.ssim import ssim
+from editjudge_services.demo import EDITORS, edit_jpeg
 
 IDS = """
 bricks-sale-sign coffee-card grass-keep-off coffee-blue-crockery coffee-matcha cat-blue-eyes

@@ -10,12 +10,13 @@ from editjudge.base.errors import ImageError, MissingExtra
 from editjudge.base.images import load_image
 from editjudge.base.item import check_text
 from editjudge.benchmarks.items import ItemsFile
-from editjudge.cli import root
-from editjudge.demo import EDITORS, draw_demo_set, edit_jpeg, write_demo_set
-from editjudge.demo import edits as module
-from editjudge.demo.files import is_demo
+from editjudge.cli.commands import load_commands
+from editjudge_services.cli import COMMANDS
+from editjudge_services.demo import EDITORS, draw_demo_set, edit_jpeg, write_demo_set
+from editjudge_services.demo import edits as module
+from editjudge_services.demo.files import is_demo
 
-command = root.commands["demo"]
+command = load_commands(COMMANDS)["demo"]
 
 
 def test_the_set_is_varied(edits):
@@ -81,7 +82,7 @@ def test_what_is_written_reads_back(edits, folder, written):
 
 def test_writing_again_gives_the_same_bytes(tmp_path, folder, written):
     script = (
-        "import sys, pathlib, editjudge.demo as d; d.write_demo_set(pathlib.Path(sys.argv[1]));"
+        "import sys, pathlib, editjudge_services.demo as d; d.write_demo_set(pathlib.Path(sys.argv[1]));"
         "heavy = {'skimage', 'matplotlib', 'matplotlib_fontja'} & set(sys.modules);"
         "sys.exit(f'imported {heavy}' if heavy else 0)"
     )

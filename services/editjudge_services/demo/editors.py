@@ -8,7 +8,8 @@ from typing import TypeAlias
 import numpy as np
 from PIL import Image
 
-from ..pixels.opencv import cv2
+from editjudge.pixels.opencv import cv2
+
 from .edits import RGB, DemoEdit
 
 Draw: TypeAlias = Callable[[DemoEdit, np.random.Generator], RGB]

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from ..app.spec import RunSpec
+from editjudge.app.spec import RunSpec
+
 from .editors import EDITORS, edit_jpeg
 from .edits import DemoEdit, draw_demo_set
 

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from ..base.errors import ImageError, MissingExtra
-from ..pixels.opencv import cv2
+from editjudge.base.errors import ImageError, MissingExtra
+from editjudge.pixels.opencv import cv2
 
 RGB: TypeAlias = NDArray[np.uint8]
 Box: TypeAlias = Sequence[int]

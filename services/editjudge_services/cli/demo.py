@@ -2,21 +2,22 @@
 
 from pathlib import Path
 
-from ..app.run import run
-from ..app.view import RunView
-from ..base.console import make_console
-from ..base.output_files import check_overwrite, wrap_disk_errors, write_file
-from ..base.strict import to_json
-from ..base.terminal import print_notice, print_text
+from editjudge.app.run import run
+from editjudge.app.view import RunView
+from editjudge.base.console import make_console
+from editjudge.base.output_files import check_overwrite, wrap_disk_errors, write_file
+from editjudge.base.strict import to_json
+from editjudge.base.terminal import print_notice, print_text
+from editjudge.cli.options import settings_from
+from editjudge.cli.output import print_tables
+from editjudge.cli.services import provide_services
+from editjudge.report.display import format_progress, make_display
+from editjudge.report.page import PageOptions
+from editjudge.report.site import write_report
+from editjudge.report.summary import build_results_tables
+
 from ..demo import DEMO, EDITORS, write_demo_set
 from ..demo.files import ITEMS, is_demo
-from ..report.display import format_progress, make_display
-from ..report.page import PageOptions
-from ..report.site import write_report
-from ..report.summary import build_results_tables
-from .options import settings_from
-from .output import print_tables
-from .services import provide_services
 
 
 def demo_command(out: Path) -> int:
