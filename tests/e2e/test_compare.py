@@ -62,3 +62,33 @@ def test_what_cannot_be_compared(judged: Path, command: Command, arguments: tupl
     assert done.code == 2
     assert told in done.err
     assert len(done.err.strip().splitlines()) == 1
+
+
+def test_seeds_are_outputs_of_one_model(judged: Path, command: Command, tmp_path: Path) -> None:
+    """A resumed run with one seed more, and one in shards, are the run of all seeds at once."""
+
+    def run(name: str, *seeds: str, shard: str = "0/1") -> Path:
+        outputs = [f"--outputs=ours={tmp_path / seed}" for seed in seeds]
+        data = "--data", tmp_path / "items.jsonl", "--out", tmp_path / name, "--shard", shard
+        done = command("run", "core", *data, *outputs, "--dimension", "core.mse.source.whole")
+        assert done.code == 0, done.err
+        return tmp_path / name
+
+    def read(out: Path) -> tuple[float, int, int]:
+        (cell,) = command("summary", out, "--json").json["models"]["ours"].values()
+        return cell["value"], cell["scored"], cell["interval"]["clusters"]
+
+    run("grown", "good", "alike")
+    whole, grown = run("whole", "good", "alike", "bad"), run("grown", "good", "alike", "bad")
+    parts = [run(f"part{n}", "good", "alike", "bad", shard=f"{n}/2") for n in range(2)]
+    assert command("merge", *parts, "--out", tmp_path / "merged").code == 0
+    assert read(whole) == read(grown) == read(tmp_path / "merged")
+    assert read(whole)[1:] == (24, 8)
+    compared = command("compare", whole, "ours@3", "ours").out
+    assert "noise of ours on one item (sd):" in compared
+    assert command("show", whole, "0", "--model", "ours@2").code == 0
+    assert command("export", whole, "--out", tmp_path / "rows.csv").code == 0
+    assert "ours@3" in (tmp_path / "rows.csv").read_text()
+    assert command("report", whole, "--out", tmp_path / "page.html").code == 0
+    twice = command("validate", "core", "--data", tmp_path / "items.jsonl", *["--outputs=ours=x"] * 2)
+    assert (twice.code, "is given twice" in twice.err) == (2, True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 from typing import Literal, TypeAlias
@@ -21,6 +21,7 @@ from ..base.verdict import NotApplicable, Pending, Score
 from ..benchmarks.column import Row
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import select_among
+from ..benchmarks.rounds import JudgeRound, JudgeRounds
 from ..stats.paired_comparison import Comparison, compare, holm, largest_unseen_share, measure_differences, rank_ranges
 from .canary import last_checks_line
 from .column_values import LEVEL
@@ -35,6 +36,18 @@ class EditPair(Strict):
     item: str
     first: float
     second: float
+
+
+class Noise(Strict):
+    """How far scores of one item lie apart by chance: standard deviations in the dimension's unit.
+
+    Attributes:
+        editor: From output to output, without the judge's where that is known; None with one output.
+        judge: From round to round of a judge on one output; None with one round.
+    """
+
+    editor: float | None = None
+    judge: float | None = None
 
 
 class DimensionComparison(Strict):
@@ -55,6 +68,7 @@ class DimensionComparison(Strict):
         imputed_second: Number of the second's scores that a rule imputed; they are included.
         signed_otherwise: Number of edits that are left out since their signatures differ.
         causes: In what the signatures of the first such edit differ.
+        noise: Of the first and of the second.
         furthest: The edits with the largest differences in either direction, at most ten.
     """
 
@@ -72,6 +86,7 @@ class DimensionComparison(Strict):
     imputed_second: int
     signed_otherwise: int
     causes: tuple[Difference, ...]
+    noise: tuple[Noise, Noise] = (Noise(), Noise())
     furthest: tuple[EditPair, ...]
 
 
@@ -188,7 +203,8 @@ def pair_scores(first: tuple[RunView, str], second: tuple[RunView, str], pattern
     """
     (view, _), (other_run, _) = first, second
     dimensions = _shared_dimensions(view, other_run, tuple(patterns))
-    scores = _Scores(dimension.id for dimension in dimensions)
+    rounds = view.resolved_spec.judge_rounds
+    scores = _Scores((dimension.id for dimension in dimensions), rounds if rounds.rounds > 1 else JudgeRounds())
     if view is other_run:
         read = scores.read(view, dict.fromkeys([first[1], second[1]]))
         mine, theirs = read[0], read[-1]
@@ -248,6 +264,10 @@ class PairedScores:
         a, b = (int((~np.isnan(of.values(dimension))).sum()) for of in (self.first, self.second))
         return a, b
 
+    def noise(self, dimension: str) -> tuple[Noise, Noise]:
+        """The noise of each model on a dimension."""
+        return self.first.noise[dimension], self.second.noise[dimension]
+
     def on(self, dimension: Dimension) -> DimensionPairs:
         """The pairs of scores on one dimension."""
         name, (here, there) = dimension.id, self.places
@@ -303,7 +323,7 @@ def rank_models(view: RunView, patterns: Iterable[str] = ()) -> Rankings:
         ConfigError: the run has one model, or a pattern matches no dimension.
         InputError: its data no longer exists.
     """
-    models = list(view.header.outputs)
+    models = list(view.header.models)
     if len(models) < 2:
         raise ConfigError(
             f"{view.folder} holds only one model, {models[0]}",
@@ -352,12 +372,14 @@ class _ModelScores:
         marks: By dimension, of each score twice the number of its signature, plus 1 where a rule
             imputed it.
         pending: For each item, 1 if a dimension is not judged yet.
+        noise: By dimension.
     """
 
     items: list[str]
     numbers: dict[str, array[float]]
     marks: dict[str, array[int]]
     pending: bytearray = field(default_factory=bytearray)
+    noise: dict[str, Noise] = field(default_factory=dict)
 
     @property
     def is_pending(self) -> NDArray[np.bool_]:
@@ -369,19 +391,46 @@ class _ModelScores:
         return np.frombuffer(self.numbers[dimension])
 
 
+def _average(outputs: Sequence[_ModelScores]) -> _ModelScores:
+    """Average several outputs of each item; an item has a score only where each of them has one."""
+    if len(outputs) == 1:
+        return outputs[0]
+    numbers, marks = {}, {}
+    for name in outputs[0].numbers:
+        values = np.stack([of.values(name) for of in outputs])
+        numbers[name] = array("d", values.mean(axis=0).tobytes())
+        # All scores have one signature; it is imputed where any is.
+        mark = np.stack([np.asarray(of.marks[name]) for of in outputs]).max(axis=0)
+        marks[name] = array("I", np.asarray(mark, dtype=np.uintc).tobytes())
+    pending = np.logical_or.reduce([of.is_pending for of in outputs])
+    return _ModelScores(outputs[0].items, numbers, marks, bytearray(pending.tobytes()))
+
+
+def _find_variance(repeats: Sequence[NDArray[np.float64]]) -> float | None:
+    """The mean variance of the repeats of an item (float64, N each); None where no item has two."""
+    if len(repeats) < 2:
+        return None
+    variances = np.var(np.stack(repeats), axis=0, ddof=1)
+    is_known = ~np.isnan(variances)
+    return float(variances[is_known].mean()) if is_known.any() else None
+
+
 class _Scores:
     """Reads the scores of models, of one run or of two.
 
     Args:
         dimensions: Ids of the dimensions.
+        rounds: The rounds to read too, for the noise of judges.
 
     Attributes:
         applying: Ids of the dimensions that apply to any item.
         signatures: What scores depend on, with a number each.
     """
 
-    def __init__(self, dimensions: Iterable[str]) -> None:
-        self._dimensions = tuple(dimensions)
+    def __init__(self, dimensions: Iterable[str], rounds: JudgeRounds = JudgeRounds()) -> None:  # noqa: B008 - frozen
+        self._named, self._rounds = tuple(dimensions), rounds
+        ids = (each.dimension_id(name) for name in self._named for each in rounds.each_round)
+        self._dimensions = (*self._named, *ids)
         self.applying: set[str] = set()
         self.signatures: dict[str, int] = {}
 
@@ -391,23 +440,42 @@ class _Scores:
         Raises:
             ConfigError: a model is not in the run.
         """
-        for model in models:
-            if model not in view.header.outputs:
+        groups = [view.header.find_outputs(model) for model in models]
+        for model, names in zip(models, groups, strict=True):
+            if not names:
                 models_here = ", ".join(view.header.outputs)
                 raise ConfigError(f"{view.folder}: no model {model}", f"its models: {models_here}")
         items: list[str] = []
-        by_model = {
-            model: _ModelScores(
+        by_name = {
+            name: _ModelScores(
                 items, {name: array("d") for name in self._dimensions}, {name: array("I") for name in self._dimensions}
             )
-            for model in models
+            for names in groups
+            for name in names
         }
         for row in view.rows():
             if row.item_index == len(items):
                 items.append(row.item.id)
-            if row.model in by_model:
-                self._add(by_model[row.model], row)
-        return [by_model[model] for model in models]
+            if row.model in by_name:
+                self._add(by_name[row.model], row)
+        read = [[by_name[name] for name in names] for names in groups]
+        return [replace(_average(each), noise={d: self._find_noise(each, d) for d in self._named}) for each in read]
+
+    def _find_noise(self, outputs: Sequence[_ModelScores], dimension: str) -> Noise:
+        rounds = range(1, 1 + self._rounds.rounds)
+        of_judges = [
+            _find_variance([of.values(JudgeRound(judge, n).dimension_id(dimension)) for n in rounds])
+            for of in outputs
+            for judge in self._rounds.judges
+            if len(rounds) > 1
+        ]
+        known = [variance for variance in of_judges if variance is not None]
+        judge = math.fsum(known) / len(known) if known else None
+        editor = _find_variance([of.values(dimension) for of in outputs])
+        if editor is not None:
+            # A score is the mean of the rounds of all judges.
+            editor = max(0.0, editor - (judge or 0.0) / max(1, len(self._rounds.each_round)))
+        return Noise(editor=editor and math.sqrt(editor), judge=judge and math.sqrt(judge))
 
     def _add(self, scores: _ModelScores, row: Row) -> None:
         is_pending = False
@@ -481,6 +549,7 @@ def _compare_on(pairs: DimensionPairs) -> DimensionComparison:
         imputed_second=int(pairs.imputed_marks[1][common].sum()),
         signed_otherwise=pairs.signed_otherwise,
         causes=pairs.causes,
+        noise=pairs.of.noise(pairs.dimension.id),
         furthest=tuple(
             EditPair(item=pairs.of.ids[common[one]], first=a[one], second=b[one])
             for one in furthest.tolist()

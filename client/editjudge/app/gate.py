@@ -23,7 +23,7 @@ from ..benchmarks.registry import select_among
 from ..stats.noninferiority import End, Gains, spend
 from ..stats.paired_comparison import holm, largest_unseen_share
 from .canary import read_last_checks
-from .comparison import DimensionPairs, EditPair, find_untrained, pair_scores
+from .comparison import DimensionPairs, EditPair, Noise, find_untrained, pair_scores
 from .view import RunView
 
 Answer: TypeAlias = Literal["fail", "cannot tell", "pass"]
@@ -79,6 +79,7 @@ class DimensionGate(Strict):
         sources: Number of source pictures among these.
         sources_to_pass: About how many sources it takes to pass; None where the gain itself lies
             beyond the margin, and where there is an answer.
+        noise: Of the base and of the candidate.
         elsewhere: How much larger the gain would be with the edits that one of the two has alone.
         worst: The edits on which the candidate loses most, at most ten.
     """
@@ -96,6 +97,7 @@ class DimensionGate(Strict):
     edits: int
     sources: int
     sources_to_pass: int | None
+    noise: tuple[Noise, Noise]
     elsewhere: float
     worst: tuple[EditPair, ...]
 
@@ -227,7 +229,8 @@ def plan_gate(base: _Side, candidate: _Side, rules: GateRules, sources: tuple[in
     views = {id(view): view for view, _ in (base, candidate)}.values()
     edits = sum(edit.missing is None for view in views for edit in view.edits())
     calls, costs = (sum(each) for each in zip(*(view.calls[:2] for view in views), strict=True))
-    edits_per_source = 2 * len(pairs.ids) / len(np.unique(pairs.clusters))
+    outputs = sum(len(view.header.find_outputs(model)) for view, model in (base, candidate))
+    edits_per_source = outputs * len(pairs.ids) / len(np.unique(pairs.clusters))
     rows = []
     for of in measures:
         sources_to_pass = of.gains.sources_for_power(of.margin, of.least)
@@ -255,8 +258,8 @@ def _measure(base: _Side, candidate: _Side, rules: GateRules) -> list[_Measure]:
     if pairs.pending:
         count = format_count(pairs.pending, "edit is", "edits are")
         raise ConfigError(f"{count} not judged yet", "finish first: editjudge run")
-    old, new = ({e.item: e.digest for e in view.edits(m)} for view, m in (base, candidate))
-    is_equal = np.array([old.get(i, "") == (new.get(i) or None) for i in pairs.ids], np.bool_)
+    old, new = (_list_digests(side, pairs.ids) for side in (base, candidate))
+    is_equal = np.array([a == b and "" not in a for a, b in zip(old, new, strict=True)], np.bool_)
     margins: dict[str, str] = {}
     for pattern, text in rules.margins.items():
         for dimension in select_among(pairs.dimensions, (pattern,)):
@@ -273,6 +276,13 @@ def _measure(base: _Side, candidate: _Side, rules: GateRules) -> list[_Measure]:
     if not measures:
         raise ConfigError("no dimension has a score", "see: editjudge summary")
     return measures
+
+
+def _list_digests(side: _Side, ids: list[str]) -> list[list[str]]:
+    """List the digests of the outputs of each item; "" for one that is missing."""
+    view, model = side
+    outputs = [{e.item: e.digest or "" for e in view.edits(name)} for name in view.header.find_outputs(model)]
+    return [sorted(of.get(item, "") for of in outputs) for item in ids]
 
 
 def _check_measure(of: _Measure, coverage: float) -> None:
@@ -348,6 +358,7 @@ def _decide(of: _Measure, level: float, p_fail: float) -> DimensionGate:
         edits=len(common),
         sources=gains.sources,
         sources_to_pass=sources_to_pass,
+        noise=of.pairs.of.noise(dimension.id),
         elsewhere=overall - sign * float((b - a)[common].mean()) / scale,
         worst=tuple(EditPair(item=of.pairs.of.ids[k], first=a[k], second=b[k]) for k in most),
     )

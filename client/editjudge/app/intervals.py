@@ -412,4 +412,5 @@ def _models_on_other_items(items_by_model: Mapping[str, NDArray[np.uint32]]) -> 
     if all(np.array_equal(item_arrays[0], each) for each in item_arrays):
         return frozenset()
     common = reduce(np.intersect1d, items_by_model.values())
-    return frozenset(model for model, items in items_by_model.items() if len(items) > len(common))
+    # Several outputs of an item are one item.
+    return frozenset(model for model, items in items_by_model.items() if len(np.unique(items)) > len(common))

@@ -163,7 +163,7 @@ class _JudgeTable:
 
 
 def _replace_outcomes(row: Row, outcomes: _Outcomes) -> Row:
-    return Row(row.item, row.model, {**row.outcomes, **outcomes})
+    return Row(row.item, row.model, {**row.outcomes, **outcomes}, output=row.output)
 
 
 def _restrict_to_scored(round_outcomes: _Outcomes, joint_outcomes: _Outcomes) -> _Outcomes:

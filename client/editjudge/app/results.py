@@ -230,7 +230,9 @@ def make_results(
     rules = spec.rules
     spec.check_single_image(single_image)
     table = _select_table_columns(spec)
-    alone = frozenset((*header.single_image, *single_image))
+    model_of = {name: model for model, names in header.models.items() for name in names}
+    named = {*header.single_image, *single_image}
+    alone = frozenset(name for name, model in model_of.items() if not named.isdisjoint({name, model}))
     tabulation = Tabulation(table)
     spreading = JudgeSpreadBuilder(table, spec.judge_rounds, spec.dimensions_by_id)
     contents = make_item_contents(store, spec)
@@ -248,6 +250,8 @@ def make_results(
         evidence=has_probabilities or evidence,
     )
     for row in _restrict_to_common_items(edit_rows, len(header.outputs)) if common else edit_rows:
+        if (model := model_of[row.model]) != row.model:
+            row = replace(row, model=model, output=row.model)
         tabulation.add(row)
         spreading.add(row)
     caps = {d.id: d.cap for d in spec.dimensions_by_id.values() if d.cap is not None}

@@ -147,7 +147,7 @@ class _ColumnValues:
         absent: The reasons why the dimension was not served, as an ordered set.
         raw_values: The values that are not imputed, to which a transformation is fitted.
         outside: Of the scored edits of a mean, those `Row.outside` that are known.
-        pairs: By pair and side (`+` or `-`), the outcome and the index of its item.
+        pairs: By pair, output and side (`+` or `-`), the outcome and the index of its item.
     """
 
     tally: Tally = field(default_factory=Tally)
@@ -155,7 +155,7 @@ class _ColumnValues:
     absent: dict[str, None] = field(default_factory=dict)
     raw_values: array[float] = field(default_factory=lambda: array("d"))
     outside: array[float] = field(default_factory=lambda: array("d"))
-    pairs: dict[str, dict[str, tuple[_Side, int | None]]] = field(default_factory=dict)
+    pairs: dict[tuple[str, str], dict[str, tuple[_Side, int | None]]] = field(default_factory=dict)
 
     def add(self, how: _OfEdits, row: Row) -> None:
         """Add an edit."""
@@ -182,7 +182,7 @@ class _ColumnValues:
         elif (place := how.pair(row.item)) is not None:
             pair, side = place
             side_value = outcome if value is None else value
-            self.pairs.setdefault(pair, {})[side] = side_value, row.item_index
+            self.pairs.setdefault((pair, row.output), {})[side] = side_value, row.item_index
 
     def differences(self) -> tuple[Tally, array[int], array[float]]:
         """Return the differences of complete pairs.

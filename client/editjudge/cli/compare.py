@@ -11,7 +11,7 @@ from ..app.view import RunView
 from ..base.errors import ConfigError
 from ..base.terminal import print_notice, print_text
 from ..base.text import format_count, group_by_key, shorten_list
-from ..report.numbers import describe_unseen, direction_arrow, format_pending_warning, untrained_warning
+from ..report.numbers import describe_noise, describe_unseen, direction_arrow, format_pending_warning, untrained_warning
 from ..report.table import Head, Row, Table
 from ..stats.clusters import FEW_DIFFER
 from ..stats.paired_comparison import smallest_p
@@ -52,7 +52,7 @@ def _print_ranking(view: RunView, dimensions: tuple[str, ...], *, as_json: bool)
         return
     if warning := untrained_warning(ranking.untrained):
         print_text(warning, fg="red", bold=True)
-    print_tables([_ranking_table(ranking.dimensions, list(view.header.outputs))])
+    print_tables([_ranking_table(ranking.dimensions, list(view.header.models))])
     print_text("(1-2): the possible places; models without a significant difference share them")
     if sources := [each.sources for each in ranking.dimensions if each.sources]:
         print_text(f"{describe_unseen(min(sources))}, also where places differ")
@@ -144,6 +144,7 @@ def describe_comparison(comparison: ModelComparison) -> Iterator[str]:
     yield from _describe_left_out(comparison.dimensions)
     for each in comparison.dimensions:
         yield from _describe_signatures(each)
+        yield from describe_noise(each.dimension, (comparison.first, comparison.second), each.noise)
     for each in winners[:_MAX_ENTRIES]:
         most = (f"{e.item} ({e.first:.4g} → {e.second:.4g})" for e in each.furthest[:_MAX_ENTRIES])
         yield f"{each.dimension}: largest differences A → B: {', '.join(most)}"

@@ -48,9 +48,12 @@ def gate_command(
             return 0
         looks = int(first), int(last)
         gate = check_gate(old, new, gate_rules, look=looks, allow_unchecked=unchecked)
+        shown: dict[Path, set[str]] = {}
+        for view, model in (old, new):
+            shown.setdefault(view.folder, set()).update(view.header.find_outputs(model))
     if out is not None:
         with wrap_disk_errors(out):
-            write_gate(gate, [*views], out)
+            write_gate(gate, shown, out)
     code, colour = _EXITS[gate.answer]
     if json:
         print_json(gate)
@@ -83,7 +86,7 @@ def _open_side(text: str, views: dict[Path, RunView], stack: ExitStack) -> tuple
     folder = Path(path)
     if folder not in views:
         views[folder] = stack.enter_context(open_run(folder))
-    models = [*views[folder].header.outputs]
+    models = [*views[folder].header.models]
     if not model and len(models) > 1:
         why = f"{folder} has several models: {', '.join(models)}"
         raise ConfigError(why, f"write MODEL={folder}")

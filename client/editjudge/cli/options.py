@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -221,14 +222,22 @@ def check_judges(judges: Iterable[str], settings: Settings) -> None:
 
 
 def parse_outputs(outputs: tuple[str, ...]) -> dict[str, Path]:
-    """Split --outputs into folders by model.
+    """Split --outputs into folders by model; the second folder of a model is called MODEL@2.
 
     Raises:
-        ConfigError: a value is not MODEL=DIR, or two have the same model.
+        ConfigError: a value is not MODEL=DIR, or is given twice.
         InputError: it cannot be told where the name of a model ends.
     """
     fix = "write the model's name before its folder, as ours=out/ours"
-    folders = parse_pairs("--outputs", outputs, "MODEL=DIR", fix)
+    counts, texts = Counter[str](), list[str]()
+    for text in outputs:
+        model, equals, folder = text.partition("=")
+        counts[model] += 1
+        number = f"@{counts[model]}" if counts[model] > 1 else ""
+        texts.append(f"{model}{number}{equals}{folder}")
+    if twice := [text for text, count in Counter(outputs).items() if count > 1]:
+        raise ConfigError(f"--outputs {twice[0]} is given twice", "give each folder once")
+    folders = parse_pairs("--outputs", texts, "MODEL=DIR", fix)
     for model, folder in folders.items():
         if "=" in folder and not Path(folder).exists():
             raise InputError(

@@ -22,7 +22,8 @@ class RunHeader(BaseModel):
         rounds: How many rounds each of them judges.
         data: The path of the benchmark's data.
         data_digest: Digest of the data as the last session read it.
-        outputs: The folder of outputs by model under test.
+        outputs: The folder of outputs by model under test; `ours@2` holds further outputs of `ours`
+            for the same items, say of another seed.
         dimensions: Ids of the dimensions.
         single_image: Models under test that take one image only.
         created: When the run began, ISO 8601 in UTC; for people, nothing is ordered by it.
@@ -51,6 +52,25 @@ class RunHeader(BaseModel):
     identities: dict[ServiceName, ModelIdentity] = {}
     not_served: dict[ServiceName, str] = {}
     prompts: dict[str, str] = {}
+
+    @property
+    def models(self) -> dict[str, tuple[str, ...]]:
+        """The models under test, each with the names of its outputs: `ours`, `ours@2`, `ours@3`."""
+        models: dict[str, tuple[str, ...]] = {}
+        for name in self.outputs:
+            model, at, number = name.rpartition("@")
+            model = model if at and number.isdecimal() and model in self.outputs else name
+            models[model] = (*models.get(model, ()), name)
+        return models
+
+    def find_outputs(self, model: str) -> tuple[str, ...]:
+        """Find the names of the outputs of a model; `ours@1` and `ours@2` stand for one alone.
+
+        Returns:
+            Nothing where the run has no such model.
+        """
+        name = model if model in self.outputs else model.removesuffix("@1")
+        return self.models.get(model) or (name,) * (name in self.outputs)
 
     def join(self, later: Self, where: str, fix: str = "") -> Self:
         """Make the header of this run extended by the outputs and dimensions of a later header.

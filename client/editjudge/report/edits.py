@@ -50,6 +50,7 @@ class PageRun:
     Args:
         number: Index of the run on the page.
         models_before: Number of models of all runs before this one.
+        shown: The outputs that the page shows, by name; by default all.
         checks: Whether pictures are left out that are not what was judged.
 
     Attributes:
@@ -67,24 +68,37 @@ class PageRun:
     results: Results
     published_beside: PublishedNumbers | None
 
-    def __init__(self, view: RunView, number: int = 0, models_before: int = 0, *, checks: bool = False) -> None:
+    def __init__(
+        self,
+        view: RunView,
+        number: int = 0,
+        models_before: int = 0,
+        *,
+        checks: bool = False,
+        shown: Collection[str] | None = None,
+    ) -> None:
         self.header = header = view.header
         self.view, self.number, self.name = view, number, str(view.folder)
-        self.models = {name: models_before + place for place, name in enumerate(header.outputs)}
+        names = (name for name in header.outputs if shown is None or name in shown)
+        self.models = {name: models_before + place for place, name in enumerate(names)}
         self.finder = view.make_picture_finder(checks=checks)
         # The digest covers the records; pictures beside the same records may differ elsewhere.
         self.data = f"{header.benchmark} {header.data_digest} {header.data}"
 
     @classmethod
-    def from_views(cls, views: Sequence[RunView], *, checks: bool = False) -> list[PageRun]:
+    def from_views(
+        cls, views: Sequence[RunView], *, checks: bool = False, shown: Sequence[Collection[str]] = ()
+    ) -> list[PageRun]:
         """Number several runs for one page.
 
         Args:
             checks: Whether pictures are left out that are not what was judged.
+            shown: The outputs that the page shows of each run; by default all.
         """
         runs: list[PageRun] = []
         for number, view in enumerate(views):
-            runs.append(cls(view, number, sum(len(run.models) for run in runs), checks=checks))
+            of = shown[number] if shown else None
+            runs.append(cls(view, number, sum(len(run.models) for run in runs), checks=checks, shown=of))
         return runs
 
     def read(self, edits: Edits, *, with_published: bool) -> None:
@@ -141,7 +155,7 @@ class Edits:
         names: Gives pictures their names on the page.
         save_chunk: Receives the name and the content of each chunk of details.
         step: One item of so many is listed, with all of its edits; which, its id decides.
-        items: Only edits of these items are listed.
+        items: Only edits of these items are listed, in this order.
 
     Attributes:
         pending_count: How many edits have a pending verdict, listed or not.
@@ -154,12 +168,13 @@ class Edits:
         names: PictureNames,
         save_chunk: Callable[[str, JsonObject], None],
         step: int = 1,
-        items: Collection[str] | None = None,
+        items: Sequence[str] | None = None,
     ) -> None:
         self.names = names
         self.step = step
         self.pending_count = 0
-        self._items_shown = items
+        self._items_shown = None if items is None else {item: place for place, item in enumerate(items)}
+        self._waiting: list[tuple[int, PageRun, Row, Sequence[StoredVerdict]]] = []
         self._save_chunk = save_chunk
         self._chunk = DetailChunk()
         self.dimensions: dict[str, int] = {}
@@ -194,8 +209,14 @@ class Edits:
         Of an item that is not listed they need no evidence.
         """
         self.pending_count += any(o.status == "pending" for o in row.outcomes.values())
-        if not self.is_listed(row.item.id):
+        if not self.is_listed(row.item.id) or row.model not in run.models:
             return
+        if self._items_shown is None:
+            self._list(run, row, verdicts)
+        else:
+            self._waiting.append((self._items_shown[row.item.id], run, row, verdicts))
+
+    def _list(self, run: PageRun, row: Row, verdicts: Sequence[StoredVerdict]) -> None:
         pictures = run.finder.find(row.item.id)
         item = self._numbers.setdefault((run.data, row.item.id), len(self._items))
         if item == len(self._items):
@@ -220,6 +241,9 @@ class Edits:
 
     def flush(self) -> None:
         """Save the details that do not fill a chunk."""
+        waiting, self._waiting = self._waiting, []
+        for _, run, row, verdicts in sorted(waiting, key=lambda edit: edit[0]):
+            self._list(run, row, verdicts)
         chunk = self._chunk.to_json()
         if chunk["edits"]:
             self._save_chunk(f"detail-{self.chunks - 1}", chunk)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from typing import get_args
 from xml.etree import ElementTree as Xml
 
-from ..app.gate import DimensionGate, Gate
+from ..app.gate import Answer, DimensionGate, Gate
 from ..base.errors import ConfigError
 from ..base.output_files import write_file
 from ..base.strict import to_json
-from .numbers import direction_arrow
+from .numbers import describe_noise, direction_arrow
 from .page import PageOptions
 from .site import write_report
 from .table import Head, Row, Table
@@ -45,6 +46,7 @@ def describe_gate(gate: Gate) -> Iterator[str]:
             yield f"{each.dimension}: {each.note}"
         if each.elsewhere:
             yield f"{each.dimension}: {each.elsewhere:+.3g} with edits that only one has"
+        yield from describe_noise(each.dimension, (gate.base, gate.candidate), each.noise)
         if each.answer != "pass" and each.worst:
             yield f"{each.dimension}: largest losses: {_list_worst(each)}"
 
@@ -53,8 +55,13 @@ def _list_worst(row: DimensionGate) -> str:
     return ", ".join(f"{e.item} ({e.first:.4g} → {e.second:.4g})" for e in row.worst[:_MAX_LISTED])
 
 
-def write_gate(gate: Gate, runs: Sequence[Path], out: Path) -> None:
+def write_gate(gate: Gate, shown: Mapping[Path, Collection[str]], out: Path) -> None:
     """Write gate.json, junit.xml, summary.md and worst.html, the page of the worst pairs.
+
+    The page begins with the largest loss in a dimension that fails.
+
+    Args:
+        shown: The runs, and the outputs that the page shows of each.
 
     Raises:
         ConfigError: the folder has other files, or see `write_report`.
@@ -66,15 +73,16 @@ def write_gate(gate: Gate, runs: Sequence[Path], out: Path) -> None:
     write_file(result, to_json(gate).encode())
     write_file(out / "junit.xml", _to_junit(gate))
     lines = [*describe_gate(gate)]
-    rows = [_HEADS, ("---",) * len(_HEADS), *map(_cells, gate.dimensions)]
-    table = [f"| {' | '.join(row)} |" for row in rows]
+    cells = [_HEADS, ("---",) * len(_HEADS), *map(_cells, gate.dimensions)]
+    table = [f"| {' | '.join(row)} |" for row in cells]
     bullets = [f"- {line}" for line in lines]
     text = "\n".join([f"### editjudge gate: {gate.answer}", "", *table, "", *bullets, ""])
     write_file(out / "summary.md", text.encode())
-    worst = {pair.item for each in gate.dimensions for pair in each.worst}
+    rows = sorted(gate.dimensions, key=lambda each: get_args(Answer).index(each.answer))
+    worst = [*dict.fromkeys(pair.item for each in rows for pair in each.worst)]
     heading = f"{gate.answer}: {gate.candidate} against {gate.base}"
     options = PageOptions(f"editjudge gate: {heading}", introduction=[("", line) for line in lines])
-    write_report(runs, out / "worst.html", options=options, items=worst)
+    write_report([*shown], out / "worst.html", options=options, items=worst, shown=[*shown.values()])
 
 
 def _to_junit(gate: Gate) -> bytes:

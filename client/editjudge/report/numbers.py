@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..app.column_values import LEVEL
+from ..app.comparison import Noise
 from ..base.text import format_count, group_by_key
 from ..base.verdict import Failure, MissingOutput, NoScore, NotApplicable, NotServed, Outcome, Score
 from ..benchmarks.cell import Cell
@@ -179,6 +180,14 @@ def describe_unseen(sources: int) -> str:
     share = largest_unseen_share(sources)
     count = format_count(sources, "source")
     return f"a loss on up to {100 * share:.3g} % of sources could be unseen ({count})"
+
+
+def describe_noise(dimension: str, models: Sequence[str], noise: Sequence[Noise]) -> Iterator[str]:
+    """Describe how far scores of one item lie apart by chance, a line for each model where it is known."""
+    for model, of in zip(models, noise, strict=True):
+        known = {"outputs": of.editor, "rounds of the judge": of.judge}
+        if parts := [f"{value:.3g} between {what}" for what, value in known.items() if value is not None]:
+            yield f"{dimension}: noise of {model} on one item (sd): {', '.join(parts)}"
 
 
 def choose_decimals(cells: Iterable[Cell]) -> int:

@@ -111,7 +111,7 @@ def make_title(runs: Sequence[PageRun]) -> str:
 
 def _model_keys(runs: Sequence[PageRun]) -> Iterator[_Key]:
     """Yield the run index and the name of each model on the page."""
-    return ((number, name) for number, run in enumerate(runs) for name in run.header.outputs)
+    return ((number, name) for number, run in enumerate(runs) for name in run.models)
 
 
 def _run_json(run: PageRun) -> JsonObject:
@@ -181,7 +181,8 @@ def _group_runs(runs: Sequence[PageRun]) -> list[list[int]]:
 def _table_json(numbers: Sequence[int], runs: Sequence[PageRun], places: Mapping[_Key, int]) -> JsonObject:
     """Build one table for runs that have the same columns."""
     first = runs[numbers[0]]
-    keys = [key for key in places if key[0] in numbers]
+    # Several outputs of a model have one row.
+    keys = [key for key in places if key[0] in numbers and key[1] in runs[key[0]].results.models]
     results = _merge_results(first.results, keys, runs)
     columns, left_out = drop_empty_columns(results.columns, results.models, Path(first.name))
     names = list(results.models)

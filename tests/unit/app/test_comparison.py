@@ -19,7 +19,14 @@ from hypothesis import strategies as st
 
 from editjudge.app import comparison as module
 from editjudge.app.column_values import ColumnValues
-from editjudge.app.comparison import DimensionComparison, ModelComparison, compare_models, rank_models
+from editjudge.app.comparison import (
+    DimensionComparison,
+    ModelComparison,
+    _ModelScores,
+    _Scores,
+    compare_models,
+    rank_models,
+)
 from editjudge.app.intervals import with_intervals
 from editjudge.app.spec import ResolvedSpec, RunSpec
 from editjudge.app.view import RunView
@@ -27,6 +34,7 @@ from editjudge.base.errors import ConfigError
 from editjudge.base.item import Missing
 from editjudge.base.verdict import NoScore, Score
 from editjudge.benchmarks.column import Column, Composite, Mean, WeightedMean
+from editjudge.benchmarks.rounds import JudgeRounds
 from editjudge.benchmarks.tabulation import Tabulation
 from editjudge.cli.compare import _describe_signatures, describe_comparison
 from editjudge.engine.content_keys import ItemContents
@@ -449,3 +457,23 @@ def test_nothing_is_sure_on_other_items() -> None:
 def test_few_sources_make_nothing_sure(sources: int) -> None:
     values = values_of(three_better(20), [number % sources for number in range(20)])
     assert not any(is_sure(of, "a", "b") for of in values.values())
+
+
+@pytest.mark.parametrize(("judges", "rounds"), [(1, 1), (1, 4), (2, 3)])
+def test_the_noise_of_the_editor_and_of_the_judge_are_told_apart(judges: int, rounds: int) -> None:
+    """Outputs of an item lie .3 apart, and ratings of an output .2; a score is the mean of its ratings."""
+    rng, items, each = np.random.default_rng(5), 4000, JudgeRounds(("a", "b")[:judges], rounds)
+    scores, outputs = _Scores(["d"], each), []
+    easy = rng.normal(0, 5, items)
+    for _ in range(3):
+        ratings = rng.normal(0, 0.2, (judges * rounds, items)) + easy + rng.normal(0, 0.3, items)
+        columns = {one.dimension_id("d"): of for one, of in zip(each.each_round, ratings, strict=True)}
+        columns["d"] = ratings.mean(axis=0)
+        columns["d"][:7] = math.nan
+        numbers = {name: array("d", of.tobytes()) for name, of in columns.items()}
+        outputs.append(_ModelScores([], numbers, {}))
+    noise = scores._find_noise(outputs, "d")
+    alone = rounds == 1
+    assert noise.editor == pytest.approx(math.hypot(0.3, 0.2) if alone else 0.3, rel=0.03)
+    assert noise.judge == (None if alone else pytest.approx(0.2, rel=0.03))
+    assert scores._find_noise(outputs[:1], "d").editor is None

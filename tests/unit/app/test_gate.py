@@ -17,6 +17,8 @@ import yaml
 from click.testing import CliRunner
 
 from editjudge.app import gate as module
+from editjudge.app.comparison import rank_models
+from editjudge.app.view import RunView
 from editjudge.base.verdict import Score
 from editjudge.cli import root
 
@@ -189,6 +191,21 @@ def test_a_judge_must_have_been_checked(
     assert ask(*sides, "--unchecked").code == (0 if code == 5 else code)
 
 
+def test_the_page_begins_with_the_largest_loss_and_shows_two_models(tmp_path: Path) -> None:
+    losses = {3: 0.1, 50: 0.4, 20: 0.2}
+    models = "old", "new", "third"
+    run = make_run(tmp_path, lambda m, n: 0.9 - losses.get(n, 0.0) * (m == "new") + (m == "third") / 20, models)
+    ask(f"old={run}", f"new={run}", "--margin", f"{SSIM}=0.0001", "--out", tmp_path / "out")
+    page = (tmp_path / "out" / "worst.html").read_text()
+    shown = [
+        json.loads(text) for text in re.findall(r"<script[^>]*application/json[^>]*>(.*?)</script>", page, re.DOTALL)
+    ]
+    report, edits = (next(each for each in shown if key in each) for key in ("models", "items"))
+    assert [each["name"] for each in report["models"]] == ["old", "new"]
+    assert [len(table["rows"]) for table in report["tables"]] == [2]
+    assert [edits["items"]["id"][item] for item in edits["item"]] == ["50", "50", "20", "20", "3", "3"]
+
+
 def test_what_continuous_integration_reads(tmp_path: Path) -> None:
     run = make_run(tmp_path, lambda m, n: noisy(0.3 if n in {7, 9} else 0.0)(m, n))
     out = tmp_path / "out"
@@ -210,6 +227,49 @@ def test_what_continuous_integration_reads(tmp_path: Path) -> None:
     (elsewhere / "mine").write_text("x")
     refused = ask(f"old={run}", f"new={run}", *margins, "--out", elsewhere)
     assert "holds other files" in refused.told
+
+
+SEEDS = "old", "new", "new@2", "new@3"
+
+
+def test_several_outputs_of_an_item_are_repeats_of_it(tmp_path: Path) -> None:
+    run = make_run(tmp_path, noisy(0.0, 0.05), SEEDS)
+    sides = f"old={run}", f"new={run}", "--margin", f"{SSIM}=0.1", "--json"
+    (row,) = json.loads(ask(*sides).told)["dimensions"]
+    means = [np.mean([noisy(0.0, 0.05)(model, n) for model in SEEDS[1:]]) for n in range(SOURCES)]
+    assert (row["edits"], row["sources"]) == (SOURCES, SOURCES)
+    assert row["candidate"] == pytest.approx(np.mean(means), abs=1e-6)
+    (alone,) = json.loads(ask(sides[0], f"new@1={run}", *sides[2:]).told)["dimensions"]
+    assert row["high"] - row["low"] < alone["high"] - alone["low"], "more outputs tell more"
+    assert row["noise"][0] == {"editor": None, "judge": None}
+    assert 0.04 < row["noise"][1]["editor"] < 0.06
+    with RunView(run) as view:
+        cells = view.results().models
+        ranks = rank_models(view, [SSIM]).dimensions[0].models
+    assert [*cells] == [*ranks] == ["old", "new"]
+    cell = cells["new"][SSIM]
+    assert cell.value == pytest.approx(row["candidate"])
+    assert (cell.scored, cell.interval and cell.interval.clusters) == (3 * SOURCES, SOURCES)
+    assert not cell.other_items
+
+
+def test_an_output_that_one_seed_lacks_is_no_score_of_the_item(tmp_path: Path) -> None:
+    def values(model: str, number: int) -> float | None:
+        return None if (model, number) in {("new@2", 3), ("new@3", 3)} else noisy(0.0)(model, number)
+
+    run = make_run(tmp_path, values, SEEDS)
+    sides = f"old={run}", f"new={run}", "--margin", f"{SSIM}=0.1"
+    (row,) = json.loads(ask(*sides, "--json").told)["dimensions"]
+    assert (row["edits"], row["elsewhere"] != 0) == (SOURCES - 1, True)
+    run = make_run(tmp_path / "half", lambda m, n: None if m == "new@3" and n % 2 else noisy(0.0)(m, n), SEEDS)
+    result = ask(f"old={run}", f"new={run}", "--margin", f"{SSIM}=0.1")
+    assert (result.code, "50.0% of the scored edits have a score of one model alone" in result.told) == (2, True)
+
+
+def test_outputs_of_equal_bytes_are_equal_seed_by_seed(tmp_path: Path) -> None:
+    run = make_run(tmp_path, lambda m, n: 0.5 + n / 1000 + m.endswith("@2") / 10, ("old", "old@2", "new", "new@2"))
+    assert ask(f"old={run}", f"new={run}", "--margin", "0.0001").code == 0
+    assert ask(f"old={run}", f"new@1={run}", "--margin", "0.0001").code == 4
 
 
 def test_a_plan_from_a_pilot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
