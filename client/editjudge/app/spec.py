@@ -66,7 +66,7 @@ class RunSpec(BaseModel):
     Attributes:
         benchmark: The name of the benchmark.
         data: The path of its data.
-        outputs: The folder of outputs by model under test.
+        outputs: The folder of outputs by model under test; `ours@2` has more outputs of `ours`.
         protocol: A short name, or a full one (`kris.paper.1`); empty for the usual protocol.
         on: Switches to turn on besides (`editjudge list switches`).
         off: Switches to turn off.
