@@ -87,7 +87,7 @@ def test_seeds_are_outputs_of_one_model(judged: Path, command: Command, tmp_path
     compared = command("compare", whole, "ours@3", "ours").out
     assert "noise of ours on one item (sd):" in compared
     assert command("show", whole, "0", "--model", "ours@2").code == 0
-    assert command("export", whole, "--out", tmp_path / "rows.csv").code == 0
+    assert command("export", whole, "--format", "csv", "--out", tmp_path / "rows.csv").code == 0
     assert "ours@3" in (tmp_path / "rows.csv").read_text()
     assert command("report", whole, "--out", tmp_path / "page.html").code == 0
     twice = command("validate", "core", "--data", tmp_path / "items.jsonl", *["--outputs=ours=x"] * 2)

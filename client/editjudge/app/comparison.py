@@ -266,7 +266,7 @@ class PairedScores:
 
     def noise(self, dimension: str) -> tuple[Noise, Noise]:
         """The noise of each model on a dimension."""
-        return self.first.noise[dimension], self.second.noise[dimension]
+        return self.first.noise.get(dimension, Noise()), self.second.noise.get(dimension, Noise())
 
     def on(self, dimension: Dimension) -> DimensionPairs:
         """The pairs of scores on one dimension."""
