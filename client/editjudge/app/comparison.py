@@ -428,9 +428,9 @@ class _Scores:
     """
 
     def __init__(self, dimensions: Iterable[str], rounds: JudgeRounds = JudgeRounds()) -> None:  # noqa: B008 - frozen
-        self._named, self._rounds = tuple(dimensions), rounds
-        ids = (each.dimension_id(name) for name in self._named for each in rounds.each_round)
-        self._dimensions = (*self._named, *ids)
+        self._own_ids, self._rounds = tuple(dimensions), rounds
+        ids = (each.dimension_id(name) for name in self._own_ids for each in rounds.each_round)
+        self._dimensions = (*self._own_ids, *ids)
         self.applying: set[str] = set()
         self.signatures: dict[str, int] = {}
 
@@ -459,7 +459,7 @@ class _Scores:
             if row.model in by_name:
                 self._add(by_name[row.model], row)
         read = [[by_name[name] for name in names] for names in groups]
-        return [replace(_average(each), noise={d: self._find_noise(each, d) for d in self._named}) for each in read]
+        return [replace(_average(each), noise={d: self._find_noise(each, d) for d in self._own_ids}) for each in read]
 
     def _find_noise(self, outputs: Sequence[_ModelScores], dimension: str) -> Noise:
         rounds = range(1, 1 + self._rounds.rounds)
@@ -469,8 +469,8 @@ class _Scores:
             for judge in self._rounds.judges
             if len(rounds) > 1
         ]
-        known = [variance for variance in of_judges if variance is not None]
-        judge = math.fsum(known) / len(known) if known else None
+        variances = [variance for variance in of_judges if variance is not None]
+        judge = math.fsum(variances) / len(variances) if variances else None
         editor = _find_variance([of.values(dimension) for of in outputs])
         if editor is not None:
             # A score is the mean of the rounds of all judges.

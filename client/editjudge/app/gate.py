@@ -221,11 +221,13 @@ def plan_gate(base: _Side, candidate: _Side, rules: GateRules, sources: tuple[in
     """Tell what numbers of sources would show, from a pilot; one more has a power of 80 %.
 
     Raises:
-        ConfigError: see `check_gate`.
+        ConfigError: see `check_gate`; or the pilot has one source.
         InputError: see `check_gate`.
     """
     measures = _measure(base, candidate, rules)
     pairs = measures[0].pairs.of
+    if min(of.gains.sources for of in measures) < 2:
+        raise ConfigError("a pilot of one source does not show how sources differ", "judge a few more")
     views = {id(view): view for view, _ in (base, candidate)}.values()
     edits = sum(edit.missing is None for view in views for edit in view.edits())
     calls, costs = (sum(each) for each in zip(*(view.calls[:2] for view in views), strict=True))
@@ -359,6 +361,6 @@ def _decide(of: _Measure, level: float, p_fail: float) -> DimensionGate:
         sources=gains.sources,
         sources_to_pass=sources_to_pass,
         noise=of.pairs.of.noise(dimension.id),
-        elsewhere=overall - sign * float((b - a)[common].mean()) / scale,
+        elsewhere=overall - sign * float((b - a)[common].mean()) / scale if any(of.pairs.counts[:2]) else 0.0,
         worst=tuple(EditPair(item=of.pairs.of.ids[k], first=a[k], second=b[k]) for k in most),
     )

@@ -231,8 +231,8 @@ def make_results(
     spec.check_single_image(single_image)
     table = _select_table_columns(spec)
     model_of = {name: model for model, names in header.models.items() for name in names}
-    named = {*header.single_image, *single_image}
-    alone = frozenset(name for name, model in model_of.items() if not named.isdisjoint({name, model}))
+    alone_names = {*header.single_image, *single_image}
+    alone = frozenset(name for name, model in model_of.items() if not alone_names.isdisjoint({name, model}))
     tabulation = Tabulation(table)
     spreading = JudgeSpreadBuilder(table, spec.judge_rounds, spec.dimensions_by_id)
     contents = make_item_contents(store, spec)

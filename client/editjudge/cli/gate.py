@@ -48,12 +48,12 @@ def gate_command(
             return 0
         looks = int(first), int(last)
         gate = check_gate(old, new, gate_rules, look=looks, allow_unchecked=unchecked)
-        shown: dict[Path, set[str]] = {}
+        outputs: dict[Path, set[str]] = {}
         for view, model in (old, new):
-            shown.setdefault(view.folder, set()).update(view.header.find_outputs(model))
+            outputs.setdefault(view.folder, set()).update(view.header.find_outputs(model))
     if out is not None:
         with wrap_disk_errors(out):
-            write_gate(gate, shown, out)
+            write_gate(gate, outputs, out)
     code, colour = _EXITS[gate.answer]
     if json:
         print_json(gate)

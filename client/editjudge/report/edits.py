@@ -50,7 +50,7 @@ class PageRun:
     Args:
         number: Index of the run on the page.
         models_before: Number of models of all runs before this one.
-        shown: The outputs that the page shows, by name; by default all.
+        outputs: The outputs that the page shows, by name; by default all.
         checks: Whether pictures are left out that are not what was judged.
 
     Attributes:
@@ -75,11 +75,11 @@ class PageRun:
         models_before: int = 0,
         *,
         checks: bool = False,
-        shown: Collection[str] | None = None,
+        outputs: Collection[str] | None = None,
     ) -> None:
         self.header = header = view.header
         self.view, self.number, self.name = view, number, str(view.folder)
-        names = (name for name in header.outputs if shown is None or name in shown)
+        names = (name for name in header.outputs if outputs is None or name in outputs)
         self.models = {name: models_before + place for place, name in enumerate(names)}
         self.finder = view.make_picture_finder(checks=checks)
         # The digest covers the records; pictures beside the same records may differ elsewhere.
@@ -87,18 +87,18 @@ class PageRun:
 
     @classmethod
     def from_views(
-        cls, views: Sequence[RunView], *, checks: bool = False, shown: Sequence[Collection[str]] = ()
+        cls, views: Sequence[RunView], *, checks: bool = False, outputs: Sequence[Collection[str]] = ()
     ) -> list[PageRun]:
         """Number several runs for one page.
 
         Args:
             checks: Whether pictures are left out that are not what was judged.
-            shown: The outputs that the page shows of each run; by default all.
+            outputs: The outputs that the page shows of each run; by default all.
         """
         runs: list[PageRun] = []
         for number, view in enumerate(views):
-            of = shown[number] if shown else None
-            runs.append(cls(view, number, sum(len(run.models) for run in runs), checks=checks, shown=of))
+            of = outputs[number] if outputs else None
+            runs.append(cls(view, number, sum(len(run.models) for run in runs), checks=checks, outputs=of))
         return runs
 
     def read(self, edits: Edits, *, with_published: bool) -> None:
@@ -174,7 +174,7 @@ class Edits:
         self.step = step
         self.pending_count = 0
         self._items_shown = None if items is None else {item: place for place, item in enumerate(items)}
-        self._waiting: list[tuple[int, PageRun, Row, Sequence[StoredVerdict]]] = []
+        self._queue: list[tuple[int, PageRun, Row, Sequence[StoredVerdict]]] = []
         self._save_chunk = save_chunk
         self._chunk = DetailChunk()
         self.dimensions: dict[str, int] = {}
@@ -214,7 +214,7 @@ class Edits:
         if self._items_shown is None:
             self._list(run, row, verdicts)
         else:
-            self._waiting.append((self._items_shown[row.item.id], run, row, verdicts))
+            self._queue.append((self._items_shown[row.item.id], run, row, verdicts))
 
     def _list(self, run: PageRun, row: Row, verdicts: Sequence[StoredVerdict]) -> None:
         pictures = run.finder.find(row.item.id)
@@ -241,8 +241,8 @@ class Edits:
 
     def flush(self) -> None:
         """Save the details that do not fill a chunk."""
-        waiting, self._waiting = self._waiting, []
-        for _, run, row, verdicts in sorted(waiting, key=lambda edit: edit[0]):
+        queue, self._queue = self._queue, []
+        for _, run, row, verdicts in sorted(queue, key=lambda edit: edit[0]):
             self._list(run, row, verdicts)
         chunk = self._chunk.to_json()
         if chunk["edits"]:

@@ -55,13 +55,13 @@ def _list_worst(row: DimensionGate) -> str:
     return ", ".join(f"{e.item} ({e.first:.4g} → {e.second:.4g})" for e in row.worst[:_MAX_LISTED])
 
 
-def write_gate(gate: Gate, shown: Mapping[Path, Collection[str]], out: Path) -> None:
+def write_gate(gate: Gate, outputs: Mapping[Path, Collection[str]], out: Path) -> None:
     """Write gate.json, junit.xml, summary.md and worst.html, the page of the worst pairs.
 
     The page begins with the largest loss in a dimension that fails.
 
     Args:
-        shown: The runs, and the outputs that the page shows of each.
+        outputs: The runs, and the outputs that the page shows of each.
 
     Raises:
         ConfigError: the folder has other files, or see `write_report`.
@@ -82,7 +82,7 @@ def write_gate(gate: Gate, shown: Mapping[Path, Collection[str]], out: Path) -> 
     worst = [*dict.fromkeys(pair.item for each in rows for pair in each.worst)]
     heading = f"{gate.answer}: {gate.candidate} against {gate.base}"
     options = PageOptions(f"editjudge gate: {heading}", introduction=[("", line) for line in lines])
-    write_report([*shown], out / "worst.html", options=options, items=worst, shown=[*shown.values()])
+    write_report([*outputs], out / "worst.html", options=options, items=worst, outputs=[*outputs.values()])
 
 
 def _to_junit(gate: Gate) -> bytes:

@@ -185,8 +185,8 @@ def describe_unseen(sources: int) -> str:
 def describe_noise(dimension: str, models: Sequence[str], noise: Sequence[Noise]) -> Iterator[str]:
     """Describe how far scores of one item lie apart by chance, a line for each model where it is known."""
     for model, of in zip(models, noise, strict=True):
-        known = {"outputs": of.editor, "rounds of the judge": of.judge}
-        if parts := [f"{value:.3g} between {what}" for what, value in known.items() if value is not None]:
+        sds = {"outputs": of.editor, "rounds of the judge": of.judge}
+        if parts := [f"{value:.3g} between {what}" for what, value in sds.items() if value is not None]:
             yield f"{dimension}: noise of {model} on one item (sd): {', '.join(parts)}"
 
 

@@ -115,7 +115,7 @@ def write_report(
     side: int = SIDE,
     options: PageOptions | None = None,
     items: Sequence[str] | None = None,
-    shown: Sequence[Collection[str]] = (),
+    outputs: Sequence[Collection[str]] = (),
     progress: Progress = lambda outcomes, _: outcomes,
     open_run: OpenRun = RunView,
     is_bundle: bool = False,
@@ -130,7 +130,7 @@ def write_report(
         side: Longer side of the pictures in pixels.
         options: Further contents of the page.
         items: Show only edits of these items, in this order; tables and figures are of all.
-        shown: The names of the outputs to show of each run; by default all.
+        outputs: The names of the outputs to show of each run; by default all.
         progress: Wraps the thumbnails and shows how many of how many are made.
         open_run: Opens a run.
         is_bundle: Whether the page is that of a bundle of one run, whose pictures are what was
@@ -153,7 +153,7 @@ def write_report(
                 f"give a folder: --out {out.with_suffix('')}",
             )
         target = _FilePage(out) if is_file else _FolderPage(out)
-        page_runs = PageRun.from_views(views, checks=is_bundle, shown=shown)
+        page_runs = PageRun.from_views(views, checks=is_bundle, outputs=outputs)
         names = PictureNames(find_name=page_runs[0].finder.names.get if is_bundle else None)
         edits = Edits(names, target.save_chunk, step=-(-count // MAX_EDITS) or 1, items=items)
         for run in page_runs:

@@ -108,6 +108,7 @@ def test_outputs_of_equal_bytes_are_equal_whatever_n_is(tmp_path: Path) -> None:
     result = ask(f"old={run}", f"new={run}", "--margin", "0.0001", "--json")
     gate = json.loads(result.told)
     assert (result.code, gate["answer"]) == (0, "pass")
+    assert {row["elsewhere"] for row in gate["dimensions"]} == {0.0}, "no edit is of one model alone"
     assert {row["low"] for row in gate["dimensions"]} == {0.0}
 
 
@@ -117,6 +118,15 @@ def test_few_sources_do_not_pass_what_has_no_bounds(tmp_path: Path) -> None:
     result = ask(f"old={run}", f"new={run}", "--rules", tmp_path / "gate.toml")
     assert result.code == 5
     assert "it takes about 300 sources like these 80 to pass" in result.told
+
+
+def test_one_source_tells_nothing(tmp_path: Path) -> None:
+    run = make_run(tmp_path, lambda m, n: noisy(0.0)(m, n) if n == 3 else None)
+    for dimension in (SSIM, PSNR):
+        sides = f"old={run}", f"new={run}", "--margin", f"{dimension}=0.5"
+        assert ask(*sides).code == 5
+        result = ask(*sides, "--plan")
+        assert (result.code, "a pilot of one source" in result.told) == (2, True)
 
 
 def _half(model: str, number: int) -> float | None:
