@@ -59,9 +59,9 @@ def measure_study(
     ratings = [r for r in people.ratings if low <= r.value <= high and r.rater != study.checker]
     votes = [v for v in people.votes if not study.checker or v.rater != study.checker]
     ratings = [*_rank(ratings)] if study.ranks else ratings
-    categories = sorted({r.category for r in (*ratings, *votes)}) if study.by_category else [None]
+    categories: list[str | None] = [*sorted({r.category for r in (*ratings, *votes)})] if study.by_category else []
     tables: list[AgreementTable] = []
-    for category in categories:
+    for category in categories or [None]:
         own: list[list[Any]] = [[r for r in some if category in {None, r.category}] for some in (ratings, votes)]
         part = replace(people, ratings=own[0], votes=own[1])
         result = measure_agreement(views, part, matches={**study.matches, **matches}, **options)

@@ -29,6 +29,8 @@ def agreement_command(
     how["matches"] = {name: [there] for name, there in parse_pairs("--match", match).items()}
     how["threshold"] = _parse_threshold(how["threshold"])
     paper = STUDIES.get(how.pop("study") or "")
+    if paper and not human:
+        raise ConfigError("--study compares judges with people", "name their answers: --human FILE")
     with ExitStack() as stack:
         views = [stack.enter_context(open_run(run)) for run in runs]
         if human:

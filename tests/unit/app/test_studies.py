@@ -15,6 +15,7 @@ from editjudge.app.studies import STUDIES, measure_study
 from editjudge.app.view import RunView
 from editjudge.base.errors import ConfigError
 from editjudge.benchmarks.registry import load_benchmark
+from editjudge.cli import root
 
 from ...small_data import MSE, PSNR
 from .test_human_agreement import ITEMS, MODELS, RATINGS, make_run, quality, write_lines
@@ -94,7 +95,10 @@ def test_the_dimensions_of_a_study_exist(name: str) -> None:
     assert {each for of in STUDIES[name].matches.values() for each in of} <= ids
 
 
-def test_a_study_of_nothing_says_so(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "line"), [("gie", "99,ours,q,ann,2"), ("omni_iie", "0,ours,q,ann,9")])
+def test_a_study_of_nothing_says_so(tmp_path: Path, name: str, line: str) -> None:
     run = make_run(tmp_path, "run", quality)
     with pytest.raises(ConfigError, match="no edit that people answered"):
-        study("gie", run, [RATINGS, "99,ours,q,ann,2"], q=[PSNR])
+        study(name, run, [RATINGS, line], q=[PSNR])
+    with pytest.raises(ConfigError, match="name their answers: --human FILE"):
+        root.main(["agreement", str(run), "--study", name], standalone_mode=False)
