@@ -1,11 +1,14 @@
 """`editjudge reward`: check a file of rewards, and try it on a few edits."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ..base.errors import ConfigError
+from ..base.errors import ConfigError, InputError
+from ..base.item import Edit, EditArguments
 from ..base.parse import parse_json
 from ..base.terminal import print_notice, print_text
+from ..rewards.audit import compare_rewards, find_correlates, measure_edit
 from ..rewards.config import RewardConfig
 from ..rewards.reward import Reward
 from ..rewards.schema import RewardValue
@@ -36,19 +39,39 @@ def check_command(file: Path, *, json: bool, **options: Any) -> int:
 
 
 def preview_command(file: Path, edits: Path, *, json: bool, **options: Any) -> int:
-    """Score a few edits and print their rewards; return the exit code."""
+    """Score a few edits and print their rewards, and what these follow; return the exit code."""
+    rows, kept_rewards = _read_edits(edits)
     with Reward(RewardConfig.load(file), settings_from(options)) as reward:
-        reply, budget = reward.score(_read_edits(edits)), reward.client.budget
+        reply, budget = reward.score(rows), reward.client.budget
+    facts = [_measure(row) for row in rows]
+    correlates, movements = {}, {}
+    for name in reply.summary:
+        numbers, before = reply.numbers(name, "skip"), [each.get(name) for each in kept_rewards]
+        correlates[name] = find_correlates(facts, numbers)
+        if any(name in each for each in kept_rewards):
+            movements[name] = compare_rewards([each.id for each in reply.results], before, numbers)
     if json:
-        print_json(reply)
+        print_json({**reply.model_dump(), "correlates": correlates, "movements": movements})
     for result in () if json else reply.results:
         for name, value in result.rewards.items():
             print_text(f"{result.id}: {name} {_describe(value)}")
     for name, summary in () if json else reply.summary.items():
-        facts = summary.model_dump(exclude_none=True).items()
-        print_text(f"{name}: " + ", ".join(f"{key} {fact}" for key, fact in facts if fact))
+        facts_of_batch = summary.model_dump(exclude_none=True).items()
+        print_text(f"{name}: " + ", ".join(f"{key} {fact}" for key, fact in facts_of_batch if fact))
+        if correlates[name]:
+            text = ", ".join(f"{key} {value:.2f}" for key, value in correlates[name].items())
+            print_text(f"{name}: rank correlation with {text}")
+        if name in movements:
+            changes = movements[name].model_dump(exclude_none=True).items()
+            print_text(f"{name}, beside what was kept: " + ", ".join(f"{key} {value}" for key, value in changes))
     print_notice(f"{budget.calls} calls, cost {budget.cost:g}, {reply.seconds:.1f} s")
     return 3 if any(each.unscored for each in reply.summary.values()) else 0
+
+
+def _measure(row: EditArguments) -> dict[str, float]:
+    with suppress(InputError):  # it has no reward either, which says why
+        return measure_edit(Edit.load(**row))
+    return {}
 
 
 def _describe(value: RewardValue) -> str:
@@ -60,20 +83,22 @@ def _describe(value: RewardValue) -> str:
     return f"{number} ({', '.join(numbers)}){gates}{why}"
 
 
-def _read_edits(path: Path) -> list[Any]:
-    """Read the edits of a file, a line of JSON for each.
+def _read_edits(path: Path) -> tuple[list[Any], list[dict[str, float | None]]]:
+    """Read the edits of a file, a line of JSON for each, and the rewards that were kept of each.
 
     Raises:
         ConfigError: naming the line that is no edit.
     """
-    edits = []
+    edits, kept_rewards = [], []
     for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
         try:
             row = dict(parse_json(line))
             row["item_id"] = str(row.pop("id", number))
+            before = {name: None if r is None else float(r) for name, r in dict(row.pop("rewards", {})).items()}
             paths = {key: path.parent / row[key] for key in _PICTURES & row.keys()}
             edits.append({**row, **paths})
+            kept_rewards.append(before)
         except (ValueError, TypeError) as error:
             fix = 'write {"source": "a.png", "instruction": "…", "edited": "b.png"}'
             raise ConfigError(f"{path}:{number}: this is no edit", fix) from error
-    return edits
+    return edits, kept_rewards

@@ -22,6 +22,7 @@ from editjudge.base.signature import Signature
 from editjudge.base.verdict import Failure, NoScore, NotApplicable, NotServed, Outcome, Score
 from editjudge.cli import root
 from editjudge.rewards import Reward, RewardConfig
+from editjudge.rewards.audit import compare_rewards, find_correlates, measure_edit
 from editjudge.rewards.callables import make_compute_score, make_reward_function
 from editjudge.rewards.mix import reward_edit, sign_reward, summarise
 from editjudge.rewards.reward import order_siblings
@@ -309,9 +310,45 @@ def test_the_commands_check_and_preview(tmp_path: Path, monkeypatch: pytest.Monk
     assert f"  {SSIM}: weight 3, 0 is worst, 1 is best" in checked.output
     seen = CliRunner().invoke(root, ["reward", "preview", "reward.toml", "edits.jsonl"])
     assert "one: quality 0." in seen.output
+    assert "beside what was kept" not in seen.output
+    rows = [row | {"id": str(step), "edited": f"{step}.png"} for step in (5, 10, 20)]
+    for step in (10, 20):
+        save_picture(tmp_path / f"{step}.png", pixels(step))
+    for each, number in zip(rows, (0.9, None, 0.1), strict=True):
+        each["rewards"] = {"quality": number}
+    (tmp_path / "edits.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    seen = CliRunner().invoke(root, ["reward", "preview", "reward.toml", "edits.jsonl"])
+    assert "quality: rank correlation with brightness -1.00, change -1.00\n" in seen.output
+    assert (
+        "quality, beside what was kept: edits 2, other_numbers 2, new_numbers 1, lost_numbers 0, mean_change"
+        in seen.output
+    )
     (tmp_path / "edits.jsonl").write_text("[1]")
     refused = CliRunner().invoke(root, ["reward", "preview", "reward.toml", "edits.jsonl"])
     assert "edits.jsonl:1: this is no edit" in str(refused.exception)
+
+
+def test_what_an_editor_may_please_a_judge_with_is_measured() -> None:
+    flat = measure_edit(EDIT)
+    assert flat == {"length": 1.0, "sharpness": 0.0, "saturation": 0.0, "brightness": 105.0, "change": 5.0}
+    stripes = GREY.copy()
+    stripes[::2] = (200, 100, 0)
+    one = measure_edit(Edit.load(source=GREY[:12], edited=stripes, instruction="xyz"))
+    assert one == {"length": 3.0, "sharpness": 0.0, "saturation": 0.5, "brightness": 100.0}
+    stripes[::2] = 200
+    assert measure_edit(Edit.load(source=GREY, edited=stripes, instruction="x"))["sharpness"] == 100.0
+
+
+def test_rewards_are_compared_with_those_that_were_kept() -> None:
+    before, now = [0.1, 0.5, 0.9, None, 0.3], [0.1, 0.6, 0.4, 0.2, None]
+    found = compare_rewards([*"abcde"], before, now)
+    assert (found.edits, found.other_numbers, found.new_numbers, found.lost_numbers) == (3, 2, 1, 1)
+    assert found.mean_change == pytest.approx(-0.4 / 3)
+    assert found.agreement == pytest.approx(0.5)
+    assert list(found.furthest) == ["c", "b"]
+    nothing = compare_rewards(["a"], [None], [None])
+    assert (nothing.edits, nothing.mean_change, nothing.agreement) == (0, None, None)
+    assert find_correlates([{"change": 1.0}] * 3, [0.1, 0.2, 0.3]) == {}
 
 
 def test_a_missing_service_is_told_before_training(tmp_path: Path) -> None:
