@@ -72,6 +72,7 @@ def test_seeds_are_outputs_of_one_model(judged: Path, command: Command, tmp_path
         data = "--data", tmp_path / "items.jsonl", "--out", tmp_path / name, "--shard", shard
         done = command("run", "core", *data, *outputs, "--dimension", "core.mse.source.whole")
         assert done.code == 0, done.err
+        assert "editjudge compare" not in done.out + done.err, "there is one model"
         return tmp_path / name
 
     def read(out: Path) -> tuple[float, int, int]:

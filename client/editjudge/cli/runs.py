@@ -237,7 +237,9 @@ def _describe_unserved(result: RunResult, *, has_table: bool) -> Iterator[str]:
 
 def _next_steps(result: RunResult) -> Iterator[str]:
     """Suggest the next command for a finished run with scores."""
-    run, models = shlex.quote(str(result.out)), [*result.cells]
+    run = shlex.quote(str(result.out))
+    # Further outputs of a model are not another model.
+    models = [name for name in result.cells if name.rpartition("@")[0] not in result.cells]
     if result.last_event.ended != "done" or not any(
         cell.scored for row in result.cells.values() for cell in row.values()
     ):
