@@ -30,6 +30,7 @@ from rich.console import Console
 from rich.table import Table
 
 from editjudge.pixels.alignment import align, align_coarse_to_fine
+from editjudge.pixels.drift import measure_drift
 from editjudge.pixels.regions import Degenerate
 
 NAMES = (
@@ -56,6 +57,10 @@ def changed(image: Pixels, kind: str, rng: np.random.Generator) -> Pixels:
     """What an editor and its files add to a move."""
     height, width = image.shape[:2]
     everything = kind == "everything"
+    if kind == "flat sky":
+        image = image.copy()
+        sky = np.linspace(200, 235, height // 2)[:, None] * np.array((0.8, 0.9, 1.0))
+        image[: height // 2] = sky[:, None]
     if everything or kind == "light":
         image = image * rng.uniform(0.8, 1.2, 3) + rng.uniform(-15, 15, 3)
     if everything or kind == "noise":
@@ -142,14 +147,23 @@ def sift_ransac(edit: Pixels, reference: Pixels) -> Any:
     return cv2.estimateAffinePartial2D(source, target, method=cv2.RANSAC)[0]
 
 
+def drift(edit: Pixels, reference: Pixels) -> Any:
+    """What `core.drift` takes for right."""
+    try:
+        return measure_drift(edit, reference, align_coarse_to_fine(edit, reference)).matrix
+    except Degenerate:
+        return None
+
+
 WAYS: dict[str, Way] = {
+    "drift": drift,
     "coarse to fine": ours(align_coarse_to_fine),
     "align": ours(align),
     "ECC": ecc,
     "ECC after align": ecc_after,
     "SIFT, RANSAC": sift_ransac,
 }
-KINDS = ("shift alone", "move", "noise", "JPEG 60", "light", "repainted", "everything")
+KINDS = ("shift alone", "move", "noise", "JPEG 60", "light", "repainted", "flat sky", "everything")
 
 
 def error(matrix: Any, true: Any, image: Pixels) -> float:

@@ -63,6 +63,10 @@ Values = dict[str, float]
         ("ssim.source.outside", 14, lambda by: min(by["exact"], by["no_edit"]) > by["damaged"]),
         ("aligned_psnr.target.inside", 14, lambda by: by["exact"] > by["damaged"] > by["no_edit"]),
         ("aligned_mse.target.inside", 14, lambda by: by["exact"] < by["damaged"] < by["no_edit"]),
+        ("drift.shift", 14, lambda by: by["exact"] == by["no_edit"] == 0 and abs(by["damaged"] - 6) < 0.05),
+        ("drift.zoom", 14, lambda by: max(by.values()) < 0.05),
+        ("drift.color", 14, lambda by: max(by["exact"], by["no_edit"]) < 1 < 10 < by["damaged"]),
+        ("drift.detail", 14, lambda by: max(by["exact"], by["no_edit"]) < 1 < 4 < by["damaged"]),
         ("text_content_accuracy", 3, lambda by: by["exact"] > 0.9 > 0.2 > by["no_edit"]),
     ],
 )
@@ -104,6 +108,11 @@ def test_the_report_in_a_browser(demo: Path) -> None:
             for image in page.locator("img:visible").all():
                 image.evaluate("image => image.decode()")
                 assert image.evaluate("image => image.naturalWidth") > 0
+        page.goto(f"{page.url.partition('#')[0]}#edit=coffee-card&model=damaged&show=flicker")
+        page.locator("#aligned").check()
+        moved_back = page.locator(".layer.top img").evaluate("image => image.style.transform")
+        assert "translate(" in moved_back
+        assert "rotate(" in moved_back
         page.locator("#list").focus()
         page.keyboard.press("End")  # no sign is put up in it
         page.locator("[data-dimension='core.aligned_mse.target.inside']").wait_for()

@@ -4,16 +4,17 @@ They stand apart from those that ask a judge or a specialist, so that a score of
 neither; see `registry.load_dimensions`.
 """
 
-from collections.abc import Mapping
-from dataclasses import replace
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from ..base.item import Need
+from ..base.item import Item, Need
 from ..base.parse import package_tables
 from ..scorers.pixels import CoarseToFineComparison, PixelComparison
 from ..scorers.regions import Reference, Region
-from .dimension import Dimension, Reading, make_dimension
+from .dimension import Dimension, Reading, make_dimension, make_formula
 
 PROTOCOL = "core.1"
 _TABLES = package_tables(__package__, "core/tables.toml")
@@ -44,7 +45,41 @@ def _pixel(metric: str, row: Mapping[str, Any], reference: Reference, region: Re
     )
 
 
+_ELSEWHERE = re.compile(r"(?:\b|_)(view|viewpoint|perspective|camera|style|tone|outpaint|outpainting)(?:\b|_)")
+"""Tasks that ask for another view, frame or look of the whole picture, by a word of their names."""
+
+
+def _keeps_frame(item: Item) -> str | None:
+    word = _ELSEWHERE.search(item.task)
+    return f"the task {item.task} changes the whole picture" if word else None
+
+
+@dataclass(frozen=True)
+class Below:
+    """1 where a value is below a limit, else 0."""
+
+    limit: float
+
+    def __call__(self, values: Mapping[str, float]) -> float:
+        """Compare the only value."""
+        return float(min(values.values()) < self.limit)
+
+
+def _drift() -> Iterator[Dimension]:
+    """How far what was to stay has drifted; one measurement shares the alignment of `aligned_…`."""
+    more: dict[str, Any] = {"when": _keeps_frame, "source": "ours: docs/dimensions.md#drift", "needs": {"source"}}
+    for name, row in _TABLES["drift"].items():
+        how = Reading(CoarseToFineComparison("source"), f"drift.{name}")
+        yield make_dimension(row, f"core.drift.{name}", how, higher_is_better=False, tolerance=1e-6, **more)
+    for name, row in _TABLES["below"].items():
+        share = make_formula(Below(row["limit"]), "core.drift.shift")
+        yield make_dimension({"asks": row["asks"]}, f"core.drift.{name}", share, tolerance=1.0, **more)
+
+
 PIXEL_DIMENSIONS: tuple[Dimension, ...] = tuple(
-    replace(_pixel(metric, row, *against), protocol=PROTOCOL)
-    for (metric, row), against in product(_TABLES["pixels"].items(), REGIONS)
+    replace(each, protocol=PROTOCOL)
+    for each in (
+        *(_pixel(name, row, *of) for (name, row), of in product(_TABLES["pixels"].items(), REGIONS)),
+        *_drift(),
+    )
 )

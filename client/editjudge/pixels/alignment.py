@@ -186,9 +186,9 @@ def find_coarse_keypoints(image: RGB) -> Keypoints:
         ValueError: The image has another shape or dtype.
     """
     check_image("image", image)
-    small = _reduce(image, COARSE_SIDE)
+    small = reduce_image(image, COARSE_SIDE)
     keypoints = find_keypoints(small)
-    to_image = _scaling(small, image)
+    to_image = scaling_between(small, image)
     points = keypoints.points @ to_image[:2, :2] + to_image[:2, 2]
     return Keypoints(points.astype(np.float32), keypoints.descriptors)
 
@@ -241,15 +241,15 @@ def _refine(matrix: _Matrix, output: RGB, reference: RGB) -> _Matrix:
     """Correct a fit by corners that are followed; the fit itself where too few can be."""
     side = min(FINE_SIDE, max(reference.shape[:2]))
     edit_grey, reference_grey = (
-        cv2.cvtColor(_reduce(image, side), cv2.COLOR_RGB2GRAY) for image in (output, reference)
+        cv2.cvtColor(reduce_image(image, side), cv2.COLOR_RGB2GRAY) for image in (output, reference)
     )
-    to_reference, from_output = _scaling(reference_grey, reference), _scaling(output, edit_grey)
-    first = np.linalg.inv(to_reference) @ _square(matrix) @ np.linalg.inv(from_output)
+    to_reference, from_output = scaling_between(reference_grey, reference), scaling_between(output, edit_grey)
+    first = np.linalg.inv(to_reference) @ square_matrix(matrix) @ np.linalg.inv(from_output)
     size = reference_grey.shape[1::-1]
     edit_warp = cv2.warpAffine(edit_grey, first[:2], size, flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REFLECT)
     cover = cv2.warpAffine(np.full_like(edit_grey, 255), first[:2], size, flags=cv2.INTER_NEAREST)
     cover = cv2.erode(cover, np.ones((9, 9), np.uint8), borderValue=[0])
-    edit_warp, reference_grey = _equalise(edit_warp), _equalise(reference_grey)
+    edit_warp, reference_grey = equalise(edit_warp), equalise(reference_grey)
     apart = max(5.0, min(size) / 50)
     # The stubs promise corners, but there are none in an even picture.
     corners: Any = cv2.goodFeaturesToTrack(reference_grey, CORNERS, 0.01, apart, mask=cover)
@@ -266,9 +266,9 @@ def _refine(matrix: _Matrix, output: RGB, reference: RGB) -> _Matrix:
     )
     if correction is None or 2 * np.count_nonzero(agreeing) < len(agreeing):
         return matrix
-    finer = to_reference @ _square(correction) @ first @ from_output
-    places = _corners(output.shape[1], output.shape[0])
-    step = _residuals(finer[:2], places, _move(matrix, places))
+    finer = to_reference @ square_matrix(correction) @ first @ from_output
+    places = frame_corners(output.shape[1], output.shape[0])
+    step = _residuals(finer[:2], places, move_points(matrix, places))
     return finer[:2] if step.max() <= _tolerance(reference) else matrix
 
 
@@ -278,11 +278,11 @@ def _round_shift(matrix: _Matrix) -> _Matrix:
 
 def _is_whole(matrix: _Matrix, output: RGB, most: float) -> bool:
     """Whether the frame is shifted by whole pixels alone, at every corner within so many."""
-    frame = _corners(output.shape[1], output.shape[0])
-    return bool(_residuals(matrix, frame, _move(_round_shift(matrix), frame)).max() <= most)
+    frame = frame_corners(output.shape[1], output.shape[0])
+    return bool(_residuals(matrix, frame, move_points(_round_shift(matrix), frame)).max() <= most)
 
 
-def _reduce(image: RGB, side: int) -> RGB:
+def reduce_image(image: RGB, side: int) -> RGB:
     """Reduce an image whose longer side exceeds this many pixels, by means of areas."""
     height, width = image.shape[:2]
     factor = side / max(height, width)
@@ -292,17 +292,18 @@ def _reduce(image: RGB, side: int) -> RGB:
     return np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), np.uint8)
 
 
-def _scaling(image: NDArray[Any], to: NDArray[Any]) -> _Matrix:
+def scaling_between(image: NDArray[Any], to: NDArray[Any]) -> _Matrix:
     """From pixels of an image to those of the same one at another size: float64 (3, 3)."""
     across, down = to.shape[1] / image.shape[1], to.shape[0] / image.shape[0]
     return np.array([(across, 0, across / 2 - 0.5), (0, down, down / 2 - 0.5), (0, 0, 1)])
 
 
-def _square(matrix: _Matrix) -> _Matrix:
+def square_matrix(matrix: _Matrix) -> _Matrix:
+    """Return a transform (2, 3) as a matrix (3, 3)."""
     return np.vstack([matrix, (0, 0, 1)])
 
 
-def _equalise(grey: NDArray[Any]) -> NDArray[Any]:
+def equalise(grey: NDArray[Any]) -> NDArray[Any]:
     """Bring the contrast around each pixel to the same height: uint8 (H, W), 128 in the middle."""
     window = (CONTRAST_SIDE, CONTRAST_SIDE)
     values = grey.astype(np.float32)
@@ -323,7 +324,7 @@ def _warp(matrix: _Matrix, source: _Points, target: _Points, output: RGB, refere
         matches=len(source),
         inliers=int(np.count_nonzero(residuals <= _tolerance(reference))),
         residual=float(np.median(residuals)),
-        scale=_scale(matrix),
+        scale=similarity_scale(matrix),
         rotation_degrees=math.degrees(math.atan2(matrix[1, 0], matrix[0, 0])),
         translation=(float(matrix[0, 2]), float(matrix[1, 2])),
     )
@@ -373,11 +374,12 @@ def _fit(source: _Points, target: _Points) -> _Matrix:
 
 
 def _residuals(matrix: _Matrix, source: _Points, target: _Points) -> NDArray[np.float64]:
-    distances: NDArray[np.float64] = np.linalg.norm(_move(matrix, source) - target, axis=1)
+    distances: NDArray[np.float64] = np.linalg.norm(move_points(matrix, source) - target, axis=1)
     return distances
 
 
-def _move(matrix: _Matrix, points: NDArray[Any]) -> NDArray[Any]:
+def move_points(matrix: _Matrix, points: NDArray[Any]) -> NDArray[Any]:
+    """Apply a transform (2, 3) to points (n, 2)."""
     return np.asarray(points @ matrix[:, :2].T + matrix[:, 2])
 
 
@@ -401,13 +403,13 @@ def _check_frame(matrix: _Matrix, output: RGB, reference: RGB) -> None:
     height, width = reference.shape[:2]
     edited_height, edited_width = output.shape[:2]
     size_ratio = math.sqrt(height * width / (edited_height * edited_width))
-    magnification = _scale(matrix) / size_ratio
+    magnification = similarity_scale(matrix) / size_ratio
     if magnification > MAX_MAGNIFICATION:
         raise Degenerate(
             f"the best fit magnifies the edit {magnification:.1f} times, at most {MAX_MAGNIFICATION:g} is plausible"
         )
-    frame = _corners(width, height)
-    corners = _move(matrix, _corners(edited_width, edited_height))
+    frame = frame_corners(width, height)
+    corners = move_points(matrix, frame_corners(edited_width, edited_height))
     area, _ = cv2.intersectConvexConvex(frame, corners.astype(np.float32))
     coverage = area / (width * height)
     if coverage < MIN_COVERED:
@@ -416,9 +418,11 @@ def _check_frame(matrix: _Matrix, output: RGB, reference: RGB) -> None:
         )
 
 
-def _corners(width: int, height: int) -> _Points:
+def frame_corners(width: int, height: int) -> _Points:
+    """Return the corners of a frame, clockwise from the top left: float32 (4, 2), x and y in pixels."""
     return np.array([(0, 0), (width, 0), (width, height), (0, height)], np.float32)
 
 
-def _scale(matrix: _Matrix) -> float:
+def similarity_scale(matrix: _Matrix) -> float:
+    """Return the magnification of a similarity transform (2, 3)."""
     return math.hypot(matrix[0, 0], matrix[1, 0])

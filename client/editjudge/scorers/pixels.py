@@ -7,7 +7,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from ..base.item import Edit
 from ..base.threads import FairThreads, MemoryBudget, in_thread
 from ..base.verdict import Evidence, NoScore, Score, Verdict, Verdicts
 from ..pixels.alignment import Alignment, align, align_coarse_to_fine, find_coarse_keypoints, find_keypoints
+from ..pixels.drift import measure_drift, name_change
 from ..pixels.metrics import METRICS
 from ..pixels.opencv import missing_opencv
 from ..pixels.regions import Degenerate
@@ -45,6 +46,9 @@ _ALIGNERS = FairThreads(_CORES, "editjudge-align")
 _KEYPOINTS = KeypointCache(64 * 1024**2)  # a photograph of 1024x1024 has some 2 MB of them
 _COARSE_KEYPOINTS = KeypointCache(16 * 1024**2, find_coarse_keypoints)  # some 0.5 MB each
 NO_ALIGNMENT = "unaligned"
+_DRIFT = "drift."
+_Fit: TypeAlias = "tuple[Alignment, Evidence] | Degenerate"
+"""An edit in its reference's frame, with a note of how it was resized; or why there is no such fit."""
 
 
 class PixelScorer(Scorer):
@@ -106,7 +110,7 @@ class PixelComparison(PixelScorer):
             *((align_coarse_to_fine if self._coarse_to_fine else align,) if self.aligned else ()),
             *(() if self.aligned and self.as_is and not self.plausible else (fitted,)),
             *((load_mask,) if region in {"inside", "outside"} else ()),
-            *(metric.implementations if metric else ()),
+            *(metric.implementations if metric else (measure_drift,) if name == _DRIFT.rstrip(".") else ()),
             *(metric.region_implementations if metric and region != "whole" else ()),
         )
 
@@ -126,15 +130,23 @@ class PixelComparison(PixelScorer):
         pixels = max(math.prod(image.size) for image in (edit.output, reference))
         memory = pixels * ALIGNING_BYTES_A_PIXEL
         if self._coarse_to_fine:
-            memory = min(memory, COARSE_ALIGNING_BYTES) + 3 * pixels
+            memory = min(memory, COARSE_ALIGNING_BYTES) + 16 * pixels  # the result; of drift, high frequencies
         with _ALIGNING.of(memory):
             return self.compare(edit, fields)
 
     def compare(self, edit: Edit, fields: frozenset[str]) -> Verdicts:
         """Bring both images to one size, then compare every field."""
         reference: Image = getattr(edit.item, self.reference)
+        fit = self._align(edit.output, reference) if self.aligned else None
+        drift_fields = frozenset(field for field in fields if field.startswith(_DRIFT))
+        verdicts = _measure_drift(edit, reference, fit, drift_fields) if drift_fields else {}
+        if fields - drift_fields:
+            verdicts |= self._compare(edit, reference, fit, fields - drift_fields)
+        return verdicts
+
+    def _compare(self, edit: Edit, reference: Image, fit: _Fit | None, fields: frozenset[str]) -> dict[str, Verdict]:
         try:
-            edited_pixels, evidence = self._brought_to(edit.output, reference)
+            edited_pixels, evidence = self._brought_to(edit.output, reference, fit)
         except Degenerate as degenerate:
             verdict = NoScore(kind="degenerate", reason=str(degenerate))
             return dict.fromkeys(fields, verdict)
@@ -147,16 +159,21 @@ class PixelComparison(PixelScorer):
             verdicts[NO_ALIGNMENT] = Score(value=float(NO_ALIGNMENT in evidence), evidence=evidence)
         return verdicts
 
-    def _brought_to(self, output: Image, reference: Image) -> tuple[RGB, Evidence]:
-        if not self.aligned:
-            return fitted(output, reference)
+    def _align(self, output: Image, reference: Image) -> _Fit:
         try:
-            alignment, resize_note = self._align_image(output, reference)
+            return self._align_image(output, reference)
         except Degenerate as problem:
+            return problem
+
+    def _brought_to(self, output: Image, reference: Image, fit: _Fit | None) -> tuple[RGB, Evidence]:
+        if fit is None:
+            return fitted(output, reference)
+        if isinstance(fit, Degenerate):
             if not self.plausible:
-                raise
+                raise fit
             pixels, note = fitted(output, reference)
-            return pixels, {**note, NO_ALIGNMENT: str(problem)}
+            return pixels, {**note, NO_ALIGNMENT: str(fit)}
+        alignment, resize_note = fit
         return alignment.image, {
             **resize_note,
             "matches": alignment.matches,
@@ -199,7 +216,8 @@ class CoarseToFineComparison(PixelComparison):
     """The same comparison after an alignment coarse to fine, which is no benchmark's own.
 
     It takes a third of the time of SIFT on whole pictures at 1024x1024, and no more for larger
-    ones. All dimensions that read an equal scorer share one alignment of an edit.
+    ones. All dimensions that read an equal scorer share one alignment of an edit. Fields `drift.…`
+    are what `measure_drift` measures of an edit of the reference's aspect ratio.
     """
 
     _coarse_to_fine: ClassVar[bool] = True
@@ -246,6 +264,28 @@ class BlackedOutSsim(PixelScorer):
             note: Evidence = {"region_share": share}
             verdicts[name] = Score(value=value, evidence=note, imputed=share == 0)
         return verdicts
+
+
+def _measure_drift(edit: Edit, reference: Image, fit: _Fit | None, fields: frozenset[str]) -> dict[str, Verdict]:
+    """Say how far the edit drifted, or why that cannot be told: then it is never 0."""
+    if fit is None:
+        raise ValueError("drift is measured of what is aligned")
+    output, reason = edit.output, ""
+    if isinstance(fit, Degenerate):
+        reason = name_change(output.rgb, reference.rgb) or str(fit)
+    elif not _same_aspect(output.size, reference.size):
+        word = "squeezed" if fit[1] else "cropped or extended"
+        reason = f"{word}: the edit has another aspect ratio than its source"
+    else:
+        mask = None if edit.item.mask is None else select_region(edit, "inside", reference.size)
+        try:
+            drift = measure_drift(output.rgb, reference.rgb, fit[0], mask)
+        except Degenerate as problem:
+            reason = name_change(output.rgb, reference.rgb) or str(problem)
+    if reason:
+        return dict.fromkeys(fields, NoScore(kind="degenerate", reason=reason))
+    evidence = dict(drift.evidence)
+    return {field: Score(value=getattr(drift, field.removeprefix(_DRIFT)), evidence=evidence) for field in fields}
 
 
 def _same_aspect(size: tuple[int, int], other: tuple[int, int]) -> bool:

@@ -15,8 +15,9 @@ from PIL import ImageFilter
 from editjudge.base.item import Edit
 from editjudge.base.threads import MemoryBudget
 from editjudge.base.verdict import NoScore, Score
+from editjudge.pixels.alignment import align_coarse_to_fine
 from editjudge.scorers import pixels as module
-from editjudge.scorers.pixels import PixelComparison
+from editjudge.scorers.pixels import CoarseToFineComparison, PixelComparison
 
 MSE = frozenset({"mse.whole"})
 
@@ -68,6 +69,34 @@ def test_what_cannot_be_aligned_either_way_is_measured_resized(corners: np.ndarr
     assert got.value == plain.value > 1000
     assert "4 are needed" in str(got.evidence["unaligned"])
     assert got.evidence["resized"] == "320x320 to 480x320 (Lanczos)"
+
+
+DRIFT = frozenset({"drift.shift", "drift.color"})
+
+
+def test_drift_shares_the_alignment(corners: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+    fits = []
+    monkeypatch.setattr(module, "align_coarse_to_fine", lambda *given: fits.append(0) or align_coarse_to_fine(*given))
+    edit = Edit.load(source=corners, edited=np.roll(corners, 3, 1), instruction="x")
+    verdicts = CoarseToFineComparison("source").compare(edit, DRIFT | MSE)
+    assert len(fits) == 1
+    assert verdicts["drift.shift"].value == pytest.approx(3, abs=0.05)
+    assert verdicts["mse.whole"].evidence["translation"] == pytest.approx([-3, 0], abs=0.05)
+
+
+def test_what_has_no_drift_says_what_it_is(corners: np.ndarray) -> None:
+    words = {
+        "mirrored": corners[:, ::-1],
+        "tiled": np.tile(resized(corners, 240, 160), (2, 2, 1)),
+        "cropped or extended": np.pad(corners, ((0, 0), (0, 80), (0, 0))),
+        "squeezed": resized(corners, 400, 320),
+        "no keypoints": np.full_like(corners, 90),
+    }
+    for word, edited in words.items():
+        edit = Edit.load(source=corners, edited=np.ascontiguousarray(edited), instruction="x")
+        for verdict in CoarseToFineComparison("source").compare(edit, DRIFT).values():
+            assert isinstance(verdict, NoScore), word
+            assert verdict.reason.startswith(word)
 
 
 def test_whether_it_was_aligned_is_a_field(corners: np.ndarray) -> None:

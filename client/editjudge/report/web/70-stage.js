@@ -144,8 +144,14 @@
     swap();
     start();
     app.swap = swap;
+    const box = node("input", { type: "checkbox", id: "aligned" });
+    const aligned = node("label", { class: "check", hidden: true, title: "moves the result back by its measured drift" }, box, " aligned");
+    right.back?.().then(style => {
+      aligned.hidden = !style;
+      box.addEventListener("change", () => { top.querySelector("img").style.transform = box.checked ? style : ""; });
+    }, () => {}); // without its details there is no such choice
     return [node("figure", { class: "pane single" }, frame,
-      node("figcaption", { class: "ends" }, node("span", {}, "seen: ", label), speed))];
+      node("figcaption", { class: "ends" }, node("span", {}, "seen: ", label), aligned, speed))];
   }
 
   function difference(left, right, mask, region) {

@@ -34,9 +34,18 @@
     });
   }
 
+  // The style that moves a result back onto its source by its drift; "" where no drift was measured.
+  async function back(edit) {
+    const detail = await app.details(edit);
+    const drift = detail.edits[edit]?.verdicts.map(each => each.evidence ?? {}).find(each => each.frame && each.corners_px);
+    if (!drift) return "";
+    const [x, y] = drift.translation.map((by, axis) => -100 * by / drift.frame[axis]);
+    return `rotate(${-drift.rotation_degrees}deg) scale(${1 / drift.zoom}) translate(${x}%, ${y}%)`;
+  }
+
   const result = edit => ({
     name: app.edits.picture[edit], missing: app.edits.missing[edit],
-    caption: app.names[app.edits.model[edit]], active: edit === app.open,
+    caption: app.names[app.edits.model[edit]], active: edit === app.open, back: () => back(edit),
     pick: edit === app.open ? null : () => app.go(addressOf(edit)),
   });
 
