@@ -93,7 +93,7 @@ def measure_drift(output: RGB, source: RGB, alignment: Alignment, mask: Region |
         Degenerate: No fit is certain, or too few pixels were kept to tell colours and detail.
     """
     height, width = source.shape[:2]
-    unmoved = scaling_between(output, source)
+    at_rest = scaling_between(output, source)
     matrix = square_matrix(alignment.matrix)
     small, copy = reduce_image(source, SIDE), reduce_image(output, SIDE)
     outside = _outside(mask, small)
@@ -101,24 +101,24 @@ def measure_drift(output: RGB, source: RGB, alignment: Alignment, mask: Region |
         raise Degenerate("the mask leaves no part of the picture that was to stay")
     places = _Frame(small, copy, outside)
     to_small, from_copy = scaling_between(source, small), scaling_between(copy, output)
-    fitted = places.fit((to_small @ matrix @ from_copy)[:2])
-    if not fitted.is_certain:
+    best = places.fit((to_small @ matrix @ from_copy)[:2])
+    if not best.is_certain:
         raise Degenerate(
-            f"the best fit is not certain: {fitted.agreement:.0%} of the places with texture agree,"
-            f" and {fitted.textured:.0%} of the frame has texture"
+            f"the best fit is not certain: {best.agreement:.0%} of the places with texture agree,"
+            f" and {best.texture:.0%} of the frame has texture"
         )
-    move, steps = _find_move(matrix, unmoved, width, height)
+    move, steps = _find_move(matrix, at_rest, width, height)
     if steps.max() > NEAR_FIT:  # in a pattern that repeats, a fit may be off by a period
-        still = places.fit((to_small @ unmoved @ from_copy)[:2])
-        if still.is_certain and still.agreement >= fitted.agreement:
-            matrix, fitted = unmoved, still
-            move, steps = _find_move(matrix, unmoved, width, height)
+        still = places.fit((to_small @ at_rest @ from_copy)[:2])
+        if still.is_certain and still.agreement >= best.agreement:
+            matrix, best = at_rest, still
+            move, steps = _find_move(matrix, at_rest, width, height)
     shift, largest, diagonal = float(np.median(steps)), float(steps.max()), math.hypot(width, height)
     zoom, angle = similarity_scale(move[:2]) - 1, math.degrees(math.atan2(move[1, 0], move[0, 0]))
     centre = np.array([(width - 1) / 2, (height - 1) / 2, 1])
-    gains, offsets, kept = _match_colours(small, copy, fitted)
-    grid = scaling_between(source, kept)
-    ratio = _compare_detail(output, source, (grid @ np.linalg.inv(move) @ np.linalg.inv(grid))[:2], gains, kept)
+    gains, offsets, same = _match_colours(small, copy, best)
+    grid = scaling_between(source, same)
+    ratio = _compare_detail(output, source, (grid @ np.linalg.inv(move) @ np.linalg.inv(grid))[:2], gains, same)
     ramp = np.linspace(0, 255, 18)[:, None]
     color = float(np.linalg.norm(_to_lab(ramp * gains + offsets) - _to_lab(ramp + 0 * gains), axis=1).mean())
     evidence = {
@@ -131,17 +131,17 @@ def measure_drift(output: RGB, source: RGB, alignment: Alignment, mask: Region |
         "gains": [round(float(g), 4) for g in gains],
         "offsets": [round(float(o), 2) for o in offsets],
         "detail_ratio": round(ratio, 4),
-        "kept_share": round(float(kept.mean()), 4),
-        "agreement": round(fitted.agreement, 3),
+        "kept_share": round(float(same.mean()), 4),
+        "agreement": round(best.agreement, 3),
     }
     return Drift(shift, 100 * abs(zoom), abs(angle), color, abs(10 * math.log10(ratio)), matrix[:2], evidence)
 
 
 def _find_move(
-    matrix: NDArray[np.float64], unmoved: NDArray[np.float64], width: int, height: int
+    matrix: NDArray[np.float64], at_rest: NDArray[np.float64], width: int, height: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """How the edit moved in the source's pixels, (3, 3), and the steps of the frame's corners."""
-    move, frame = unmoved @ np.linalg.inv(matrix), frame_corners(width, height)
+    move, frame = at_rest @ np.linalg.inv(matrix), frame_corners(width, height)
     return move, np.linalg.norm(move_points(move[:2], frame) - frame, axis=1)
 
 
@@ -167,23 +167,23 @@ class _Fit(NamedTuple):
 
     Attributes:
         move: float64 (2, 3), from pixels of the reduced edit to those of the reduced source.
-        covered: bool (h, w), where the edit is and was to stay.
+        cover: bool (h, w), where the edit is and was to stay.
         agreeing: bool (h, w), the places with texture that agree.
         agreement: Share of the places with texture that agree.
-        textured: Share of the frame that has texture.
+        texture: Share of the frame that has texture.
         is_spread: Whether the agreeing places spread over the frame.
     """
 
     move: NDArray[np.float64]
-    covered: Region
+    cover: Region
     agreeing: Region
     agreement: float
-    textured: float
+    texture: float
     is_spread: bool
 
     @property
     def is_certain(self) -> bool:
-        return self.agreement >= LEAST_AGREEING and self.textured >= LEAST_TEXTURED and self.is_spread
+        return self.agreement >= LEAST_AGREEING and self.texture >= LEAST_TEXTURED and self.is_spread
 
 
 class _Frame:
@@ -195,7 +195,7 @@ class _Frame:
         self._edit = cv2.cvtColor(copy, cv2.COLOR_RGB2GRAY)
         values = grey.astype(np.float32)
         texture = cv2.blur(values * values, WINDOW) - cv2.blur(values, WINDOW) ** 2
-        self._textured = (texture > 16) & outside
+        self._texture = (texture > 16) & outside
         self._equal = equalise(grey).astype(np.float32) - 128
         self._power = cv2.blur(self._equal * self._equal, WINDOW)
 
@@ -205,20 +205,20 @@ class _Frame:
         size = width, height
         image = cv2.warpAffine(self._edit, move, size, flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REFLECT)
         inside = cv2.warpAffine(np.full_like(self._edit, 255), move, size, flags=cv2.INTER_NEAREST)
-        covered = cv2.erode(inside, np.ones((9, 9), np.uint8), borderValue=[0]) > 0
+        cover = cv2.erode(inside, np.ones((9, 9), np.uint8), borderValue=[0]) > 0
         other = equalise(image).astype(np.float32) - 128
         correlation = cv2.blur(self._equal * other, WINDOW) / cv2.sqrt(
             self._power * cv2.blur(other * other, WINDOW) + 1
         )
-        textured = self._textured & covered
-        agreeing = textured & (correlation > AGREEING)
+        places = self._texture & cover
+        agreeing = places & (correlation > AGREEING)
         rows, columns = np.nonzero(agreeing[::4, ::4])
         is_spread = len(rows) > 1 and bool(
             4 * rows.std() >= LEAST_SPREAD * height and 4 * columns.std() >= LEAST_SPREAD * width
         )
-        agreement = np.count_nonzero(agreeing) / max(1, np.count_nonzero(textured))
-        share = np.count_nonzero(textured) / textured.size
-        return _Fit(move, covered & self._outside, agreeing, agreement, share, is_spread)
+        agreement = np.count_nonzero(agreeing) / max(1, np.count_nonzero(places))
+        share = np.count_nonzero(places) / places.size
+        return _Fit(move, cover & self._outside, agreeing, agreement, share, is_spread)
 
 
 def _outside(mask: Region | None, small: RGB) -> Region:
@@ -234,20 +234,20 @@ def _match_colours(small: RGB, copy: RGB, fit: _Fit) -> tuple[NDArray[np.float64
     edit = cv2.warpAffine(copy, fit.move, small.shape[1::-1], borderMode=cv2.BORDER_REFLECT)
     # Means of areas: a rest of misalignment and noise are small in them.
     height, width = (max(1, side // 4) for side in small.shape[:2])
-    before, after, covered, agreeing = (
+    before, after, cover, agreeing = (
         cv2.resize(each, (width, height), interpolation=cv2.INTER_AREA).reshape(height * width, -1).T.astype(float)
-        for each in (small, edit, fit.covered.astype(np.float32), fit.agreeing.astype(np.float32))
+        for each in (small, edit, fit.cover.astype(np.float32), fit.agreeing.astype(np.float32))
     )
-    unclipped = (covered[0] == 1) & np.logical_and.reduce((after > 2) & (after < 253))
-    least = LEAST_KEPT * np.count_nonzero(covered[0] == 1)
+    in_range = (cover[0] == 1) & np.logical_and.reduce((after > 2) & (after < 253))
+    least = LEAST_KEPT * np.count_nonzero(cover[0] == 1)
     # What was painted over would pull a first fit to all pixels.
-    kept = unclipped & (agreeing[0] == 1)
+    same = in_range & (agreeing[0] == 1)
     gains, offsets = np.ones(3), np.zeros(3)
     for _ in range(8):
-        count = np.count_nonzero(kept)
+        count = np.count_nonzero(same)
         if count < max(1, least):
-            raise Degenerate(f"{count / kept.size:.1%} of the pixels were kept, too few to compare colours")
-        weights = kept / count
+            raise Degenerate(f"{count / same.size:.1%} of the pixels were kept, too few to compare colours")
+        weights = same / count
         mean, mean_after = before @ weights, after @ weights
         power = (before * before) @ weights - mean**2
         # A channel of one value tells no gain.
@@ -255,15 +255,15 @@ def _match_colours(small: RGB, copy: RGB, fit: _Fit) -> tuple[NDArray[np.float64
         gains = np.clip(gains, 1 / MOST_GAIN, MOST_GAIN)
         offsets = mean_after - gains * mean
         residual = np.maximum.reduce(abs(after - before * gains[:, None] - offsets[:, None]))
-        last, near = kept, max(_NEAR, 2.5 * 1.4826 * float(np.median(residual[unclipped])))
-        kept = unclipped & (residual <= near)
-        if np.array_equal(kept, last):
+        last, near = same, max(_NEAR, 2.5 * 1.4826 * float(np.median(residual[in_range])))
+        same = in_range & (residual <= near)
+        if np.array_equal(same, last):
             break
-    return gains, offsets, kept.reshape(height, width)
+    return gains, offsets, same.reshape(height, width)
 
 
 def _compare_detail(
-    output: RGB, source: RGB, move: NDArray[np.float64], gains: NDArray[np.float64], kept: Region
+    output: RGB, source: RGB, move: NDArray[np.float64], gains: NDArray[np.float64], same: Region
 ) -> float:
     """The energy of high frequencies of the kept pixels: of the edit over that of the source."""
     size = source.shape[1::-1]
@@ -274,19 +274,19 @@ def _compare_detail(
     for image in (source, output):
         grey = cv2.cvtColor(np.ascontiguousarray(image), cv2.COLOR_RGB2GRAY).astype(np.float32)
         grey -= cv2.GaussianBlur(grey, (7, 7), 1.0)
-        energies.append(cv2.resize(grey * grey, kept.shape[::-1], interpolation=cv2.INTER_AREA))
-    before, after = energies[0], cv2.warpAffine(energies[1], move, kept.shape[::-1], borderMode=cv2.BORDER_REFLECT)
+        energies.append(cv2.resize(grey * grey, same.shape[::-1], interpolation=cv2.INTER_AREA))
+    before, after = energies[0], cv2.warpAffine(energies[1], move, same.shape[::-1], borderMode=cv2.BORDER_REFLECT)
     # The edge of what was painted over is no detail of what was kept.
-    inner = cv2.erode(kept.astype(np.uint8), np.ones((3, 3), np.uint8)) > 0
-    where = inner if inner.any() else kept
+    inner = cv2.erode(same.astype(np.uint8), np.ones((3, 3), np.uint8)) > 0
+    where = inner if inner.any() else same
     gain = float(gains @ (0.299, 0.587, 0.114))
     return float((after[where].mean() / gain**2 + _FLOOR) / (before[where].mean() + _FLOOR))
 
 
 def _to_lab(colours: NDArray[np.float64]) -> NDArray[np.float32]:
     """CIE L*a*b* (D65) of sRGB colours (n, 3) in 0..255, which are clipped to that range."""
-    scaled = (np.clip(colours, 0, 255) / 255).astype(np.float32)[None]
-    return np.asarray(cv2.cvtColor(scaled, cv2.COLOR_RGB2Lab)[0])
+    unit = (np.clip(colours, 0, 255) / 255).astype(np.float32)[None]
+    return np.asarray(cv2.cvtColor(unit, cv2.COLOR_RGB2Lab)[0])
 
 
 def _count_tiles(image: RGB) -> int:
