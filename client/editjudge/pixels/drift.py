@@ -45,8 +45,6 @@ _NEAR = 8.0
 _FLOOR = 1.0
 """Squared grey levels of high frequencies that rounding alone makes, several times over."""
 
-_Grey = NDArray[np.float32]
-
 
 class Drift(NamedTuple):
     """What changed of what was to stay; 0 is best for each.
