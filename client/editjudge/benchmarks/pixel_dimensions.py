@@ -50,8 +50,7 @@ _ELSEWHERE = re.compile(r"(?:\b|_)(view|viewpoint|perspective|camera|style|tone|
 
 
 def _keeps_frame(item: Item) -> str | None:
-    word = _ELSEWHERE.search(item.task)
-    return f"the task {item.task} changes the whole picture" if word else None
+    return f"the task {item.task} changes the whole picture" if _ELSEWHERE.search(item.task) else None
 
 
 @dataclass(frozen=True)
@@ -69,8 +68,9 @@ def _drift() -> Iterator[Dimension]:
     """How far what was to stay has drifted; one measurement shares the alignment of `aligned_…`."""
     more: dict[str, Any] = {"when": _keeps_frame, "source": "ours: docs/dimensions.md#drift", "needs": {"source"}}
     for name, row in _TABLES["drift"].items():
-        how = Reading(CoarseToFineComparison("source"), f"drift.{name}")
-        yield make_dimension(row, f"core.drift.{name}", how, higher_is_better=False, tolerance=1e-6, **more)
+        yield make_dimension(
+            row, f"core.drift.{name}", Reading(CoarseToFineComparison("source"), f"drift.{name}"), **more
+        )
     for name, row in _TABLES["below"].items():
         share = make_formula(Below(row["limit"]), "core.drift.shift")
         yield make_dimension({"asks": row["asks"]}, f"core.drift.{name}", share, tolerance=1.0, **more)

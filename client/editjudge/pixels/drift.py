@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..base.images import RGB
 from ..base.signature import implementation
-from .alignment import (
-    Alignment,
-    align_coarse_to_fine,
-    equalise,
-    find_coarse_keypoints,
-    frame_corners,
-    move_points,
-    reduce_image,
-    scaling_between,
-    similarity_scale,
-    square_matrix,
-)
+from .alignment import Alignment, align_coarse_to_fine, equalise, frame_corners, reduce_image, scaling_between
 from .opencv import DISTRIBUTION, cv2
 from .regions import Degenerate, Region
 
@@ -39,11 +27,13 @@ NEAR_FIT = 4.0
 """Pixels: nearer fits are not compared with that of an edit that stands still."""
 LEAST_KEPT = 0.05
 MOST_GAIN = 4.0
-TILES = ((1, 2), (2, 1), (2, 2), (3, 3))
+TILES, TILING = ((1, 2), (2, 1), (2, 2), (3, 3)), (192, 192)
 _NEAR = 8.0
 """Grey levels by which kept pixels may differ at least, after the change of colours is undone."""
 _FLOOR = 1.0
 """Squared grey levels of high frequencies that rounding alone makes, several times over."""
+
+_Floats: TypeAlias = NDArray[np.float64]
 
 
 class Drift(NamedTuple):
@@ -65,8 +55,8 @@ class Drift(NamedTuple):
     rotation: float
     color: float
     detail: float
-    matrix: NDArray[np.float64]
-    evidence: Mapping[str, Any]
+    matrix: _Floats
+    evidence: dict[str, Any]
 
 
 @implementation(1, moved_by=DISTRIBUTION, usual="4")
@@ -92,7 +82,7 @@ def measure_drift(output: RGB, source: RGB, alignment: Alignment, mask: Region |
     """
     height, width = source.shape[:2]
     at_rest = scaling_between(output, source)
-    matrix = square_matrix(alignment.matrix)
+    matrix = np.vstack([alignment.matrix, (0, 0, 1)])
     small, copy = reduce_image(source, SIDE), reduce_image(output, SIDE)
     outside = _outside(mask, small)
     if not outside.any():
@@ -101,24 +91,22 @@ def measure_drift(output: RGB, source: RGB, alignment: Alignment, mask: Region |
     to_small, from_copy = scaling_between(source, small), scaling_between(copy, output)
     best = places.fit((to_small @ matrix @ from_copy)[:2])
     if not best.is_certain:
-        raise Degenerate(
-            f"the best fit is not certain: {best.agreement:.0%} of the places with texture agree,"
-            f" and {best.texture:.0%} of the frame has texture"
-        )
-    move, steps = _find_move(matrix, at_rest, width, height)
+        raise Degenerate(f"no fit is certain: {best.agreement:.0%} of the places with texture agree")
+    move, frame = at_rest @ np.linalg.inv(matrix), frame_corners(width, height)
+    steps = np.linalg.norm(frame @ move[:2, :2].T + move[:2, 2] - frame, axis=1)
     if steps.max() > NEAR_FIT:  # in a pattern that repeats, a fit may be off by a period
         still = places.fit((to_small @ at_rest @ from_copy)[:2])
         if still.is_certain and still.agreement >= best.agreement:
-            matrix, best = at_rest, still
-            move, steps = _find_move(matrix, at_rest, width, height)
+            matrix, best, move, steps = at_rest, still, np.eye(3), np.zeros(4)
     shift, largest, diagonal = float(np.median(steps)), float(steps.max()), math.hypot(width, height)
-    zoom, angle = similarity_scale(move[:2]) - 1, math.degrees(math.atan2(move[1, 0], move[0, 0]))
+    zoom, angle = math.hypot(move[0, 0], move[1, 0]) - 1, math.degrees(math.atan2(move[1, 0], move[0, 0]))
     centre = np.array([(width - 1) / 2, (height - 1) / 2, 1])
     gains, offsets, same = _match_colours(small, copy, best)
     grid = scaling_between(source, same)
     ratio = _compare_detail(output, source, (grid @ np.linalg.inv(move) @ np.linalg.inv(grid))[:2], gains, same)
-    ramp = np.linspace(0, 255, 18)[:, None]
-    color = float(np.linalg.norm(_to_lab(ramp * gains + offsets) - _to_lab(ramp + 0 * gains), axis=1).mean())
+    ramp = np.linspace(0, 1, 18)[:, None] * np.ones(3)
+    lab = cv2.cvtColor(np.clip([ramp * gains + offsets / 255, ramp], 0, 1).astype(np.float32), cv2.COLOR_RGB2Lab)
+    color = float(np.linalg.norm(lab[0] - lab[1], axis=1).mean())
     evidence = {
         "frame": [width, height],
         "corners_px": {"median": round(shift, 3), "largest": round(largest, 3)},
@@ -135,14 +123,6 @@ def measure_drift(output: RGB, source: RGB, alignment: Alignment, mask: Region |
     return Drift(shift, 100 * abs(zoom), abs(angle), color, abs(10 * math.log10(ratio)), matrix[:2], evidence)
 
 
-def _find_move(
-    matrix: NDArray[np.float64], at_rest: NDArray[np.float64], width: int, height: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """How the edit moved in the source's pixels, (3, 3), and the steps of the frame's corners."""
-    move, frame = at_rest @ np.linalg.inv(matrix), frame_corners(width, height)
-    return move, np.linalg.norm(move_points(move[:2], frame) - frame, axis=1)
-
-
 def name_change(output: RGB, source: RGB) -> str:
     """Name what happened to an edit that no fit brings onto its source, if it is plain; "" else.
 
@@ -150,11 +130,11 @@ def name_change(output: RGB, source: RGB) -> str:
         output: The edit: uint8 (h, w, 3), RGB, 0..255.
         source: uint8 (H, W, 3), RGB, 0..255.
     """
-    if _count_tiles(output) > 1 and _count_tiles(source) == 1:
+    if _is_tiled(output) and not _is_tiled(source):
         return "tiled: the edit shows several copies of one picture"
     mirror = np.ascontiguousarray(output[:, ::-1])
     try:
-        align_coarse_to_fine(mirror, source, find_coarse_keypoints(mirror))
+        align_coarse_to_fine(mirror, source)
     except Degenerate:
         return ""
     return "mirrored: the edit shows its source reversed"
@@ -169,19 +149,20 @@ class _Fit(NamedTuple):
         agreeing: bool (h, w), the places with texture that agree.
         agreement: Share of the places with texture that agree.
         texture: Share of the frame that has texture.
-        is_spread: Whether the agreeing places spread over the frame.
     """
 
-    move: NDArray[np.float64]
+    move: _Floats
     cover: Region
     agreeing: Region
     agreement: float
     texture: float
-    is_spread: bool
 
     @property
     def is_certain(self) -> bool:
-        return self.agreement >= LEAST_AGREEING and self.texture >= LEAST_TEXTURED and self.is_spread
+        if self.agreement < LEAST_AGREEING or self.texture < LEAST_TEXTURED:
+            return False
+        places = np.argwhere(self.agreeing[::4, ::4])
+        return len(places) > 1 and bool((4 * places.std(axis=0) >= LEAST_SPREAD * np.array(self.agreeing.shape)).all())
 
 
 class _Frame:
@@ -197,26 +178,18 @@ class _Frame:
         self._equal = equalise(grey).astype(np.float32) - 128
         self._power = cv2.blur(self._equal * self._equal, WINDOW)
 
-    def fit(self, move: NDArray[np.float64]) -> _Fit:
+    def fit(self, move: _Floats) -> _Fit:
         """See how well the edit agrees where it is moved by a transform (2, 3)."""
-        height, width = self._outside.shape
-        size = width, height
+        size = self._outside.shape[::-1]
         image = cv2.warpAffine(self._edit, move, size, flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REFLECT)
         inside = cv2.warpAffine(np.full_like(self._edit, 255), move, size, flags=cv2.INTER_NEAREST)
         cover = cv2.erode(inside, np.ones((9, 9), np.uint8), borderValue=[0]) > 0
         other = equalise(image).astype(np.float32) - 128
-        correlation = cv2.blur(self._equal * other, WINDOW) / cv2.sqrt(
-            self._power * cv2.blur(other * other, WINDOW) + 1
-        )
+        powers = self._power * cv2.blur(other * other, WINDOW)
         places = self._texture & cover
-        agreeing = places & (correlation > AGREEING)
-        rows, columns = np.nonzero(agreeing[::4, ::4])
-        is_spread = len(rows) > 1 and bool(
-            4 * rows.std() >= LEAST_SPREAD * height and 4 * columns.std() >= LEAST_SPREAD * width
-        )
+        agreeing = places & (cv2.blur(self._equal * other, WINDOW) > AGREEING * cv2.sqrt(powers + 1))
         agreement = np.count_nonzero(agreeing) / max(1, np.count_nonzero(places))
-        share = np.count_nonzero(places) / places.size
-        return _Fit(move, cover & self._outside, agreeing, agreement, share, is_spread)
+        return _Fit(move, cover & self._outside, agreeing, agreement, np.count_nonzero(places) / places.size)
 
 
 def _outside(mask: Region | None, small: RGB) -> Region:
@@ -227,7 +200,7 @@ def _outside(mask: Region | None, small: RGB) -> Region:
     return np.asarray(cv2.dilate(share, np.ones((5, 5), np.uint8)) == 0)
 
 
-def _match_colours(small: RGB, copy: RGB, fit: _Fit) -> tuple[NDArray[np.float64], NDArray[np.float64], Region]:
+def _match_colours(small: RGB, copy: RGB, fit: _Fit) -> tuple[_Floats, _Floats, Region]:
     """Fit gain and offset of each channel to the kept pixels; return these too, bool (h, w)."""
     edit = cv2.warpAffine(copy, fit.move, small.shape[1::-1], borderMode=cv2.BORDER_REFLECT)
     # Means of areas: a rest of misalignment and noise are small in them.
@@ -237,13 +210,11 @@ def _match_colours(small: RGB, copy: RGB, fit: _Fit) -> tuple[NDArray[np.float64
         for each in (small, edit, fit.cover.astype(np.float32), fit.agreeing.astype(np.float32))
     )
     in_range = (cover[0] == 1) & np.logical_and.reduce((after > 2) & (after < 253))
-    least = LEAST_KEPT * np.count_nonzero(cover[0] == 1)
     # What was painted over would pull a first fit to all pixels.
     same = in_range & (agreeing[0] == 1)
-    gains, offsets = np.ones(3), np.zeros(3)
     for _ in range(8):
         count = np.count_nonzero(same)
-        if count < max(1, least):
+        if count < max(1, LEAST_KEPT * np.count_nonzero(cover[0] == 1)):
             raise Degenerate(f"{count / same.size:.1%} of the pixels were kept, too few to compare colours")
         weights = same / count
         mean, mean_after = before @ weights, after @ weights
@@ -260,9 +231,7 @@ def _match_colours(small: RGB, copy: RGB, fit: _Fit) -> tuple[NDArray[np.float64
     return gains, offsets, same.reshape(height, width)
 
 
-def _compare_detail(
-    output: RGB, source: RGB, move: NDArray[np.float64], gains: NDArray[np.float64], same: Region
-) -> float:
+def _compare_detail(output: RGB, source: RGB, move: _Floats, gains: _Floats, same: Region) -> float:
     """The energy of high frequencies of the kept pixels: of the edit over that of the source."""
     size = source.shape[1::-1]
     if output.shape != source.shape:
@@ -281,19 +250,10 @@ def _compare_detail(
     return float((after[where].mean() / gain**2 + _FLOOR) / (before[where].mean() + _FLOOR))
 
 
-def _to_lab(colours: NDArray[np.float64]) -> NDArray[np.float32]:
-    """CIE L*a*b* (D65) of sRGB colours (n, 3) in 0..255, which are clipped to that range."""
-    unit = (np.clip(colours, 0, 255) / 255).astype(np.float32)[None]
-    return np.asarray(cv2.cvtColor(unit, cv2.COLOR_RGB2Lab)[0])
-
-
-def _count_tiles(image: RGB) -> int:
-    """How many equal copies a picture is made of: 1 for most."""
-    for down, across in TILES:
-        height, width = 64 * down, 64 * across
-        grey = cv2.cvtColor(np.ascontiguousarray(image), cv2.COLOR_RGB2GRAY)
-        small = cv2.resize(grey, (width, height), interpolation=cv2.INTER_AREA).astype(np.float64)
-        tiles = small.reshape(down, 64, across, 64).swapaxes(1, 2).reshape(down * across, -1)
-        if tiles.std(axis=1).min() > 2 and np.corrcoef(tiles).min() > 0.9:
-            return down * across
-    return 1
+def _is_tiled(image: RGB) -> bool:
+    """Whether a picture is made of equal copies."""
+    grey = cv2.resize(
+        cv2.cvtColor(np.ascontiguousarray(image), cv2.COLOR_RGB2GRAY), TILING, interpolation=cv2.INTER_AREA
+    )
+    cuts = ([part.ravel() for row in np.split(grey, n) for part in np.split(row, m, 1)] for n, m in TILES)
+    return any(np.std(tiles, axis=1).min() > 2 and np.corrcoef(tiles).min() > 0.9 for tiles in cuts)

@@ -139,7 +139,7 @@ class PixelComparison(PixelScorer):
         reference: Image = getattr(edit.item, self.reference)
         fit = self._align(edit.output, reference) if self.aligned else None
         drift_fields = frozenset(field for field in fields if field.startswith(_DRIFT))
-        verdicts = _measure_drift(edit, reference, fit, drift_fields) if drift_fields else {}
+        verdicts = _measure_drift(edit, reference, fit, drift_fields) if drift_fields and fit else {}
         if fields - drift_fields:
             verdicts |= self._compare(edit, reference, fit, fields - drift_fields)
         return verdicts
@@ -158,12 +158,6 @@ class PixelComparison(PixelScorer):
         if NO_ALIGNMENT in fields:
             verdicts[NO_ALIGNMENT] = Score(value=float(NO_ALIGNMENT in evidence), evidence=evidence)
         return verdicts
-
-    def _align(self, output: Image, reference: Image) -> _Fit:
-        try:
-            return self._align_image(output, reference)
-        except Degenerate as problem:
-            return problem
 
     def _brought_to(self, output: Image, reference: Image, fit: _Fit | None) -> tuple[RGB, Evidence]:
         if fit is None:
@@ -184,7 +178,7 @@ class PixelComparison(PixelScorer):
             "translation": [round(float(v), 2) for v in alignment.translation],
         }
 
-    def _align_image(self, output: Image, reference: Image) -> tuple[Alignment, Evidence]:
+    def _align(self, output: Image, reference: Image) -> _Fit:
         ways: list[tuple[RGB, Evidence]] = [(output.rgb, {})]
         if not self.as_is and not _same_aspect(output.size, reference.size):
             ways.append(fitted(output, reference))
@@ -207,7 +201,7 @@ class PixelComparison(PixelScorer):
             else:
                 fits.append((fit, resize_note))
         if not fits:
-            raise problems[0]
+            return problems[0]
         return min(fits, key=lambda each: each[0].residual)
 
 
@@ -266,26 +260,20 @@ class BlackedOutSsim(PixelScorer):
         return verdicts
 
 
-def _measure_drift(edit: Edit, reference: Image, fit: _Fit | None, fields: frozenset[str]) -> dict[str, Verdict]:
+def _measure_drift(edit: Edit, reference: Image, fit: _Fit, fields: frozenset[str]) -> dict[str, Verdict]:
     """Say how far the edit drifted, or why that cannot be told: then it is never 0."""
-    if fit is None:
-        raise ValueError("drift is measured of what is aligned")
-    output, reason = edit.output, ""
-    if isinstance(fit, Degenerate):
-        reason = name_change(output.rgb, reference.rgb) or str(fit)
-    elif not _same_aspect(output.size, reference.size):
+    output, mask = edit.output, select_region(edit, "inside", reference.size) if edit.item.mask else None
+    if not isinstance(fit, Degenerate) and not _same_aspect(output.size, reference.size):
         word = "squeezed" if fit[1] else "cropped or extended"
-        reason = f"{word}: the edit has another aspect ratio than its source"
-    else:
-        mask = None if edit.item.mask is None else select_region(edit, "inside", reference.size)
-        try:
-            drift = measure_drift(output.rgb, reference.rgb, fit[0], mask)
-        except Degenerate as problem:
-            reason = name_change(output.rgb, reference.rgb) or str(problem)
-    if reason:
+        fit = Degenerate(f"{word}: the edit has another aspect ratio than its source")
+    try:
+        if isinstance(fit, Degenerate):
+            raise fit
+        drift = measure_drift(output.rgb, reference.rgb, fit[0], mask)
+    except Degenerate as problem:
+        reason = name_change(output.rgb, reference.rgb) or str(problem)
         return dict.fromkeys(fields, NoScore(kind="degenerate", reason=reason))
-    evidence = dict(drift.evidence)
-    return {field: Score(value=getattr(drift, field.removeprefix(_DRIFT)), evidence=evidence) for field in fields}
+    return {field: Score(value=getattr(drift, field.removeprefix(_DRIFT)), evidence=drift.evidence) for field in fields}
 
 
 def _same_aspect(size: tuple[int, int], other: tuple[int, int]) -> bool:
