@@ -31,13 +31,13 @@ from editjudge.base import config
 from editjudge.benchmarks.benchmark import Benchmark
 from editjudge.benchmarks.registry import load_benchmarks
 from editjudge.cli import plugin_commands, root
-from editjudge.cli.services import Stack
 from editjudge.engine import events
 from editjudge.engine.score_report import ScoreReport
 from editjudge.prepare.gie import ConversionResult
 from editjudge.prepare.preparation import PreparationResult
 from editjudge.prepare.review import ReviewResult
 from editjudge.rewards.schema import RewardReply
+from editjudge_services.cli.status import Stack
 
 ROOT = Path(__file__).parent
 FOLDER = ROOT / "docs" / "reference"

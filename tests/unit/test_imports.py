@@ -50,7 +50,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     # Specialists that are language models are asked over the judges' connection.
     SERVICES: _PANEL | {GATEWAY},
     # Verbs of the one command line: they take its options and write its tables.
-    COMMANDS: _BASE | {SERVICES, GATEWAY, DEMO, "app", "cli", "report", "rewards"},
+    COMMANDS: _BASE | {SERVICES, GATEWAY, DEMO, "app", "cli", "panel", "report", "rewards"},
     DEMO: (_REPORT | {"report"}) - {"storage"},
     # A client as others write them: the public names, and the messages of the proto.
     GATEWAY: _BASE | {SERVICES, "__init__", "gateway", "rewards", "v1"},

@@ -185,5 +185,5 @@ def test_a_stack_that_does_not_load_is_told(plug: Plug) -> None:
 def test_our_own_services_are_plugged_in(group: str) -> None:
     for name, value in PROJECT["project"]["entry-points"][group].items():
         loaded = EntryPoint(name, value, group).load()
-        verbs = {"up", "down", "front", "models", "serve"}
+        verbs = {"up", "down", "front", "models", "serve", "demo", "status"}
         assert callable(loaded) or verbs == {*load_commands(loaded)}

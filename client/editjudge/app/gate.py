@@ -1,7 +1,5 @@
 """Whether a candidate may replace its base: it may not be worse by more than a margin."""
 
-from __future__ import annotations
-
 import math
 import tomllib
 from collections.abc import Mapping

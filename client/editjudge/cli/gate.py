@@ -1,7 +1,5 @@
 """`editjudge gate`: decide whether a candidate may replace its base."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Writes the answer of a gate for people, for continuous integration and for a pull request."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import get_args

@@ -26,7 +26,6 @@ from editjudge.app.validation import Validation
 from editjudge.base.strict import Strict, to_json
 from editjudge.base.verdict import Failure, NoScore, NotApplicable, Outcome, Score, Status
 from editjudge.benchmarks.dimension import Dimension, Reading
-from editjudge.cli.services import Stack
 from editjudge.engine import events
 from editjudge.engine.judge import judge
 from editjudge.engine.run_header import RunHeader
@@ -36,6 +35,7 @@ from editjudge.prepare.preparation import PreparationResult
 from editjudge.prepare.review import ReviewResult
 from editjudge.rewards.schema import RewardReply
 from editjudge.stats.agreement import Figure
+from editjudge_services.cli.status import Stack
 
 from ...fakes.scorers import FakePanel, Scripted, edit
 from ...golden.text import read_kept

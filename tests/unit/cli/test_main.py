@@ -13,8 +13,9 @@ import pytest
 
 from editjudge.base.errors import ConfigError
 from editjudge.base.local_stack import LocalGateway, StackState
-from editjudge.cli import main, services
+from editjudge.cli import main
 from editjudge.cli.options import parse_outputs
+from editjudge_services.cli import status
 
 from ...small_data import save_picture, write_items
 
@@ -100,8 +101,8 @@ def test_why_the_judge_service_is_away_is_said(problem: str, run: Command, monke
     async def nothing() -> tuple[dict[str, str], str]:
         return {}, ""
 
-    monkeypatch.setattr(services, "running_stack", lambda: state)
-    monkeypatch.setattr(services, "_find_services", nothing)
+    monkeypatch.setattr(status, "running_stack", lambda: state)
+    monkeypatch.setattr(status, "_find_services", nothing)
     said = run("status")
     assert said.code == (1 if problem else 0)
     assert problem in said.err
