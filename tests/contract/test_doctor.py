@@ -15,7 +15,9 @@ from editjudge.app.doctor import NO_KNOWN_ANSWER, check_services
 from editjudge.base.config import Endpoint, JudgeEndpoint, Settings
 from editjudge.base.local_stack import StackState
 from editjudge.cli import root, services
+from editjudge.cli.commands import load_commands
 from editjudge.panel import SPECIALISTS
+from editjudge_services.cli import COMMANDS, status
 
 from ..fakes.openai import ScriptedOpenAi, reply
 from ..fakes.triton import ScriptedTriton, score
@@ -125,7 +127,8 @@ def lame(monkeypatch: pytest.MonkeyPatch) -> StackState:
     unloaded = {"ocr_ppocr": "RuntimeError: weights are absent"}
     log = Path("triton.log")
     state = StackState(pid=1, log=log, started=time.time(), unloaded=unloaded, **at)
-    monkeypatch.setattr(services, "running_stack", lambda: state)
+    for module in (services, status):
+        monkeypatch.setattr(module, "running_stack", lambda: state)
     monkeypatch.setattr("editjudge.app.client.running_stack", lambda: state)
     return state
 
@@ -146,7 +149,8 @@ def test_a_model_that_could_not_be_loaded_is_named(lame: StackState) -> None:
 
 
 def test_status_names_it(lame: StackState) -> None:
-    ran = CliRunner().invoke(root.commands["status"], standalone_mode=False)
+    command = load_commands(COMMANDS)["status"]
+    ran = CliRunner().invoke(command, standalone_mode=False)
     assert "ocr_ppocr is not served: RuntimeError: weights are absent" in ran.output
-    ran = CliRunner().invoke(root.commands["status"], ["--json"], standalone_mode=False)
+    ran = CliRunner().invoke(command, ["--json"], standalone_mode=False)
     assert '"ocr_ppocr": "RuntimeError: weights are absent"' in ran.output
