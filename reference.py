@@ -36,6 +36,7 @@ from editjudge.engine.score_report import ScoreReport
 from editjudge.prepare.gie import ConversionResult
 from editjudge.prepare.preparation import PreparationResult
 from editjudge.prepare.review import ReviewResult
+from editjudge.rewards.audit import Movement
 from editjudge.rewards.schema import RewardReply
 from editjudge_services.cli.status import Stack
 
@@ -77,7 +78,7 @@ FORMS: Mapping[str, tuple[type[BaseModel], ...]] = {
     "prepare questions": (PreparationResult,),
     "prepare gie": (ConversionResult,),
     "review": (ReviewResult,),
-    "reward preview": (RewardReply,),
+    "reward preview": (RewardReply, Movement),
 }
 """What commands print with `--json`; a line each where a command prints several."""
 

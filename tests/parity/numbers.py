@@ -24,6 +24,7 @@ from editjudge.base.verdict import Score, Verdict
 from editjudge.benchmarks.co_edit.specialists import framed, off_canvas
 from editjudge.benchmarks.dimension import Reading
 from editjudge.pixels.alignment import Alignment, align, align_coarse_to_fine
+from editjudge.pixels.drift import measure_drift
 from editjudge.pixels.metrics import METRICS, mse, psnr_from_mse
 from editjudge.pixels.ssim import ssim, ssim_blacked_out, windows_within
 from editjudge.scorers.pixels import BlackedOutSsim, PixelComparison
@@ -183,6 +184,14 @@ def _aligned(by: Callable[[Pixels, Pixels], Alignment]) -> dict[str, Any]:
     return found
 
 
+def _drifts() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, image in _moves().items():
+        drift = measure_drift(image, scene(), align_coarse_to_fine(image, scene()))
+        found |= {f"{name}, {field}": round(getattr(drift, field), 3) for field in ("shift", "zoom", "color", "detail")}
+    return found
+
+
 def _pixels(metric: str) -> dict[str, Any]:
     source = scene()
     half = np.asarray(fitted(load_image(edited(source)), load_image(source[::2, ::2]))[0])
@@ -229,6 +238,7 @@ COMPUTED: Mapping[Callable[..., object], Callable[[], dict[str, Any]]] = {
     ssim_blacked_out: _blacked_out,
     align: partial(_aligned, align),
     align_coarse_to_fine: partial(_aligned, align_coarse_to_fine),
+    measure_drift: _drifts,
     text_accuracy: _texts,
 }
 WHOLE: Mapping[Reading, Callable[[], dict[str, Any]]] = {

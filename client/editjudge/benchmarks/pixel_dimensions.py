@@ -72,8 +72,9 @@ def _drift() -> Iterator[Dimension]:
             row, f"core.drift.{name}", Reading(CoarseToFineComparison("source"), f"drift.{name}"), **more
         )
     for name, row in _TABLES["below"].items():
-        share = make_formula(Below(row["limit"]), "core.drift.shift")
-        yield make_dimension({"asks": row["asks"]}, f"core.drift.{name}", share, tolerance=1.0, **more)
+        fields = dict(row)
+        share = make_formula(Below(fields.pop("limit")), "core.drift.shift")
+        yield make_dimension(fields, f"core.drift.{name}", share, tolerance=1.0, **more)
 
 
 PIXEL_DIMENSIONS: tuple[Dimension, ...] = tuple(

@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from ..app.column_values import LEVEL
-from ..app.comparison import Noise
 from ..base.text import format_count, group_by_key
 from ..base.verdict import Failure, MissingOutput, NoScore, NotApplicable, NotServed, Outcome, Score
 from ..benchmarks.cell import Cell
@@ -12,6 +12,9 @@ from ..benchmarks.dimension import Dimension
 from ..engine.judge import Judgement
 from ..stats.paired_comparison import largest_unseen_share
 from .table import Head, Lead, Number, Row, Table
+
+if TYPE_CHECKING:  # a score of pixels needs no comparison of runs
+    from ..app.comparison import Noise
 
 _SMALLEST = 6
 """Most decimals of half an interval before it is written with an exponent."""
@@ -182,7 +185,7 @@ def describe_unseen(sources: int) -> str:
     return f"a loss on up to {100 * share:.3g} % of sources could be unseen ({count})"
 
 
-def describe_noise(dimension: str, models: Sequence[str], noise: Sequence[Noise]) -> Iterator[str]:
+def describe_noise(dimension: str, models: Sequence[str], noise: "Sequence[Noise]") -> Iterator[str]:
     """Describe how far scores of one item lie apart by chance, a line for each model where it is known."""
     for model, of in zip(models, noise, strict=True):
         sds = {"outputs": of.editor, "rounds of the judge": of.judge}

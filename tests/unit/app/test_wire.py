@@ -33,6 +33,7 @@ from editjudge.engine.score_report import ScoreReport
 from editjudge.prepare.gie import ConversionResult
 from editjudge.prepare.preparation import PreparationResult
 from editjudge.prepare.review import ReviewResult
+from editjudge.rewards.audit import Movement
 from editjudge.rewards.schema import RewardReply
 from editjudge.stats.agreement import Figure
 from editjudge_services.cli.status import Stack
@@ -48,7 +49,7 @@ PRINTED = (
     *(Agreement, CanaryResult, ModelComparison, Rankings, Gate, PlanRow),
     *(Finding, Stack),
     *(catalogue.DimensionEntry, catalogue.TemplateEntry, PreparationResult, ReviewResult, ConversionResult),
-    RewardReply,
+    *(RewardReply, Movement),
 )
 
 
