@@ -53,7 +53,7 @@ def test_everything_at_hand_is_judged(files: dict[str, Path], stack: str) -> Non
     assert {verdicts.pop(name)["status"] for name in asking} == {"not_applicable"}
     judged = {name: v for name, v in verdicts.items() if v["status"] != "not_served"}
     assert {v["status"] for v in judged.values()} == {"scored"}
-    assert len(judged) == 22
+    assert len(judged) == 29
     assert verdicts["core.text_content_accuracy"]["value"] == 1
     assert verdicts["core.text_content_accuracy"]["evidence"]["read"] == "SALE"
     assert verdicts["core.psnr.source.outside"]["value"] > 30
