@@ -336,6 +336,8 @@ def _decide(of: _Measure, level: float, p_fail: float) -> DimensionGate:
     note = f"a loss on up to {unseen} could be unseen" if of.least > 1 and not of.is_same else ""
     if sources_to_pass:
         note = f"it takes about {sources_to_pass:,} sources like these {gains.sources:,} to pass"
+    elif answer == "cannot tell" and gains.sources < of.least:
+        note = f"{gains.sources:,} sources are too few: a dimension without bounds takes {of.least:,} (`unseen`)"
     elif answer == "cannot tell":
         note = "the candidate is worse by more than the margin, but that may be chance"
     a, b = of.pairs.first, of.pairs.second

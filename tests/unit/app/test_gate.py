@@ -118,6 +118,11 @@ def test_few_sources_do_not_pass_what_has_no_bounds(tmp_path: Path) -> None:
     result = ask(f"old={run}", f"new={run}", "--rules", tmp_path / "gate.toml")
     assert result.code == 5
     assert "it takes about 300 sources like these 80 to pass" in result.told
+    (tmp_path / "worse").mkdir()
+    run = make_run(tmp_path / "worse", noisy(5.0))
+    result = ask(f"old={run}", f"new={run}", "--rules", tmp_path / "gate.toml")
+    assert result.code == 5
+    assert "80 sources are too few: a dimension without bounds takes 300" in result.told
 
 
 def test_one_source_tells_nothing(tmp_path: Path) -> None:
