@@ -90,7 +90,7 @@ class Intervals:
     Args:
         columns: The columns of the table; a composite follows its parts.
         clusters: The cluster of each item, by the number of the item.
-        ranges: The lowest and the highest value of each dimension.
+        ranges: The lowest and the highest value of each dimension; infinity where there is no highest.
     """
 
     def __init__(self, columns: Sequence[Column], clusters: Sequence[int], ranges: Ranges) -> None:
@@ -159,7 +159,8 @@ class Intervals:
         error, freedom = by_cluster.error or 0.0, by_cluster.freedom
         is_share, ends = _find_ends(column, sample, self._ranges)
         is_share = is_share and why in {"", SAME}
-        limits = _share_ends(cell.value, ends, by_cluster, len(values)) if ends and (is_share or not why) else NO_LIMITS
+        has_scale = ends is not None and math.isfinite(ends[1] - ends[0]) and (is_share or not why)
+        limits = _share_ends(cell.value, ends, by_cluster, len(values)) if ends and has_scale else NO_LIMITS
         count = by_cluster.count
         if is_share:
             interval = Interval(*limits, error or None, count, "korn-graubard")
@@ -371,7 +372,7 @@ def with_intervals(
         columns: The columns of the table; a composite follows its parts.
         clusters: The cluster of each item, by the number of the item.
         caps: The value at which a dimension is capped, by dimension.
-        ranges: The lowest and the highest value of each dimension.
+        ranges: The lowest and the highest value of each dimension; infinity where there is no highest.
     """
     table = tabulation.cells()
     intervals = Intervals(columns, clusters, ranges)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
@@ -255,7 +256,7 @@ def make_results(
         tabulation.add(row)
         spreading.add(row)
     caps = {d.id: d.cap for d in spec.dimensions_by_id.values() if d.cap is not None}
-    ranges = {d.id: d.range for d in spec.dimensions_by_id.values()}
+    ranges = {d.id: d.range if d.worst_of is None else (d.range[0], math.inf) for d in spec.dimensions_by_id.values()}
     cells, values = with_intervals(table, tabulation, clusters, caps, ranges)
     if count_missing:
         cells = {model: _extend_signatures(row, "missing", "worst") for model, row in cells.items()}

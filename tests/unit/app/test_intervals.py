@@ -423,3 +423,11 @@ def test_no_interval_leaves_its_scale_and_a_distance_has_no_far_end() -> None:
     assert ends(far)[0] == 0.0
     alike = row_of([X], range(20), ranges, x=[0.0] * 20)["x"]
     assert alike.interval.low is None
+
+
+def test_a_scale_without_a_highest_value_decides_no_interval() -> None:
+    """Nearly all of a distance may be 0: its highest value that can be written says nothing."""
+    few = [0.0] * 29 + [0.04]
+    interval = row_of([X], range(30), {"x": (0.0, np.inf)}, x=few)["x"].interval
+    assert interval.high is None or 0 <= interval.low < interval.high < 0.2
+    assert row_of([X], range(30), {"x": (0.0, 1e5)}, x=few)["x"].interval.high > 1000
