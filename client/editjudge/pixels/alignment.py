@@ -244,7 +244,7 @@ def _refine(matrix: _Matrix, output: RGB, reference: RGB) -> _Matrix:
         cv2.cvtColor(reduce_image(image, side), cv2.COLOR_RGB2GRAY) for image in (output, reference)
     )
     to_reference, from_output = scaling_between(reference_grey, reference), scaling_between(output, edit_grey)
-    first = np.linalg.inv(to_reference) @ square_matrix(matrix) @ np.linalg.inv(from_output)
+    first = np.linalg.inv(to_reference) @ _square(matrix) @ np.linalg.inv(from_output)
     size = reference_grey.shape[1::-1]
     edit_warp = cv2.warpAffine(edit_grey, first[:2], size, flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REFLECT)
     cover = cv2.warpAffine(np.full_like(edit_grey, 255), first[:2], size, flags=cv2.INTER_NEAREST)
@@ -266,9 +266,9 @@ def _refine(matrix: _Matrix, output: RGB, reference: RGB) -> _Matrix:
     )
     if correction is None or 2 * np.count_nonzero(agreeing) < len(agreeing):
         return matrix
-    finer = to_reference @ square_matrix(correction) @ first @ from_output
+    finer = to_reference @ _square(correction) @ first @ from_output
     places = frame_corners(output.shape[1], output.shape[0])
-    step = _residuals(finer[:2], places, move_points(matrix, places))
+    step = _residuals(finer[:2], places, _move(matrix, places))
     return finer[:2] if step.max() <= _tolerance(reference) else matrix
 
 
@@ -279,7 +279,7 @@ def _round_shift(matrix: _Matrix) -> _Matrix:
 def _is_whole(matrix: _Matrix, output: RGB, most: float) -> bool:
     """Whether the frame is shifted by whole pixels alone, at every corner within so many."""
     frame = frame_corners(output.shape[1], output.shape[0])
-    return bool(_residuals(matrix, frame, move_points(_round_shift(matrix), frame)).max() <= most)
+    return bool(_residuals(matrix, frame, _move(_round_shift(matrix), frame)).max() <= most)
 
 
 def reduce_image(image: RGB, side: int) -> RGB:
@@ -298,7 +298,7 @@ def scaling_between(image: NDArray[Any], to: NDArray[Any]) -> _Matrix:
     return np.array([(across, 0, across / 2 - 0.5), (0, down, down / 2 - 0.5), (0, 0, 1)])
 
 
-def square_matrix(matrix: _Matrix) -> _Matrix:
+def _square(matrix: _Matrix) -> _Matrix:
     """Return a transform (2, 3) as a matrix (3, 3)."""
     return np.vstack([matrix, (0, 0, 1)])
 
@@ -324,7 +324,7 @@ def _warp(matrix: _Matrix, source: _Points, target: _Points, output: RGB, refere
         matches=len(source),
         inliers=int(np.count_nonzero(residuals <= _tolerance(reference))),
         residual=float(np.median(residuals)),
-        scale=similarity_scale(matrix),
+        scale=_scale(matrix),
         rotation_degrees=math.degrees(math.atan2(matrix[1, 0], matrix[0, 0])),
         translation=(float(matrix[0, 2]), float(matrix[1, 2])),
     )
@@ -374,11 +374,11 @@ def _fit(source: _Points, target: _Points) -> _Matrix:
 
 
 def _residuals(matrix: _Matrix, source: _Points, target: _Points) -> NDArray[np.float64]:
-    distances: NDArray[np.float64] = np.linalg.norm(move_points(matrix, source) - target, axis=1)
+    distances: NDArray[np.float64] = np.linalg.norm(_move(matrix, source) - target, axis=1)
     return distances
 
 
-def move_points(matrix: _Matrix, points: NDArray[Any]) -> NDArray[Any]:
+def _move(matrix: _Matrix, points: NDArray[Any]) -> NDArray[Any]:
     """Apply a transform (2, 3) to points (n, 2)."""
     return np.asarray(points @ matrix[:, :2].T + matrix[:, 2])
 
@@ -403,13 +403,13 @@ def _check_frame(matrix: _Matrix, output: RGB, reference: RGB) -> None:
     height, width = reference.shape[:2]
     edited_height, edited_width = output.shape[:2]
     size_ratio = math.sqrt(height * width / (edited_height * edited_width))
-    magnification = similarity_scale(matrix) / size_ratio
+    magnification = _scale(matrix) / size_ratio
     if magnification > MAX_MAGNIFICATION:
         raise Degenerate(
             f"the best fit magnifies the edit {magnification:.1f} times, at most {MAX_MAGNIFICATION:g} is plausible"
         )
     frame = frame_corners(width, height)
-    corners = move_points(matrix, frame_corners(edited_width, edited_height))
+    corners = _move(matrix, frame_corners(edited_width, edited_height))
     area, _ = cv2.intersectConvexConvex(frame, corners.astype(np.float32))
     coverage = area / (width * height)
     if coverage < MIN_COVERED:
@@ -423,6 +423,6 @@ def frame_corners(width: int, height: int) -> _Points:
     return np.array([(0, 0), (width, 0), (width, height), (0, height)], np.float32)
 
 
-def similarity_scale(matrix: _Matrix) -> float:
+def _scale(matrix: _Matrix) -> float:
     """Return the magnification of a similarity transform (2, 3)."""
     return math.hypot(matrix[0, 0], matrix[1, 0])
