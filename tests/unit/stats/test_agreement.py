@@ -190,6 +190,7 @@ def test_strengths_are_found_again() -> None:
 def evalica_strengths(first: Any, second: Any, votes: Any) -> Any:
     """The other opinion on pairs without ties."""
     import evalica
+
     winners = [evalica.Winner.X if vote == A else evalica.Winner.Y for vote in votes]
     scores = evalica.bradley_terry(first.tolist(), second.tolist(), winners, tolerance=1e-9).scores
     logs = np.log([scores[model] for model in range(4)])
