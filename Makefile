@@ -18,7 +18,7 @@ PROTOS := hatch_build.py $(wildcard protos/*/*/*.proto)
 # Tests start hundreds of processes, which are to find their modules compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-# The protos of the last release, which today's are compared with; see docs/versions.md.
+# The protos of the last release, which today's are compared with; see docs/explanation/versions.md.
 PROTO_IMAGE := protos/released.binpb
 
 SEED ?= 15

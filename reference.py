@@ -99,7 +99,7 @@ def reference() -> dict[Path, str]:
 
 def settings() -> str:
     """The page of settings: each with its default and meaning."""
-    parts = ["# Settings", "", NOTE, "", "[Configuration](../configuration.md) explains their use."]
+    parts = ["# Settings", "", NOTE, "", "[Configuration](../howto/configuration.md) explains their use."]
     for heading, model in SECTIONS.items():
         meanings = attributes(model)
         rows = [(f"`{name}`", default(field), meanings[name]) for name, field in model.model_fields.items()]
@@ -125,7 +125,7 @@ def switches() -> str:
 def dimensions() -> str:
     """The page of dimensions: each with its question, range, direction and inputs."""
     parts = ["# List of dimensions", "", NOTE, ""]
-    parts += ["[Dimensions](../dimensions.md) explains the generic ones."]
+    parts += ["[Dimensions](../explanation/dimensions.md) explains the generic ones."]
     for benchmark in load_benchmarks().values():
         rows = [
             (
@@ -212,7 +212,7 @@ def meanings_of(attributes: str) -> dict[str, str]:
 
 def python() -> str:
     """The page of the public names of the package: signatures and docstrings."""
-    parts = ["# Python names", "", NOTE, "", "[Python](../python.md) shows their use."]
+    parts = ["# Python names", "", NOTE, "", "[Python](../howto/python.md) shows their use."]
     for name in sorted(dir(editjudge)):
         value = getattr(editjudge, name)
         parts += ["", f"## {name}", "", *documented(value)]
@@ -235,7 +235,7 @@ def chart() -> str:
     """The page of the chart's values: the type and the bounds of each."""
     schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
     rows = [row for name, below in schema["properties"].items() for row in values(name, below)]
-    parts = ["# Values of the chart", "", NOTE, "", "[Deploying](../deploying.md) explains their use."]
+    parts = ["# Values of the chart", "", NOTE, "", "[Deploying](../howto/deploying.md) explains their use."]
     shared = [
         part
         for name, below in schema["definitions"].items()
@@ -262,7 +262,7 @@ def values(name: str, schema: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 def grpc() -> str:
     """The page of the Judge service's messages: the file that defines them."""
     text = PROTO.read_text(encoding="utf-8").rstrip()
-    about = "[The Judge service](../serving.md) explains their use."
+    about = "[The Judge service](../howto/serving.md) explains their use."
     return "\n".join(["# gRPC", "", NOTE, "", about, "", "```proto", text, "```"]) + "\n"
 
 

@@ -32,7 +32,8 @@ def write_samples(folder: Path) -> list[Path]:
     files = []
     for page in PAGES:
         if samples := read_samples(page):
-            files.append(folder / f"{page.stem.lower()}_samples.py")
+            name = "_".join(page.relative_to(ROOT).with_suffix("").parts).lower()
+            files.append(folder / f"{name}_samples.py")
             files[-1].write_text(samples, encoding="utf-8")
     return files
 

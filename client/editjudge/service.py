@@ -1,4 +1,4 @@
-"""What a service of one's own needs beside the names of `editjudge` (docs/python.md)."""
+"""What a service of one's own needs beside the names of `editjudge` (docs/howto/python.md)."""
 
 from .app.catalogue import DimensionEntry as DimensionEntry
 from .app.dimensions import DimensionSet as DimensionSet

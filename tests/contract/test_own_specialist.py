@@ -71,14 +71,14 @@ async def ran(*arguments: Any) -> Ran:
 
 
 def settings_of_the_page(folder: Path, url: str) -> None:
-    (text,) = (code for code in blocks(read("docs", "own.md"), "toml") if "endpoints" in code)
+    (text,) = (code for code in blocks(read("docs", "howto", "own.md"), "toml") if "endpoints" in code)
     (folder / "editjudge.toml").write_text(text.replace(ADDRESS, url))
     assert list_custom_services(load_settings(folder / "editjudge.toml")) == (MINE,)
 
 
 def typed() -> list[list[str]]:
     """The commands of the page that are about it."""
-    page = read("docs", "own.md").partition("## A specialist of your own")[2].partition("\n## ")[0]
+    page = read("docs", "howto", "own.md").partition("## A specialist of your own")[2].partition("\n## ")[0]
     lines = (re.sub(r"\\\n\s*", " ", code).splitlines() for code in blocks(page, "sh"))
     return [shlex.split(line)[1:] for line in chain.from_iterable(lines)]
 

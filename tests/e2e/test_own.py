@@ -1,4 +1,4 @@
-"""docs/own.md from an empty folder, typed as it stands."""
+"""docs/howto/own.md from an empty folder, typed as it stands."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ from ..small_data import save_picture, write_items
 from ..unit.test_docs import blocks, read
 from .conftest import Ran, beside
 
-PAGE = "own.md"
 ADDRESS = "http://127.0.0.1:8000/v1"
 
 
 def typed(url: str) -> Iterator[list[str]]:
     """The commands about rubrics, with the judge's address."""
-    for code in blocks(read("docs", PAGE), "sh"):
+    for code in blocks(read("docs", "howto", "own.md"), "sh"):
         for line in re.sub(r"\\\n\s*", " ", code).splitlines():
             if line.startswith("editjudge ") and ("light" in line):
                 yield shlex.split(line.replace(ADDRESS, url))[1:]
@@ -32,7 +31,7 @@ def typed(url: str) -> Iterator[list[str]]:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder but for the page's rubric and somebody's data."""
     monkeypatch.chdir(tmp_path)
-    rubric = blocks(read("docs", PAGE), "toml")[0]
+    rubric = blocks(read("docs", "howto", "own.md"), "toml")[0]
     (tmp_path / "light.toml").write_text(rubric)
     rng = np.random.default_rng(3)
     for name in ("before.png", "after.png", "out/ours/a.png"):

@@ -95,7 +95,7 @@ def rendered(*files: str, values: Mapping[str, Any] | None = None) -> list[Objec
 def of_page(file: str) -> dict[str, Any]:
     """The values that the pages on Kubernetes show under the name of a file."""
     docs = CHART.parents[1] / "docs"
-    page = "".join((docs / name).read_text() for name in ("deploying.md", "tutorials/kubernetes.md"))
+    page = "".join((docs / name).read_text() for name in ("howto/deploying.md", "tutorials/kubernetes.md"))
     (block,) = re.findall(rf"```yaml\n# {file}[.]yaml\n(.*?)```", page, re.DOTALL)
     shown = block.replace("sha256:…", f"sha256:{64 * '0'}")
     return dict(yaml.safe_load(shown.replace("<the new commit>", PARTS["revision"])))

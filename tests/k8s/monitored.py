@@ -12,7 +12,7 @@ from .chart import CHART, Object, label
 from .queries import selectors
 from .rules import containers, matches, names, of, prefix, recorded_and_alerts, rule, workloads
 
-RUNBOOKS = CHART.parents[1] / "docs" / "runbooks.md"
+RUNBOOKS = CHART.parents[1] / "docs" / "howto" / "runbooks.md"
 _GRID = 24
 """Columns of a dashboard."""
 

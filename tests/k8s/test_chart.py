@@ -448,7 +448,7 @@ def test_a_value_that_has_gone_says_where_to() -> None:
     last = released.FILE.read_text().split()
     assert [path for path in last if not _is_told(path, there)] == []
     assert not _is_told("judge.autoscaling.enabled", there.keys() - moved.keys())
-    page = (CHART.parents[1] / "docs" / "deploying.md").read_text()
+    page = (CHART.parents[1] / "docs" / "howto" / "deploying.md").read_text()
     rows = set(re.findall(r"^\| `([^`]+)` \| ", page, re.MULTILINE))
     assert moved.keys() <= rows
 

@@ -17,7 +17,7 @@ from .chart import CHART, Object, filled
 from .rules import of, workloads
 
 KNOWN: dict[str, Any] = json.loads((CHART / "files" / "models.json").read_text())
-PAGE = (CHART.parents[1] / "docs" / "deploying.md").read_text()
+PAGE = (CHART.parents[1] / "docs" / "howto" / "deploying.md").read_text()
 RESERVE_CPU, RESERVE_GIB = 1.0, 1.0
 """What the pods of a cluster take themselves: those of kind's one node 0.95 CPUs and 0.3 GiB."""
 

@@ -26,7 +26,7 @@ from ..doc_samples import read_samples, write_samples
 from ..e2e.conftest import here
 
 ROOT = Path(__file__).parents[2]
-PYTHON = ROOT / "docs" / "python.md"
+PYTHON = ROOT / "docs" / "howto" / "python.md"
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
@@ -67,6 +67,19 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert fragment in map(anchor, headings), f"{page.name} links to {target}"
 
 
+def test_pages_that_the_code_names_are_there() -> None:
+    folders = (ROOT / name for name in ("client", "services", "k8s", "tests", "perf"))
+    kinds = {".py", ".toml", ".yaml", ".tpl", ".txt"}
+    named = {
+        page: file
+        for folder in folders
+        for file in folder.rglob("*")
+        if file.suffix in kinds
+        for page in re.findall(r"(?<![\w/])docs/[a-z_/]+\.md", file.read_text(encoding="utf-8"))
+    }
+    assert {page: file for page, file in named.items() if not (ROOT / page).is_file()} == {}
+
+
 @pytest.mark.parametrize(
     "model",
     [
@@ -79,13 +92,13 @@ def test_links_lead_somewhere(page: Path) -> None:
     ],
 )
 def test_every_setting_is_documented(model: type[BaseModel]) -> None:
-    page = read("docs", "configuration.md") + read("docs", "reference", "settings.md")
+    page = read("docs", "howto", "configuration.md") + read("docs", "reference", "settings.md")
     form = "{{ {} = " if model is config.Secret else "| `{}` |"
     assert [name for name in model.model_fields if form.format(name) not in page] == []
 
 
 def test_the_table_of_providers_is_the_data() -> None:
-    page = read("docs", "hosted.md")
+    page = read("docs", "howto", "hosted.md")
     for name, row in load_providers().items():
         cells = (row.title, row.probabilities, row.choices, row.refuses, row.prices, row.lacks)
         assert f"| `{name}` | {' | '.join((*cells, row.limits))} |" in page
@@ -102,14 +115,14 @@ def test_arguments_for_the_judge_service_are_options_of_it() -> None:
 
 @pytest.mark.parametrize("name", sorted(load_benchmarks().keys() - {"core"}))
 def test_every_benchmark_has_its_page(name: str) -> None:
-    page = ROOT / "docs" / "benchmarks" / f"{name}.md"
+    page = ROOT / "docs" / "howto" / "benchmarks" / f"{name}.md"
     assert page.is_file(), f"write {page}"
-    assert f"| `{name}` |" in read("docs", "benchmarks.md"), "it needs a row there"
+    assert f"| `{name}` |" in read("docs", "howto", "benchmarks.md"), "it needs a row there"
 
 
 @pytest.mark.parametrize("record", [gie.Record, kris.Record, omni_iie.Record])
 def test_every_released_field_is_in_its_page_with_ours(record: type[ReleasedRecord]) -> None:
-    page = read(f"docs/benchmarks/{record.__module__.split('.')[-2]}.md")
+    page = read(f"docs/howto/benchmarks/{record.__module__.split('.')[-2]}.md")
     also = {"edit_type": "task"}
     for name, mark in record.item_fields().items():
         rows = [line for line in page.splitlines() if f"| `{name}`" in line]
@@ -120,7 +133,7 @@ def test_every_released_field_is_in_its_page_with_ours(record: type[ReleasedReco
 
 def test_every_generic_dimension_is_described() -> None:
     """By its id, or by that of its family: `core.clip.vit_b_32.…`; metrics of pixels by a row."""
-    page = read("docs", "dimensions.md")
+    page = read("docs", "explanation", "dimensions.md")
     ids = [one.id for one in load_benchmark("core").dimensions]
     families = {re.sub(r"\.(source|target)\.\w+$", ".…", name) for name in ids}
     missing = [
@@ -128,7 +141,7 @@ def test_every_generic_dimension_is_described() -> None:
         for family in sorted(families)
         if f"`{family}`" not in page and f"| `{family[len('core.') : -len('.…')]}` |" not in page
     ]
-    assert not missing, f"say in docs/dimensions.md what they are: {', '.join(missing)}"
+    assert not missing, f"say in docs/explanation/dimensions.md what they are: {', '.join(missing)}"
 
 
 def test_every_dependency_has_its_reason() -> None:
@@ -146,7 +159,7 @@ def test_the_python_page_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
-    exec(compile(read_samples(PYTHON), "docs/python.md", "exec"), names)  # noqa: S102 - our own page
+    exec(compile(read_samples(PYTHON), "docs/howto/python.md", "exec"), names)  # noqa: S102 - our own page
     printed = capsys.readouterr().out
     assert "100.0\nNone\nneeds a target text" in printed
     assert "'lab.brightness.inside': 0.3398" in printed
@@ -159,7 +172,7 @@ def test_the_python_page_runs(
 
 def test_every_public_name_has_an_example_that_runs() -> None:
     """The page of Python runs above, that of benchmarks below."""
-    samples = read_samples(PYTHON) + read_samples(ROOT / "docs" / "own.md")
+    samples = read_samples(PYTHON) + read_samples(ROOT / "docs" / "howto" / "own.md")
     used = {
         name
         for node in ast.walk(ast.parse(samples))
@@ -181,8 +194,8 @@ def test_every_public_name_has_an_example_that_runs() -> None:
 
 def test_the_benchmark_of_the_page_is_one() -> None:
     names: dict[str, object] = {}
-    page = read_samples(ROOT / "docs" / "own.md")
-    exec(compile(page, "docs/own.md", "exec"), names)  # noqa: S102 - our own page
+    page = read_samples(ROOT / "docs" / "howto" / "own.md")
+    exec(compile(page, "docs/howto/own.md", "exec"), names)  # noqa: S102 - our own page
     benchmark = names["BENCHMARK"]
     assert isinstance(benchmark, editjudge.Benchmark)
     columns = [column.id for column in benchmark.rules().columns]
@@ -191,7 +204,7 @@ def test_the_benchmark_of_the_page_is_one() -> None:
 
 def test_samples_are_written_for_the_type_checkers(tmp_path: Path) -> None:
     names = {file.name for file in write_samples(tmp_path)}
-    assert {"readme_samples.py", "python_samples.py", "own_samples.py"} <= names
+    assert {"readme_samples.py", "docs_howto_python_samples.py", "docs_howto_own_samples.py"} <= names
 
 
 def test_every_verb_is_in_the_readme() -> None:
@@ -203,7 +216,7 @@ def test_the_pages_are_short() -> None:
     """Words of all pages but the reference, without what stands in fences."""
     pages = [page for page in (ROOT / "docs").rglob("*.md") if page.parent.name != "reference"]
     words = {
-        page.name: sum(bool(re.search(r"\w", word)) for word in text.split())
+        page.relative_to(ROOT).as_posix(): sum(bool(re.search(r"\w", word)) for word in text.split())
         for page in pages
         for text in [re.sub(r"^ *```.*?^ *```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)]
     }

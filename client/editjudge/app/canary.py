@@ -179,7 +179,7 @@ def check_canaries(
         names_text = ", ".join(available.judges) or "none is"
         raise ConfigError(f"no judge {unknown[0]} is configured", f"configured: {names_text}")
     if not names:
-        raise ConfigError("no judge is configured", "give --judge URL, or see docs/configuration.md")
+        raise ConfigError("no judge is configured", "give --judge URL, or see docs/howto/configuration.md")
     judges_only: Mapping[str, object] = {"endpoints": {}, "judges": {name: available.judges[name] for name in names}}
     file = checks_file(settings)
     baselines = {} if new_baseline else _read_checks(file)

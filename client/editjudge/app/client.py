@@ -134,7 +134,7 @@ class Client:
             edit: An edit, or the arguments of `Edit.load` by name: it is then loaded in a thread.
             dimensions: One or several: ids, globs or declarations; those of `core` by default.
             prompts: A folder of your own prompt templates, which replace ours, or their texts by
-                file; rubrics among them add dimensions (docs/prompts.md, docs/own.md).
+                file; rubrics among them add dimensions (docs/howto/prompts.md, docs/howto/own.md).
             budget: The budget that pays for its calls, instead of the client's.
 
         Returns:
@@ -388,7 +388,7 @@ def resolve_settings(settings: Settings | None, judges: JudgeConfigs | None = No
             endpoints[name] = JudgeEndpoint.model_validate(judge_)
         except ValidationError as error:
             problem = f"judges[{name!r}] {first_problem(error, JudgeEndpoint)}"
-            raise ConfigError(problem, "see docs/configuration.md") from None
+            raise ConfigError(problem, "see docs/howto/configuration.md") from None
     if endpoints:
         settings = settings.model_copy(update={"judges": endpoints})
     return add_local_stack(settings)

@@ -97,7 +97,7 @@ async def check_services(settings: Settings, reference: Services | None = None) 
             Finding(
                 service="all",
                 problem="no endpoint is configured and no local stack runs",
-                fix=f"{MissingExtra('', 'serve').fix}, or configure one (docs/configuration.md)",
+                fix=f"{MissingExtra('', 'serve').fix}, or configure one (docs/howto/configuration.md)",
             )
         ]
     # The services shall answer now: no reply comes from the ledger, and none is stored there.

@@ -318,7 +318,7 @@ def _check_judges(base: RunView, candidate: RunView, dimensions: list[str]) -> s
         if check is None:
             return f"{name} was never checked: editjudge canary"
         if check.state != "steady":
-            raise ConfigError(f"{name} {check}", "judge both anew by one judge: docs/canaries.md")
+            raise ConfigError(f"{name} {check}", "judge both anew by one judge: docs/howto/canaries.md")
         if datetime.fromisoformat(check.when).timestamp() < int(max(times)):
             return f"the last check of {name} is older than the runs: editjudge canary"
         if datetime.fromisoformat(check.first.when).timestamp() > min(times):

@@ -102,9 +102,8 @@ def _connect(address: str) -> Any:
     try:
         ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL, **options)
     except Exception as error:  # many kinds, for one reason: there is nobody to talk to
-        raise ConfigError(
-            f"--ray {address}: {next(iter(str(error).splitlines()), type(error).__name__)}", "see docs/machines.md#ray"
-        ) from error
+        cause = next(iter(str(error).splitlines()), type(error).__name__)
+        raise ConfigError(f"--ray {address}: {cause}", "see docs/howto/machines.md#ray") from error
     return ray
 
 
@@ -287,7 +286,7 @@ class RayScheduler(Scheduler):
         if not hand.is_ready:
             self._early_deaths += 1
             if self._early_deaths >= _MOST_DEATHS:
-                raise ConfigError(f"no worker on Ray begins: {cause}", "see docs/machines.md#ray")
+                raise ConfigError(f"no worker on Ray begins: {cause}", "see docs/howto/machines.md#ray")
         elif self.end_reason == "done":
             count = format_count(hand.edit_count, "edit goes", "edits go")
             self.say(f"a worker died, {count} to others: {cause}")

@@ -80,7 +80,7 @@ class RunSpec(BaseModel):
         tasks: Globs of the tasks whose items are judged; by default all.
         services: Your own specialists (`quality.mylab`) whose dimensions may be chosen.
         prompts: Your own prompt templates, which replace ours: their texts by file, so that the
-            spec is complete by itself. A folder is read when the spec is made (docs/prompts.md).
+            spec is complete by itself. A folder is read when the spec is made (docs/howto/prompts.md).
         single_image: Models under test that take one image only: what they gave no output for
             counts as the benchmark says. A run remembers them.
 

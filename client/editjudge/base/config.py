@@ -476,7 +476,7 @@ class Settings(BaseSettings):
                 super().__init__(**values)
             except ValidationError as error:
                 problem = first_problem(error, type(self))
-                fix = "" if problem.message.endswith("?") else "see docs/configuration.md"
+                fix = "" if problem.message.endswith("?") else "see docs/howto/configuration.md"
                 # Its cause would show the values, which may be secrets.
                 raise ConfigError(f"setting {problem}", fix) from None
             except SettingsError as error:

@@ -66,7 +66,7 @@ class Below:
 
 def _drift() -> Iterator[Dimension]:
     """How far what was to stay has drifted; one measurement shares the alignment of `aligned_…`."""
-    more: dict[str, Any] = {"when": _keeps_frame, "source": "ours: docs/dimensions.md#drift", "needs": {"source"}}
+    more = dict[str, Any](when=_keeps_frame, source="ours: docs/explanation/dimensions.md#drift", needs={"source"})
     for name, row in _TABLES["drift"].items():
         yield make_dimension(
             row, f"core.drift.{name}", Reading(CoarseToFineComparison("source"), f"drift.{name}"), **more

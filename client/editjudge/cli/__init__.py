@@ -90,7 +90,7 @@ def _move_global_first(arguments: list[str]) -> list[str]:
     "set_",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A setting, as concurrency=8 or judges.judge.samples=5 (docs/configuration.md). May"
+    help="A setting, as concurrency=8 or judges.judge.samples=5 (docs/howto/configuration.md). May"
     " stand anywhere, and be given several times.",
 )
 def root(config: Path | None, set_: tuple[str, ...]) -> None:
@@ -98,7 +98,7 @@ def root(config: Path | None, set_: tuple[str, ...]) -> None:
 
     Exit codes: 0 success; 1 a problem with the services; 2 wrong input, setting or usage;
     3 verdicts failed, or a run ended early; 4 a gate fails; 5 a gate cannot tell; 130 interrupted.
-    docs/results.md lists them by command.
+    docs/howto/results.md lists them by command.
     """
 
 

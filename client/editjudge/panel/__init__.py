@@ -209,7 +209,7 @@ class Panel:
         if service.is_judge:
             endpoint = self._settings.judges.get(service.variant)
             if endpoint is None:
-                fix = "(--judge URL, or docs/configuration.md)"
+                fix = "(--judge URL, or docs/howto/configuration.md)"
                 return f"no judge is configured as {service.variant!r} {fix}"
             urls = [endpoint.url, *endpoint.replicas]
             return "; ".join(f"{url}: {self.problems.get(url, 'not bound')}" for url in urls)
@@ -217,9 +217,9 @@ class Panel:
         if problems := [f"{url}: {self.problems[url]}" for url in urls if url in self.problems]:
             return "; ".join(problems)
         if not self._settings.endpoints:
-            return "no endpoint is configured and no local stack runs (docs/models.md)"
-        own = f"load it there as {model_name(service)}: docs/own.md"
-        fix = "docs/models.md adds it" if service in SPECIALISTS else own
+            return "no endpoint is configured and no local stack runs (docs/howto/models.md)"
+        own = f"load it there as {model_name(service)}: docs/howto/own.md"
+        fix = "docs/howto/models.md adds it" if service in SPECIALISTS else own
         return f"not among the models ready at {', '.join(urls)} ({fix})"
 
     def identities(self) -> dict[ServiceName, ModelIdentity]:

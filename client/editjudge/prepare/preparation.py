@@ -165,7 +165,7 @@ class Preparation:
             StoreError: the ledger or the folder cannot be written any more.
         """
         if JUDGE.variant not in settings.judges:
-            raise ConfigError("no judge is configured", "give --judge URL, or see docs/configuration.md")
+            raise ConfigError("no judge is configured", "give --judge URL, or see docs/howto/configuration.md")
         budget = Budget.of(settings, self.ledger)
         if self.settings.ledger is None and isinstance(self.ledger, Ledger):
             # All calls in the folder's own ledger were for this preparation: they count.

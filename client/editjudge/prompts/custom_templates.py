@@ -207,7 +207,7 @@ def _form(own: Template, answer: dict[str, Any], place: str) -> tuple[tuple[str,
         choices, contract = parse_form(answer)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         why = f"there is no {error}" if isinstance(error, KeyError) else str(error)
-        fix = f"{own.name} needs {kind}; see docs/prompts.md"
+        fix = f"{own.name} needs {kind}; see docs/howto/prompts.md"
         raise ConfigError(f"{place}: [answer] cannot be read: {why}", fix) from error
     if (contract.name if contract else "choices") != kind:
         raise ConfigError(f"{place}: [answer] must be of the kind {kind}", f"{own.name} reads it")

@@ -1,4 +1,4 @@
-"""Requests and replies of the reward schema (docs/reward_schema.md)."""
+"""Requests and replies of the reward schema (docs/howto/reward_schema.md)."""
 
 from __future__ import annotations
 

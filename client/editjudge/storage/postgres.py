@@ -84,7 +84,7 @@ class Postgres:
             # Without its cause, which quotes the whole address.
             raise ConfigError(
                 f"the ledger {self.where} cannot be used: {_describe(error)}",
-                "see docs/configuration.md#a-ledger-in-postgresql",
+                "see docs/howto/configuration.md#a-ledger-in-postgresql",
             ) from None
         self._threads = ThreadPoolExecutor(_CONNECTIONS, "editjudge-ledger")
 

@@ -51,7 +51,7 @@ labels:
 {{- $image := (index . 0).Values.images -}}
 {{- range rest . -}}{{- $image = index $image . -}}{{- end -}}
 {{- if not (and $image.repository $image.digest) -}}
-{{- fail (printf "images.%s: give repository and digest (sha256:…); docs/deploying.md says what it holds" (rest . | join ".")) -}}
+{{- fail (printf "images.%s: give repository and digest (sha256:…); docs/howto/deploying.md says what it holds" (rest . | join ".")) -}}
 {{- end -}}
 image: {{ printf "%s@%s" $image.repository $image.digest }}
 imagePullPolicy: IfNotPresent

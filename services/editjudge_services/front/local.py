@@ -211,4 +211,4 @@ def _validate(kind: type[_Part], values: object, where: str) -> _Part:
     except ValidationError as error:
         name, message = first_problem(error, kind)
         message = f"{where}: {name or 'the values'}: {message}"
-        raise ConfigError(message, "see docs/sharing.md") from error
+        raise ConfigError(message, "see docs/howto/sharing.md") from error

@@ -139,7 +139,7 @@ def check(file: Path, where: str = "") -> None:
     if process.returncode:
         lines = (process.stderr or process.stdout).strip().splitlines() or ["without a word"]
         message = f"{where or file}: Envoy refuses it: {_shorten_reason(lines[-1])}"
-        raise ConfigError(message, "see docs/sharing.md")
+        raise ConfigError(message, "see docs/howto/sharing.md")
 
 
 def _shorten_reason(line: str) -> str:

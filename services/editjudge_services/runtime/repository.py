@@ -91,7 +91,7 @@ def build_repository(
             continue
         if weights_identity is None:
             if models:
-                unusable[specialist.name] = f"no weights for {precision} (docs/models.md adds them)"
+                unusable[specialist.name] = f"no weights for {precision} (docs/howto/models.md adds them)"
             continue
         identity = {**weights_identity, **specialist.libraries(precision)}
         model = folder / specialist.name

@@ -297,7 +297,7 @@ def make_stack(settings: StackSettings, models: Collection[str]) -> AbstractCont
     models_to_serve = tuple(name for name in installed_models if name in allowed_models)
     if not models_to_serve:
         names = shorten_list([name.replace("_", ".", 1) for name in sorted(models)])
-        where = "among the `models` of the stack" if installed_models else "installed (docs/models.md)"
+        where = "among the `models` of the stack" if installed_models else "installed (docs/howto/models.md)"
         return f"{names} {'are' if len(models) > 1 else 'is'} not {where}"
     return temporary_stack(settings.model_copy(update={"models": models_to_serve}))
 

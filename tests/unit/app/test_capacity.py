@@ -1,4 +1,4 @@
-"""The worked example of docs/capacity.md: what the code says, and arithmetic that is right."""
+"""The worked example of docs/howto/capacity.md: what the code says, and arithmetic that is right."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from editjudge.cli import main
 
 from ...small_data import save_picture, write_items
 
-PAGE = (Path(__file__).parents[3] / "docs" / "capacity.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "howto" / "capacity.md").read_text()
 SUMS = re.findall(
     r"^[^:\n]+: ([\d,.]+(?: [×÷] [\d,.]+)+) = ([\d,.]+)$",
     "\n".join(re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)),

@@ -310,7 +310,7 @@ def test_looks_and_names_of_sides(tmp_path: Path) -> None:
 
 def test_the_samples_for_pipelines_are_what_they_seem() -> None:
     """They parse, their steps are there, and every command of ours takes these words."""
-    page = (ROOT / "docs" / "gate.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "howto" / "gate.md").read_text(encoding="utf-8")
     github, buildkite = map(yaml.safe_load, _fences(page, "yaml"))
     steps = github["jobs"]["gate"]["steps"]
     assert {("run" in step) != ("uses" in step) for step in steps} == {True}

@@ -20,7 +20,7 @@ from editjudge.benchmarks import registry
 from ...golden.taken import spoken
 
 ROOT = Path(__file__).parents[3]
-PAGES = {"docs/own.md": "## A benchmark of your own", "CONTRIBUTING.md": "## Adding a benchmark"}
+PAGES = {"docs/howto/own.md": "## A benchmark of your own", "CONTRIBUTING.md": "## Adding a benchmark"}
 """Where a benchmark of one file is shown, and below which heading."""
 POINTS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["entry-points"]
 

@@ -202,7 +202,7 @@ def problems(folder: Path) -> list[str]:
 
 
 def test_the_pages_examples_can_be_used() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "prompts.md").read_text("utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "howto" / "prompts.md").read_text("utf-8")
     files = dict(re.findall(r"```toml\n# mine/(\S+)\n(.*?)```", page, re.DOTALL))
     folders = {name.partition("/")[0] for name in files}
     assert folders >= {"kris", "core", "co_edit", "prepare", "omni_iie"}

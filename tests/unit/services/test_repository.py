@@ -62,7 +62,7 @@ def test_a_stack_has_the_needed_models_that_are_installed(models: Path, monkeypa
     assert make_stack(StackSettings(), some) == ("quality_piqe", "ocr_ppocr")
     one = StackSettings(models=("ocr_ppocr",))
     assert make_stack(one, some) == ("ocr_ppocr",)
-    absent = "clip.vit_b_32 is not installed (docs/models.md)"
+    absent = "clip.vit_b_32 is not installed (docs/howto/models.md)"
     assert make_stack(StackSettings(), ["clip_vit_b_32"]) == absent
     assert make_stack(one, ["quality_piqe"]) == "quality.piqe is not among the `models` of the stack"
     monkeypatch.setattr(triton_server, "has_serve_extra", lambda: False)

@@ -148,7 +148,7 @@ def test_global_edits_need_none(tmp_path: Path) -> None:
 
 
 def test_the_lines_of_the_manual_are_right() -> None:
-    page = Path(__file__).parents[4] / "docs" / "benchmarks" / "co_edit.md"
+    page = Path(__file__).parents[4] / "docs" / "howto" / "benchmarks" / "co_edit.md"
     (block,) = re.findall(r"^```json\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)
     lines = [CoEditLine.model_validate_json(one) for one in block.splitlines()]
     assert [one.has_subject for one in lines] == [True, True, False, False]

@@ -224,7 +224,7 @@ def test_which_questions_compare(question: str, options: tuple[str, ...], told: 
 
 def test_the_page_tells_the_words() -> None:
     """Every word there makes a question one that compares, but for the places."""
-    text = (ROOT / "docs" / "benchmarks" / "gie.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "howto" / "benchmarks" / "gie.md").read_text(encoding="utf-8")
     told = text.partition("the words decide:")[2].partition("In doubt")[0]
     words, places = told.split("*Before* a place")
     listed = re.findall(r"\*([^*]+)\*", words)

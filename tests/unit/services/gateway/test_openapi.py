@@ -25,7 +25,7 @@ def document() -> dict[str, Any]:
 def test_the_document_is_the_one_that_is_kept(document: dict[str, Any]) -> None:
     described = {name: part for name, part in document.items() if name != "info"}
     text = json.dumps(described, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-    assert text == read_kept(KEPT, text), "docs/versions.md says what may change"
+    assert text == read_kept(KEPT, text), "docs/explanation/versions.md says what may change"
 
 
 def test_no_body_is_forgotten(document: dict[str, Any]) -> None:
