@@ -126,7 +126,10 @@ class Verbatim(OutputContract[str]):
 
     def parse(self, reply: str, *, cut: bool = False) -> str:
         """Return the reply itself; see `OutputContract.parse`."""
-        return _check_complete(reply.strip(), cut=cut)
+        text = reply.strip()
+        if cut or not text:
+            raise Unparsable("cut at the token limit" if cut else "the reply is empty")
+        return text
 
 
 @dataclass(frozen=True)
@@ -152,9 +155,3 @@ class OneText(OutputContract[str]):
 
     def _read(self, reply: ReplyText) -> str:
         return read_text(read_object(reply, (self.key,)), self.key, self.longest)
-
-
-def _check_complete(text: str, *, cut: bool) -> str:
-    if cut or not text:
-        raise Unparsable("cut at the token limit" if cut else "the reply is empty")
-    return text

@@ -172,6 +172,8 @@ def add_calls(verdict: Verdict, calls: Iterable[str]) -> Verdict:
     return verdict.model_copy(update={"calls": (*verdict.calls, *further)})
 
 
-def make_failure(error: EditjudgeError) -> Failure:
-    """Turn an error that occurred while judging into a verdict."""
-    return Failure(error=str(error), retryable=bool(getattr(error, "retryable", False)))
+def make_failure(error: Exception) -> Failure:
+    """Turn an error that occurred while judging into a verdict; an unexpected one is named by its type."""
+    if isinstance(error, EditjudgeError):
+        return Failure(error=str(error), retryable=bool(getattr(error, "retryable", False)))
+    return Failure(error=f"{type(error).__name__}: {error}")

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
+from ..base.strict import Strict
 from ..panel.choices import IN_WORDS
 
 LOW, HIGH = 1.0, 5.0
@@ -23,7 +23,7 @@ _PROBABILITY = 0.03 * (HIGH - LOW)
 State: TypeAlias = Literal["steady", "shifted", "disordered", "unchecked"]
 
 
-class Measurement(BaseModel):
+class Measurement(Strict):
     """The scores of a judge on the canaries at one time.
 
     Attributes:
@@ -32,7 +32,6 @@ class Measurement(BaseModel):
         failures: By canary, the reason why a reply could not be read.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     when: str
     scores: Mapping[str, tuple[float, ...]]
     failures: Mapping[str, str] = {}

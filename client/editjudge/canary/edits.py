@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
@@ -103,7 +104,7 @@ async def measure(judge: Judge, rounds: int) -> Measurement:
             scores[name].append(float(LOW + (HIGH - LOW) * share))
 
     # Each round has a store of its own, since equal calls that share a store are made only once.
-    judges = [judge.with_replies(MemoryReplies()) for _ in range(rounds)]
+    judges = [judge.with_context(replace(judge.context, calls=MemoryReplies())) for _ in range(rounds)]
     await asyncio.gather(*(ask(judge, name) for judge in judges for name in canaries()))
     return Measurement(
         when=began, scores={name: tuple(each) for name, each in scores.items() if each}, failures=failures

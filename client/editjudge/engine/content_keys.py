@@ -9,6 +9,7 @@ that was last read, so verdicts that rest on it stay valid.
 import os
 from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import blake2b
 from types import MappingProxyType
 from typing import NamedTuple, Protocol, TypeVar
@@ -208,9 +209,10 @@ class ItemContents:
         self.changed_files: dict[int, FileContent] = {}
         self.file_flaws: dict[str, Flaws] = {}
         self._before = before or FileCache()
-        self._numbers: dict[str, int] = {}
         self._latest: tuple[ItemRef | None, bytes] = None, b""
-        self._folder_prefix = f"{dataset.folder}{os.sep}"
+        # The row number of a file depends on its path relative to the data's folder, so that may move.
+        prefix = f"{dataset.folder}{os.sep}"
+        self._get_file_number = lru_cache(_CACHED_NUMBERS)(lambda path: file_number(path.removeprefix(prefix)))
         self._records = self._before.records if self._before.data == dataset.digest else b""
 
     def get_record_digest(self, ref: ItemRef) -> bytes:
@@ -301,18 +303,6 @@ class ItemContents:
 
     def _known_content(self, number: int) -> FileContent | None:
         return self.changed_files.get(number) or self._before.files.get(number)
-
-    def _get_file_number(self, path: str) -> int:
-        """Get the row number of a file; it depends on the path relative to the data's folder.
-
-        So the folder may move.
-        """
-        number = self._numbers.get(path)
-        if number is None:
-            if len(self._numbers) >= _CACHED_NUMBERS:
-                self._numbers.clear()
-            number = self._numbers[path] = file_number(path.removeprefix(self._folder_prefix))
-        return number
 
     def _read(self, path: str, number: int, before: FileContent | None) -> FileContent:
         state = self.files.get_state(path)

@@ -146,11 +146,6 @@ class Progress:
         rate = self.rate
         return (self.edits - self.judged_edits) / rate if rate else None
 
-    @property
-    def share_failed(self) -> float:
-        """The share of this session's verdicts that failed, 0 to 1."""
-        return self.verdicts["failed"] / self.verdicts.total() if self.verdicts else 0.0
-
 
 def summarise_usage(panel: Panel, progress: Progress) -> dict[str, float]:
     """Summarise what judges used in this session: calls, tokens, cost, replies from the ledger."""

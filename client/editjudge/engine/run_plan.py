@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cache, cached_property, partial
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -233,7 +233,7 @@ def compare_with_run(
     inputs = plan.inputs
     plan.signatures = inputs.signatures(identities)
     plan.lost_outputs, plan.finished_edits, plan.current_edits = Counter(), 0, []
-    states = _StateFinder(plan, why_not_served)
+    decide_states = cache(partial(_decide_states, plan, why_not_served))
     has_judged_items = False
     for model, place in inputs.output_folders.items():
         before = store.header.outputs.get(model, place) if store else place
@@ -243,7 +243,10 @@ def compare_with_run(
         plan.counts[model] = {d.id: Counter() for d in inputs.dimensions}
         todo: dict[_EditTraits | None, frozenset[str]] = {None: _NO_DIMENSIONS}
         for edit, number in Counter(filter(None, edits)).items():
-            state_of = states.find(edit)
+            # A valid verdict stays valid even if the service that made it is not there now.
+            valid = dict.fromkeys(edit.standing_dimensions, "standing")
+            states = decide_states(edit.kind, edit.absent)
+            state_of = {name: valid.get(name, state) for name, state in states.items()}
             todo[edit] = frozenset(name for name, state in state_of.items() if state == "todo")
             plan.finished_edits += number * ("standing" in state_of.values() and not todo[edit])
             for name, state in state_of.items():
@@ -393,38 +396,21 @@ def _read_items_without_outputs(plan: RunPlan) -> None:
         plan.contents.read(ref)
 
 
-class _StateFinder:
-    """Finds the state of each dimension on an edit, once for all edits with equal traits."""
+def _decide_states(plan: RunPlan, why_not_served: Mapping[str, str], kind: int, absent: bool) -> dict[str, str]:
+    """Decide the state of each dimension that applies, as `RunPlan.counts` names it.
 
-    def __init__(self, plan: RunPlan, why_not_served: Mapping[str, str]) -> None:
-        self._plan = plan
-        self._why_not_served = why_not_served
-        self._cache: dict[tuple[int, bool], dict[str, str]] = {}
-
-    def find(self, edit: _EditTraits) -> dict[str, str]:
-        """Find the state of each dimension that applies, as `RunPlan.counts` names it.
-
-        A valid verdict stays valid even if the service that made it is not there now.
-        """
-        states = self._cache.get((edit.kind, edit.absent))
-        if states is None:
-            states = self._cache[edit.kind, edit.absent] = self._decide_states(edit)
-        return {name: "standing" if name in edit.standing_dimensions else state for name, state in states.items()}
-
-    def _decide_states(self, edit: _EditTraits) -> dict[str, str]:
-        """Decide the state of each dimension as if the edit had no valid verdict."""
-        outcomes = decide_outcomes(
-            self._plan.needed_dimensions,
-            self._plan.outlines[edit.kind],
-            missing=Missing("absent", "") if edit.absent else None,
-            why_not_served=self._why_not_served,
-        )
-        return {
-            d.id: "todo" if status == "pending" else status
-            for d in self._plan.inputs.dimensions
-            for status in [outcomes[d.id].status]
-            if status != "not_applicable"
-        }
+    It is that of an edit without valid verdicts.
+    """
+    missing = Missing("absent", "") if absent else None
+    outcomes = decide_outcomes(
+        plan.needed_dimensions, plan.outlines[kind], missing=missing, why_not_served=why_not_served
+    )
+    return {
+        d.id: "todo" if status == "pending" else status
+        for d in plan.inputs.dimensions
+        for status in [outcomes[d.id].status]
+        if status != "not_applicable"
+    }
 
 
 def _is_selected(inputs: RunInputs, ref: ItemRef) -> bool:

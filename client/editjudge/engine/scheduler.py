@@ -229,14 +229,9 @@ class Scheduler:
                 self._room.notify()
 
     async def _judge_job(self, job: Job) -> None:
+        judged_edit = None
         try:
             edit, judged_edit = await self._load_edit(job)
-        except StoreError:
-            raise
-        except Exception as error:  # noqa: BLE001 - what cannot be read costs one edit, not the run
-            await self._save_failure(job, await self._describe_unloadable(job), _to_failure(error))
-            return
-        try:
             inputs = self.plan.inputs
             judgement = await self.judges.judge(
                 edit,
@@ -247,8 +242,9 @@ class Scheduler:
             )
         except StoreError:
             raise
-        except Exception as error:  # noqa: BLE001 - what a scorer trips over costs one edit, not the run
-            await self._save_failure(job, judged_edit, _to_failure(error))
+        except Exception as error:  # noqa: BLE001 - what cannot be read or scored costs one edit, not the run
+            judged_edit = judged_edit or await self._describe_unloadable(job)
+            await self._save_failure(job, judged_edit, make_failure(error))
             return
         signatures = {name: str(signature) for name, signature in judgement.signatures.items()}
         outcomes = self._remove_unpaid(judgement)
@@ -362,15 +358,6 @@ class Scheduler:
         self._check_failures()
 
     def _check_failures(self) -> None:
-        counts = self.progress.verdicts
-        if self.fail_on_error is None or counts.total() < MIN_VERDICTS:
-            return
-        if self.progress.share_failed > self.fail_on_error:
+        counts, most = self.progress.verdicts, self.fail_on_error
+        if most is not None and counts.total() >= MIN_VERDICTS and counts["failed"] / counts.total() > most:
             raise StopError("failures")
-
-
-def _to_failure(error: Exception) -> Failure:
-    """Convert an error to a verdict; an unexpected error is named by its type."""
-    if isinstance(error, EditjudgeError):
-        return make_failure(error)
-    return Failure(error=f"{type(error).__name__}: {error}")

@@ -74,9 +74,8 @@ class GatewaySession:
         except ServiceError as error:
             raise ConfigError(str(error), FIX) from error
         self._check_judges(frozenset().union(*(roles_of(d, known_dimensions) for d in selection)))
-        here = _to_texts(signatures.of(selection, self.panel.identities()))
-        there = dict(report.panel.signatures)
-        if otherwise := _find_difference(here, there):
+        here = signatures.of(selection, self.panel.identities())
+        if otherwise := _find_difference(here, report.panel.signatures):
             name, why = otherwise
             raise ConfigError(
                 f"{SERVICE} at {self.panel.url} judges {name} otherwise than this client: {why}"
@@ -140,21 +139,18 @@ class GatewaySession:
             ServiceError: see `editjudge.base.errors`.
         """
         make_request = partial(make_score_request, edit, dimensions, self._protocol)
-        before = signatures.of(dimensions, self.panel.identities())
+        here = signatures.of(dimensions, self.panel.identities())
         response = await self._score_in_turn(make_request)
-        if _has_signatures(response, before):
-            return self._judgement(edit, dimensions, response, before)
-        async with self._learning:
-            await self.panel.learn(pb.GetPanelRequest())  # who judges; signatures are made here
-        now = signatures.of(dimensions, self.panel.identities())
-        if _has_signatures(response, now):
-            return self._judgement(edit, dimensions, response, now)
-        response = await self._score_in_turn(make_request)
-        if (otherwise := _find_difference(_to_texts(now), _get_texts(response))) is None:
-            return self._judgement(edit, dimensions, response, now)
-        name, why = otherwise
-        what = f"it signs {name} otherwise than this client: {why}"
-        raise self.panel.make_error(WrongModel, what)
+        if _find_difference(here, _get_texts(response)):
+            async with self._learning:
+                await self.panel.learn(pb.GetPanelRequest())  # who judges; signatures are made here
+            here = signatures.of(dimensions, self.panel.identities())
+            if _find_difference(here, _get_texts(response)):
+                response = await self._score_in_turn(make_request)
+        if otherwise := _find_difference(here, _get_texts(response)):
+            name, why = otherwise
+            raise self.panel.make_error(WrongModel, f"it signs {name} otherwise than this client: {why}")
+        return self._judgement(edit, dimensions, response, here)
 
     async def _score_in_turn(self, make_request: Callable[[], pb.ScoreRequest]) -> pb.ScoreResponse:
         """The service's answer to an edit; edits take turns until the cost of one is known."""
@@ -220,28 +216,18 @@ def _get_texts(response: pb.ScoreResponse) -> dict[str, str]:
     return {outcome.dimension: outcome.signature for outcome in response.outcomes}
 
 
-def _has_signatures(response: pb.ScoreResponse, signatures: Mapping[str, Signature]) -> bool:
-    """Whether an answer has these signatures."""
-    there = _get_texts(response)
-    return all(there.get(name) == str(signature) for name, signature in signatures.items())
-
-
-def _to_texts(signatures: Mapping[str, Signature]) -> dict[str, str]:
-    return {name: str(signature) for name, signature in signatures.items()}
-
-
-def _find_difference(here: Mapping[str, str], there: Mapping[str, str]) -> tuple[str, str] | None:
+def _find_difference(here: Mapping[str, Signature], there: Mapping[str, str]) -> tuple[str, str] | None:
     """A dimension that is signed otherwise there, and the difference; None where there is none.
 
     A derived dimension is named only where none of its parts is.
     """
     derived_difference = None
     for name, signature in here.items():
-        if there.get(name) == signature:
-            continue
         if name not in there:
             return name, "it is not signed there"
-        parts = compare_signatures(signature, there[name])
+        if there[name] == str(signature):
+            continue
+        parts = compare_signatures(str(signature), there[name])
         why = "; ".join(map(str, parts[:_MAX_REASONS]))
         if all(one.kind != "operand" for one in parts):
             return name, why

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from ..base.config import Endpoint, JudgeEndpoint, Settings
+from ..base.config import JudgeEndpoint, Settings
 from ..base.contracts import Tensors
 from ..base.errors import ConfigError, DeadlineExceeded, NoModel, Overload, ServiceError, Unreachable
 from ..base.identity import FINGERPRINT, Identities, ModelIdentity, ServiceName, describe_change
@@ -254,10 +254,13 @@ class Panel:
         Raises:
             ConfigError: a setting cannot be used.
         """
+        from .triton import TritonEndpoint
+
         check_prices(self._settings)
         for endpoint in self._settings.endpoints.values():
             names = parse_services(endpoint.services or SPECIALISTS, endpoint.url)
-            self._tritons.append((await self._connect_triton(endpoint), names))
+            triton = await self._connect_replica(endpoint.url, partial(TritonEndpoint, endpoint))
+            self._tritons.append((triton, names))
         for name, judge in self._settings.judges.items():
             service = ServiceName.judge(name)
             self._transports[service] = await self._connect_judge(service, judge)
@@ -361,11 +364,6 @@ class Panel:
         until = self._answered_at.get(url, float("-inf")) + self._policy.patience
         is_lost = isinstance(error, Unreachable) and asyncio.get_running_loop().time() < until
         return is_lost or isinstance(error, DeadlineExceeded | Overload)
-
-    async def _connect_triton(self, endpoint: Endpoint) -> Replica[TritonEndpoint]:
-        from .triton import TritonEndpoint
-
-        return await self._connect_replica(endpoint.url, partial(TritonEndpoint, endpoint))
 
     async def _connect_judge(self, name: ServiceName, endpoint: JudgeEndpoint) -> list[Replica[Transport]]:
         transports = []

@@ -169,7 +169,7 @@ class Judge:
                 open_replicas.append(replica)
         if not open_replicas:
             raise next(error for error in models if isinstance(error, ServiceError))
-        self._pool = self._pool and self._pool.with_replicas(open_replicas)
+        self._get_pool.replicas = tuple(open_replicas)
         if self._takes_all:
             self._findings.form = RequestForm()
         is_vllm = self.model.server.startswith("vllm")
@@ -191,12 +191,6 @@ class Judge:
         judge = copy.copy(self)
         judge.context = context
         return judge
-
-    def with_replies(self, ledger: ReplyStore) -> Self:
-        """The same judge with another store of replies."""
-        apart = copy.copy(self)
-        apart._ledger = ledger
-        return apart
 
     @property
     def without_logprobs(self) -> str:
@@ -414,11 +408,6 @@ class Judge:
         way = "words" if self._settings.logprobs == "never" else "method"
         return f"{way} and form of {describe_call_identity(self._sign('', RequestForm(), ''))}"
 
-    @property
-    def call_identity(self) -> str:
-        """What of the identity its calls are stored under; see `describe_call_identity`."""
-        return describe_call_identity(self.identity)
-
     async def _sample_choices(
         self, prompt: Prompt, choices: tuple[str, ...], repeat: int
     ) -> Answer[ChoiceDistribution]:
@@ -438,7 +427,7 @@ class Judge:
     async def _call(self, prompt: Prompt, form: Mapping[str, Any], repeat: int = 0) -> tuple[Reply, str]:
         """The reply to a call and the call's key, from the store or made now."""
         context = self.context
-        call = Call(self.call_identity, prompt, form, repeat)
+        call = Call(describe_call_identity(self.identity), prompt, form, repeat)
         await prompt.work(lambda: (call.key, prompt.prefix))
         for log in context.logs:
             log.judge_calls.add(call.key)

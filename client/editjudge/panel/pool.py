@@ -81,10 +81,6 @@ class EndpointPool(Generic[E]):
         self._clock = clock
         self._turn = 0
 
-    def with_replicas(self, replicas: Sequence[Replica[E]]) -> EndpointPool[E]:
-        """A pool of other replicas with the same policy."""
-        return EndpointPool(replicas, self._policy, self._clock)
-
     async def run(self, call: Callable[[E], Awaitable[T]], prefer: str = "", terms: AnyTerms = DEFAULT_TERMS) -> T:
         """Make a call at one of the replicas.
 

@@ -21,7 +21,7 @@ import json
 import string
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -36,10 +36,11 @@ from ..answers.segmentation import Commands, Targets
 from ..answers.texts import OneText, Verbatim
 from ..base.digest import content_digest
 from ..base.errors import TextError
+from ..base.strict import Strict
 from ..panel.choices import check_choices
 from ..panel.prompt import Part, Prompt, Text
 from ..panel.transport import MAX_TOKENS
-from .prompt_files import PromptFile, Words, parse_file
+from .prompt_files import Words, parse_file
 
 if TYPE_CHECKING:
     from ..panel.prompt import Picture
@@ -85,16 +86,11 @@ class Labels:
     given: str = ""
     made: str = ""
 
-    @property
-    def texts(self) -> Mapping[str, str]:
-        """The texts by the names of their attributes."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
 
 OUR_LABELS = Labels("Source image", "Edited image", "Target image", "Frame {n} (given)", "Frame {n} (edited)")
 
 
-class TemplateFile(PromptFile):
+class TemplateFile(Strict):
     """Content of a template's TOML file, built-in or custom."""
 
     user: Words
@@ -279,7 +275,8 @@ def get_template(name: str, custom: Iterable[Template] = ()) -> Template:
 def load_templates() -> Mapping[str, Template]:
     """All built-in templates by name."""
     by_name = {}
-    for folder in sorted(_folders(), key=lambda folder: folder.name):
+    folders = (one for one in files(__name__).iterdir() if one.is_dir() and one.name != "__pycache__")
+    for folder in sorted(folders, key=lambda folder: folder.name):
         system = folder / "system.txt"
         shared_system = system.read_text("utf-8").strip() if system.is_file() else ""
         for file in sorted(folder.iterdir(), key=lambda file: file.name):
@@ -287,10 +284,6 @@ def load_templates() -> Mapping[str, Template]:
                 name = f"{folder.name}/{file.name.removesuffix('.toml')}"
                 by_name[name] = _read_template(name, file, shared_system)
     return by_name
-
-
-def _folders() -> list[Traversable]:
-    return [one for one in files(__name__).iterdir() if one.is_dir() and one.name != "__pycache__"]
 
 
 def _read_template(name: str, file: Traversable, shared_system: str) -> Template:

@@ -9,6 +9,7 @@ the folder `rubric` replace nothing; see `prompts.rubrics`.
 import string
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -114,7 +115,7 @@ def _list_names(names: Iterable[str]) -> str:
 def _template(own: Template, text: str, system: str, place: str) -> Template:
     file = parse_file(TemplateFile, text, place)
     _check_fields(own, file, place)
-    for label in (file.labels.texts if file.labels else {}).values():
+    for label in (asdict(file.labels) if file.labels else {}).values():
         if set(names := _names(label, place)) - {"n"}:
             raise ConfigError(f"{place}: a label may hold only {{n}}", "double its braces")
         _check_repeats(names, place)

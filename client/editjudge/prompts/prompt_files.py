@@ -5,23 +5,18 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, TypeVar
 
-from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+from pydantic import StringConstraints, ValidationError
 
 from ..base.errors import ConfigError
 from ..base.parse import describe_failure, first_problem, parse_toml
+from ..base.strict import Strict
 
 SYSTEM = "system.txt"
 _LARGEST = 1024 * 1024
 MAX_CHARACTERS = 64 * 1024
 """The most characters in a file of prompts."""
-M = TypeVar("M", bound="PromptFile")
+M = TypeVar("M", bound=Strict)
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
-
-
-class PromptFile(BaseModel):
-    """Base of the contents of a TOML file of prompts."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def parse_file(kind: type[M], text: str, place: str) -> M:

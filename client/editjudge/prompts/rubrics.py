@@ -15,8 +15,9 @@ from pydantic import StrictBool, field_validator
 from ..answers.scores import ScoreField, Scores
 from ..base.errors import ConfigError
 from ..base.prompt_releases import escape_braces
+from ..base.strict import Strict
 from . import Template, load_templates
-from .prompt_files import PromptFile, Words, parse_file, read_text
+from .prompt_files import Words, parse_file, read_text
 
 FOLDER = "rubric"
 SCORE = "score"
@@ -35,7 +36,7 @@ _HIGHEST = 1000
 _SYSTEM_OF = "core/instruction_following"
 
 
-class RubricFile(PromptFile):
+class RubricFile(Strict):
     """Content of a rubric's TOML file."""
 
     asks: Words

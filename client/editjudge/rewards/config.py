@@ -5,14 +5,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal, Self, TypeAlias
 
-from pydantic import ConfigDict, Field, FiniteFloat, PrivateAttr, model_validator
+from pydantic import Field, FiniteFloat, PrivateAttr, model_validator
 
 from ..app.dimensions import DimensionSet
 from ..app.spec import RunSpec
 from ..base.contracts import NAME
 from ..base.errors import ConfigError
+from ..base.strict import Strict
 from ..benchmarks.dimension import Dimension
-from ..prompts.prompt_files import PromptFile, parse_file, read_text
+from ..prompts.prompt_files import parse_file, read_text
 from ..prompts.rubrics import load_rubric_files
 
 Name: TypeAlias = Annotated[str, Field(pattern=f"^{NAME}$")]
@@ -20,13 +21,7 @@ Range: TypeAlias = tuple[FiniteFloat, FiniteFloat]
 WithoutNumber: TypeAlias = Literal["error", "skip"] | FiniteFloat
 
 
-class _Table(PromptFile):
-    """Base of the tables of the file; a field that is not declared is refused."""
-
-    model_config = ConfigDict(allow_inf_nan=False)
-
-
-class Part(_Table):
+class Part(Strict):
     """One dimension of a mix.
 
     Attributes:
@@ -39,7 +34,7 @@ class Part(_Table):
     range: Range | None = None
 
 
-class Gate(_Table):
+class Gate(Strict):
     """A condition that caps the reward.
 
     Attributes:
@@ -64,7 +59,7 @@ class Gate(_Table):
         return self
 
 
-class RewardTable(_Table):
+class RewardTable(Strict):
     """One reward.
 
     Attributes:
@@ -96,7 +91,7 @@ class RewardTable(_Table):
         return self
 
 
-class RewardConfig(_Table):
+class RewardConfig(Strict):
     """The content of `reward.toml`.
 
     ```python

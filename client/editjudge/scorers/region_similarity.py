@@ -12,7 +12,7 @@ from PIL import Image as Pil
 from ..answers.segmentation import Command, Commands
 from ..base.errors import Abstention
 from ..base.identity import ServiceName
-from ..base.images import Image
+from ..base.images import Image, encode_mask
 from ..base.item import Edit, Item
 from ..base.threads import in_thread
 from ..base.verdict import NoScore, NotApplicable, Score, Verdict, Verdicts
@@ -20,7 +20,7 @@ from ..panel import Panel
 from ..panel.coalesce import gather_all
 from ..panel.judge import Answer
 from .judge_scorer import JudgeScorer, Question, get_contract
-from .regions import encode_png, segment_phrase
+from .regions import segment_phrase
 from .similarity import FeatureRule, Vector, compute_cosine, fetch_embedding
 
 SearchScope: TypeAlias = Literal["each", "edited"]
@@ -240,7 +240,7 @@ class _Pair:
         self._problems[side].append(f"{self._phrase!r} {what}")
 
     async def _embedding(self, side: Side, region: NDArray[np.bool_]) -> Vector:
-        mask = await in_thread(encode_png, region)
+        mask = await in_thread(encode_mask, region)
         inputs = {"IMAGE": self._images[side].encoded_bytes, "MASK": mask}
         return await fetch_embedding(self._panel, self._how.features, inputs, self._how.rule)
 
@@ -258,5 +258,5 @@ def _make_evidence(region: NDArray[np.bool_]) -> dict[str, Any]:
     height, width = region.shape
     scale = min(1.0, _COPY_SIDE / max(height, width))
     size = max(1, round(width * scale)), max(1, round(height * scale))
-    small = base64.b64encode(encode_png(_stretch_mask(region, size))).decode("ascii")
+    small = base64.b64encode(encode_mask(_stretch_mask(region, size))).decode("ascii")
     return {"share": round(float(region.mean()), 6), "mask": small}

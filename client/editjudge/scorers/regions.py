@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 import numpy as np
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 from PIL import Image as Pil
 
 from ..base.errors import Abstention, BadReply, ImageError
-from ..base.images import RGB, Image, load_mask
+from ..base.images import RGB, Image, encode_mask, load_mask
 from ..base.item import Edit
 from ..base.signature import implementation
 from ..base.threads import in_thread
@@ -48,13 +47,6 @@ def is_region_empty(edit: Edit, region: str, size: tuple[int, int]) -> bool:
     return pixels is not None and not pixels.any()
 
 
-def encode_png(mask: NDArray[np.bool_]) -> bytes:
-    """Encode a mask (H, W) as PNG with one bit per pixel."""
-    buffer = io.BytesIO()
-    Pil.fromarray(mask).save(buffer, "PNG")
-    return buffer.getvalue()
-
-
 def require_region(edit: Edit, region: str, size: tuple[int, int]) -> NDArray[np.bool_] | None:
     """Return the pixels of a region that is not empty, at a size; None for the whole image.
 
@@ -79,7 +71,7 @@ def encode_region(edit: Edit, region: str, size: tuple[int, int]) -> dict[str, b
         Abstention: as `require_region`.
     """
     mask = require_region(edit, region, size)
-    return {} if mask is None else {"MASK": encode_png(mask)}
+    return {} if mask is None else {"MASK": encode_mask(mask)}
 
 
 @implementation(1)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image as Pil
 
 from ..base.errors import Abstention
-from ..base.images import Image, decode, drop_alpha, load_mask
+from ..base.images import Image, decode, drop_alpha, encode_mask, load_mask
 from ..base.item import Edit, Item
 from ..base.signature import implementation
 from ..base.threads import in_thread
@@ -26,7 +26,6 @@ from ..panel import Panel
 from ..panel.coalesce import gather_all
 from ..pixels.metrics import METRICS
 from .pixels import PixelScorer
-from .regions import encode_png
 from .scorer import Scorer
 from .similarity import Pair, RegionScorer, compute_cosine, fetch_distance, fetch_embedding
 
@@ -236,7 +235,7 @@ def _mask(item: Item, region: str, side: int, smallest: float) -> dict[str, byte
     region_mask = _select_region(item, region, side)
     if not region_mask.any() or region_mask.mean() < smallest:
         return None
-    return {"MASK": encode_png(region_mask)}
+    return {"MASK": encode_mask(region_mask)}
 
 
 def _empty(region: str, counts: float | None) -> Score:

@@ -1,6 +1,6 @@
 """Rows of the table `edits`: how verdicts are encoded in them, and which are valid today."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -11,12 +11,10 @@ from pydantic_core import from_json
 from ..base.item import Missing
 from ..base.parse import parse_json
 from ..base.verdict import Score, Verdict
-from ..engine.content_keys import StandingVerdicts
 from ..panel.calls import CallRecord
 from .codec import digest_from_bytes
-from .schema import decode_text, encode_text
+from .schema import decode_text
 
-_FAILED_STATUS = encode_text('"failed"')
 _VERDICT: TypeAdapter[Verdict] = TypeAdapter(Verdict)
 
 
@@ -80,35 +78,6 @@ class EditRow(NamedTuple):
     signing: int
     outcomes: bytes
     details: bytes | None = None
-
-
-class StandingFinder:
-    """Finds the verdicts of rows that are valid today; equal rows share one set.
-
-    Args:
-        signing: Gets the provenance of each verdict of a row by the row's `signing`.
-        today: Today's signatures, by dimension.
-    """
-
-    def __init__(self, signing: Callable[[int], tuple[Provenance, ...]], today: Mapping[str, str]) -> None:
-        self._signing = signing
-        self._today = today
-        self._by_signing: dict[int, frozenset[str]] = {}
-        self._unique_sets: dict[frozenset[str], frozenset[str]] = {}
-
-    def find(self, row: EditRow) -> StandingVerdicts:
-        """Find the verdicts of a row that did not fail and have today's signature."""
-        if (stands := self._by_signing.get(row.signing)) is None:
-            stands = frozenset(
-                one.dimension for one in self._signing(row.signing) if self._today.get(one.dimension) == one.signature
-            )
-            self._by_signing[row.signing] = stands
-        if _FAILED_STATUS in row.outcomes:
-            there = zip(self._signing(row.signing), parse_outcomes(row.outcomes), strict=True)
-            failures = {one.dimension for one, outcome in there if status_of(outcome) == "failed"}
-            stands = stands - failures
-            stands = self._unique_sets.setdefault(stands, stands)
-        return StandingVerdicts(row.content, row.output, row.stat, missing_of(row), stands)
 
 
 def verdict_to_json(verdict: Verdict, calls: Collection[int]) -> tuple[Any, Any]:

@@ -12,6 +12,7 @@ An edit has one row for each content that was judged; tables show its newest row
 
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from functools import cache
 from itertools import starmap
 from pathlib import Path
 from types import MappingProxyType
@@ -33,9 +34,9 @@ from .database import Database
 from .edit_rows import (
     EditRow,
     Provenance,
-    StandingFinder,
     StoredEdit,
     StoredVerdict,
+    missing_of,
     parse_outcomes,
     status_of,
     stored_edit,
@@ -50,6 +51,7 @@ __all__ = ["FILE", "RunHeader", "RunStore", "StoredEdit", "StoredPrompt", "Store
 FILE = "run.sqlite"
 _LOCK = "run.lock"
 _HEADER = "run"
+_FAILED_STATUS = encode_text('"failed"')
 _DIGESTS, _TRAITS, _FIRST_ITEMS = 1, 2, 3
 """Rows of the table `data`: digests, traits, and the first of those that hold items."""
 Names: TypeAlias = "str | Collection[str] | None"
@@ -351,10 +353,21 @@ class RunStore:
         Args:
             signatures: The signatures that new verdicts would have, by dimension.
         """
-        finder = StandingFinder(self._read_provenances, signatures)
+
+        @cache
+        def find_current(signing: int) -> frozenset[str]:
+            provenances = self._read_provenances(signing)
+            return frozenset(one.dimension for one in provenances if signatures.get(one.dimension) == one.signature)
+
+        unique_sets: dict[frozenset[str], frozenset[str]] = {}
         standing_by_item: dict[str, list[StandingVerdicts]] = {}
         for row in self._rows("WHERE model = ? ORDER BY id", encode_text(model)):
-            standing_by_item.setdefault(decode_text(row.item), []).append(finder.find(row))
+            stands = find_current(row.signing)
+            if _FAILED_STATUS in row.outcomes:
+                stands -= {one.dimension for one, outcome in self._outcomes(row) if status_of(outcome) == "failed"}
+            stands = unique_sets.setdefault(stands, stands)
+            verdicts = StandingVerdicts(row.content, row.output, row.stat, missing_of(row), stands)
+            standing_by_item.setdefault(decode_text(row.item), []).append(verdicts)
         return standing_by_item
 
     def rows_of(self, items: Collection[str], *, evidence: bool) -> dict[tuple[str, str], list[EditRow]]:

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.errors import Abstention
-from ...base.images import RGB, Image, decode, load_image, load_mask
+from ...base.images import RGB, Image, decode, encode_mask, load_image, load_mask
 from ...base.item import Edit, Item
 from ...base.signature import implementation
 from ...base.threads import in_thread
 from ...base.verdict import Score, Verdicts
 from ...panel import Panel
-from ...scorers.regions import encode_png, fitted, require_region
+from ...scorers.regions import fitted, require_region
 from ...scorers.rubric import Rubric
 from ...scorers.scorer import ServiceScorer
 from ...scorers.similarity import Vector, compute_cosine, fetch_distance, fetch_embedding
@@ -128,11 +128,11 @@ class SubjectSimilarity(ServiceScorer):
     def _inputs(self, subject: _Subject) -> dict[str, bytes]:
         image, region = subject
         if self.in_place:
-            mask = {} if region is None else {"MASK": encode_png(region)}
+            mask = {} if region is None else {"MASK": encode_mask(region)}
             return {"IMAGE": image.encoded_bytes, **mask}
         everything = np.ones(image.rgb.shape[:2], np.bool_)
         square, within = framed(image.rgb, everything if region is None else region)
-        mask = {"MASK": encode_png(within)} if self.pooled else {}
+        mask = {"MASK": encode_mask(within)} if self.pooled else {}
         return {"IMAGE": load_image(square, image.name).encoded_bytes, **mask}
 
 
@@ -228,5 +228,5 @@ class KeptDistance(ServiceScorer):
         reference = source
         if self.blacked_out:
             reference = load_image(np.where(weights, source.rgb, under), source.name)
-        mask = {} if self.whole_frame else {"MASK": encode_png(background)}
+        mask = {} if self.whole_frame else {"MASK": encode_mask(background)}
         return (reference, output), mask, note
