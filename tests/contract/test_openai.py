@@ -29,12 +29,11 @@ ASKED = Prompt(
 async def complete(
     server: ScriptedOpenAi,
     sampling: Sampling = Sampling(),  # noqa: B008 - it is frozen
-    schema: Any = None,
     prompt: Prompt = ASKED,
 ) -> Reply:
     """One reply of a server."""
     async with asking(server) as transport:
-        return await transport.complete(prompt, sampling, schema)
+        return await transport.complete(prompt, sampling)
 
 
 async def identify(server: ScriptedOpenAi, model: str = "") -> JudgeModel:
@@ -166,7 +165,7 @@ async def test_vllm_is_told_every_sampling_field() -> None:
 async def test_a_schema_goes_along() -> None:
     server = ScriptedOpenAi()
     schema = {"type": "object", "properties": {"score": {"type": "integer"}}}
-    await complete(server, schema=schema)
+    await complete(server, Sampling(schema=schema))
     form = {"name": "reply", "schema": schema, "strict": True}
     asked = server.requests[0]["response_format"]
     assert asked == {"type": "json_schema", "json_schema": form}
@@ -202,7 +201,7 @@ async def test_a_field_that_a_server_refuses_is_named_and_not_left_out_here(case
     server = ScriptedOpenAi(fault)
     async with asking(server) as transport:
         with pytest.raises(errors.Rejection) as caught:
-            await transport.complete(ASKED, Sampling(), {"type": "object"})
+            await transport.complete(ASKED, Sampling(schema={"type": "object"}))
     assert getattr(caught.value, "field", "") == setting
     assert len(server.requests) == 1
 

@@ -122,7 +122,7 @@ async def test_streams_that_are_no_whole_reply(answer: str) -> None:
 async def test_a_reply() -> None:
     server = ScriptedVllmGrpc(says="good <think>字</think>")
     async with judge(server) as transport:
-        said = await transport.complete(PROMPT, Sampling(0.5, 0.9, 64, 7), {"type": "object"})
+        said = await transport.complete(PROMPT, Sampling(0.5, 0.9, 64, 7, {"type": "object"}))
     assert said.content == {"text": "good <think>字</think>", "finish": "stop"}
     assert said.model == "judge"
     (request,) = server.requests
@@ -138,7 +138,7 @@ async def test_a_reply() -> None:
 async def test_a_reply_is_bound_to_choices() -> None:
     server = ScriptedVllmGrpc(says="good")
     async with judge(server) as transport:
-        said = await transport.complete(PROMPT, Sampling(), Option(("good", "bad")).schema)
+        said = await transport.complete(PROMPT, Sampling(schema=Option(("good", "bad")).schema))
     assert said.content["text"] == "good"
     (request,) = server.requests
     assert list(request.sampling_params.choice.choices) == ["good", "bad"]

@@ -87,17 +87,11 @@ class ScriptedTransport(Transport):
         shares = {choice: said.get(choice, 0.0) / total for choice in choices}
         return spread(shares, outside, self.model, USAGE)
 
-    async def complete(
-        self,
-        prompt: Prompt,
-        sampling: Sampling,
-        schema: Mapping[str, Any] | None = None,
-        context: CallContext = NO_CALLER,
-    ) -> Reply:
+    async def complete(self, prompt: Prompt, sampling: Sampling, context: CallContext = NO_CALLER) -> Reply:
         if "frozen water" in seen(prompt):
             return text_reply("north" if self.binds else "Yes", self.model)
         self.samplings.append(sampling)
-        self.schemas.append(schema)
+        self.schemas.append(sampling.schema)
         said = await self._next(prompt)
         if isinstance(said, Reply):
             return said

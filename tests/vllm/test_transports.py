@@ -143,8 +143,8 @@ SCHEMAS: dict[str, dict[str, Any]] = {
 async def test_a_schema_is_followed(transport: Transport, name: str) -> None:
     schema = SCHEMAS[name]
     for seed in range(3):
-        sampling = Sampling(temperature=1.0, max_tokens=64, seed=seed)
-        reply = await transport.complete(question(seed), sampling, schema)
+        sampling = Sampling(temperature=1.0, max_tokens=64, seed=seed, schema=schema)
+        reply = await transport.complete(question(seed), sampling)
         assert reply.content["finish"] == "stop"
         if name == "enum":
             assert reply.content["text"] in SCHEMAS["enum"]["enum"]
@@ -166,7 +166,7 @@ async def test_what_is_kept_apart_is_not_found_in_the_cache(pair: Pair) -> None:
 
     async def cached(salt: str) -> int:
         sampling, context = Sampling(max_tokens=1), CallContext(salt=salt)
-        return (await transport.complete(shared, sampling, context=context)).usage.cached_tokens
+        return (await transport.complete(shared, sampling, context)).usage.cached_tokens
 
     async with pair.transport("http") as transport:
         await transport.identify(30)

@@ -10,6 +10,7 @@ the label set.
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from typing import Final, Literal, TypeAlias
 
@@ -66,14 +67,14 @@ def check_choices(choices: Iterable[str]) -> tuple[str, ...]:
     return texts
 
 
-def list_labels(choices: Iterable[str]) -> dict[str, str]:
+@lru_cache(256)
+def list_labels(choices: tuple[str, ...]) -> Mapping[str, str]:
     """The texts that stand for a choice, each with its choice.
 
     They are the beginnings of a choice that begin no other choice, as spelt, in lower case,
     capitalised and in capitals, with and without a space before it: a tokenizer has separate tokens
     for these, and a judge means the same. The likeliest spellings stand first.
     """
-    choices = tuple(choices)
     choice_by_prefix = {
         choice[:end]: choice
         for choice in choices
@@ -89,7 +90,7 @@ def list_labels(choices: Iterable[str]) -> dict[str, str]:
     }
 
 
-def select_label_tokens(choices: Iterable[str], tokens: Mapping[str, int | None]) -> dict[int, str]:
+def select_label_tokens(choices: tuple[str, ...], tokens: Mapping[str, int | None]) -> dict[int, str]:
     """The tokens that stand for one choice each, with this choice.
 
     They are the tokens of the choices as spelt, and as many of other spellings as make 64 in all:

@@ -5,7 +5,6 @@ kept: a server that changes its habits later gives errors, and no numbers of ano
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -33,18 +32,18 @@ def make_request(
         limit: Limit of the reply's tokens.
     """
     effective = form.apply(settings)
-    sampling = Sampling(
-        temperature=None if isinstance(effective.temperature, str) else effective.temperature,
-        max_tokens=limit,
-        seed=None if effective.seed is None else effective.seed + repeat,
-    )
-    return {"schema": None if "schema" in form.left_out else schema, "sampling": asdict(sampling)}
+    sampling = {
+        "temperature": None if isinstance(effective.temperature, str) else effective.temperature,
+        "top_p": 1.0,
+        "max_tokens": limit,
+        "seed": None if effective.seed is None else effective.seed + repeat,
+    }
+    return {"schema": None if "schema" in form.left_out else schema, "sampling": sampling}
 
 
 async def complete(transport: Transport, prompt: Prompt, request: Mapping[str, Any], context: CallContext) -> Reply:
     """Make a call of the form that `make_request` makes."""
-    sampling = Sampling(**request["sampling"])
-    return await transport.complete(prompt, sampling, request["schema"], context)
+    return await transport.complete(prompt, Sampling(**request["sampling"], schema=request["schema"]), context)
 
 
 async def probe_logprobs(

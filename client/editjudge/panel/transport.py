@@ -39,19 +39,21 @@ def parse_limit(fact: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How a reply is sampled.
+    """How a reply is generated.
 
     Attributes:
         temperature: 0 is greedy; None leaves it to the server.
         top_p: Probability mass of nucleus sampling; 1 is all.
         max_tokens: Limit of the reply's tokens; a reply that reaches it is cut, and marked as cut.
         seed: None sends none.
+        schema: JSON schema that the reply has to follow, where the server can enforce it.
     """
 
     temperature: float | None = 0.0
     top_p: float = 1.0
     max_tokens: int = MAX_TOKENS
     seed: int | None = 0
+    schema: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,17 +139,8 @@ class Transport(Connection):
         """
 
     @abstractmethod
-    async def complete(
-        self,
-        prompt: Prompt,
-        sampling: Sampling,
-        schema: Mapping[str, Any] | None = None,
-        context: CallContext = NO_CALLER,
-    ) -> Reply:
+    async def complete(self, prompt: Prompt, sampling: Sampling, context: CallContext = NO_CALLER) -> Reply:
         """Generate a reply.
-
-        Args:
-            schema: JSON schema that the reply has to follow, where the server can enforce it.
 
         Returns:
             `text`, and `finish` (see `Finish`). Or `kind` and `reason`: `refused`, the reply

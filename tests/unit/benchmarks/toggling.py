@@ -111,13 +111,8 @@ class Recorder(PanelStandIn, ScriptedTransport):
         outside = seed % 8 / 16
         return spread(shares, outside, self.model)
 
-    async def complete(
-        self,
-        prompt: Prompt,
-        sampling: Sampling,
-        schema: Mapping[str, Any] | None = None,
-        context: CallContext = NO_CALLER,
-    ) -> Reply:
+    async def complete(self, prompt: Prompt, sampling: Sampling, context: CallContext = NO_CALLER) -> Reply:
+        schema = sampling.schema
         seed = self._seed(prompt, schema, sampling.seed)
         answer = _unasked(seen(prompt), seed) if schema is None else filled(schema, seed, "")
         text = answer if isinstance(answer, str) else json.dumps(answer)

@@ -49,7 +49,6 @@ class Vocabulary:
         self._url = f"{url}/tokenize"
         self._lock = asyncio.Lock()
         self._tokens: dict[str, tuple[int, ...] | None] = {}
-        self._label_sets: dict[tuple[str, ...], dict[int, str] | None] = {}
 
     async def tokens(self, texts: Iterable[str], model: str) -> list[tuple[int, ...] | None]:
         """Token ids of texts, nothing added; None where the server has no tokenizer endpoint.
@@ -78,32 +77,11 @@ class Vocabulary:
             Rejection: the choices have more tokens than a server takes.
             ServiceError: see `tokens`.
         """
-        if choices not in self._label_sets:
-            if len(self._label_sets) > _CACHE_SIZE:
-                self._label_sets.clear()
-            self._label_sets[choices] = await self._find_labels(choices, model)
-        return self._label_sets[choices]
-
-    async def control_tokens(self, prompt: Prompt, model: str) -> set[str]:
-        """The texts in the prompt's data that look like markup and are a single token of the model.
-
-        All texts that look like markup, where the server has no tokenizer endpoint, or where there
-        are so many that they can only be an attack.
-        """
-        suspects = await prompt.work(chat.find_token_candidates, prompt)
-        if not suspects or len(suspects) > _MANY:
-            return suspects
-        # Sorted, so that a failure is the same at every run.
-        ids = await self.tokens(sorted(suspects), model)
-        return {t for t, i in zip(sorted(suspects), ids, strict=True) if i is None or len(i) == 1}
-
-    async def _find_labels(self, choices: tuple[str, ...], model: str) -> dict[int, str] | None:
-        texts = list(list_labels(choices))
+        texts = list_labels(choices)
         answers = await self.tokens(texts, model)
-        ids_of = {text: ids for text, ids in zip(texts, answers, strict=True) if ids is not None}
-        if len(ids_of) < len(texts):
+        if None in answers:
             return None
-        single = {text: ids[0] if len(ids) == 1 else None for text, ids in ids_of.items()}
+        single = {text: ids[0] if ids and len(ids) == 1 else None for text, ids in zip(texts, answers, strict=True)}
         choice_of = select_label_tokens(choices, single)
         if missing := [choice for choice in choices if choice not in choice_of.values()]:
             raise self._server.make_error(
@@ -117,6 +95,19 @@ class Vocabulary:
                 model,
             )
         return choice_of
+
+    async def control_tokens(self, prompt: Prompt, model: str) -> set[str]:
+        """The texts in the prompt's data that look like markup and are a single token of the model.
+
+        All texts that look like markup, where the server has no tokenizer endpoint, or where there
+        are so many that they can only be an attack.
+        """
+        suspects = await prompt.work(chat.find_token_candidates, prompt)
+        if not suspects or len(suspects) > _MANY:
+            return suspects
+        # Sorted, so that a failure is the same at every run.
+        ids = await self.tokens(sorted(suspects), model)
+        return {t for t, i in zip(sorted(suspects), ids, strict=True) if i is None or len(i) == 1}
 
     async def _tokenize(self, text: str, model: str) -> tuple[int, ...] | None:
         body = chat.dump_json({"model": model, "prompt": text, "add_special_tokens": False})
@@ -221,74 +212,65 @@ class OpenAiTransport(Transport):
             Abstention: `refused`, the provider blocked the call and made no reply.
             ServiceError: see `editjudge.base.errors`.
         """
-        ids: Mapping[int, str] | None = None
-
-        def fields() -> dict[str, Any]:
-            if self._capabilities.no_logprobs:
-                raise self._error(LogprobsUnavailable, self._capabilities.no_logprobs)
-            body_fields: dict[str, Any] = {
-                self._capabilities.limit: 1,
-                "logprobs": True,
-                "top_logprobs": self._capabilities.top_logprobs,
-            }
-            if ids:
-                body_fields["return_tokens_as_token_ids"] = True
-            if ids and self._capabilities.by_ids:
-                # An older vLLM ignores the ids and lists the likeliest tokens, a newer one
-                # ignores how many of these are asked for: one call is enough for both.
-                body_fields["logprob_token_ids"] = list(ids)
-            return body_fields
-
-        def read(choice: Mapping[str, Any]) -> Mapping[str, Any]:
-            top = chat.read_first_logprobs(choice)
-            if top is None:
-                raise self._without_logprobs("its reply holds no logprobs")
-            self._capabilities.add_logprobs()
-            return asdict(_distribute(choices, top, ids or {}))
 
         async def once() -> Reply:
-            nonlocal ids
-            model = await self._get_model()
+            model, ids = await self._get_model(), None
             if _is_vllm(model) and not self._capabilities.no_logprobs:
                 ids = await self._vocabulary.label_set(choices, model.name)
+
+            def fields() -> dict[str, Any]:
+                if self._capabilities.no_logprobs:
+                    raise self._error(LogprobsUnavailable, self._capabilities.no_logprobs)
+                body_fields: dict[str, Any] = {
+                    self._capabilities.limit: 1,
+                    "logprobs": True,
+                    "top_logprobs": self._capabilities.top_logprobs,
+                }
+                if ids:
+                    body_fields["return_tokens_as_token_ids"] = True
+                if ids and self._capabilities.by_ids:
+                    # An older vLLM ignores the ids and lists the likeliest tokens, a newer one
+                    # ignores how many of these are asked for: one call is enough for both.
+                    body_fields["logprob_token_ids"] = list(ids)
+                return body_fields
+
+            def read(choice: Mapping[str, Any]) -> Mapping[str, Any]:
+                top = chat.read_first_logprobs(choice)
+                if top is None:
+                    raise self._without_logprobs("its reply holds no logprobs")
+                self._capabilities.add_logprobs()
+                return asdict(_distribute(choices, top, ids or {}))
+
             return self._read(await self._chat(prompt, fields, model, context), read)
 
         return await self._retry(once, context.terms)
 
-    async def complete(
-        self,
-        prompt: Prompt,
-        sampling: Sampling,
-        schema: Mapping[str, Any] | None = None,
-        context: CallContext = NO_CALLER,
-    ) -> Reply:
+    async def complete(self, prompt: Prompt, sampling: Sampling, context: CallContext = NO_CALLER) -> Reply:
         """Generate a reply; see `Transport.complete`.
 
         Raises:
             Abstention: `refused`, the provider blocked the call and made no reply.
             ServiceError: see `editjudge.base.errors`.
         """
-        is_vllm = False
-
-        def fields() -> dict[str, Any]:
-            body_fields: dict[str, Any] = {
-                "temperature": sampling.temperature,
-                "top_p": sampling.top_p,
-                self._capabilities.limit: sampling.max_tokens,
-                "seed": sampling.seed,
-            }
-            if schema is not None:
-                body_fields |= chat.make_constraint(schema, is_vllm=is_vllm)
-            return body_fields
-
-        def read(choice: Mapping[str, Any]) -> Mapping[str, Any]:
-            text = chat.unwrap_choice(chat.read_text(choice), schema)
-            return {"text": text, "finish": chat.read_finish(choice)}
+        schema = sampling.schema
 
         async def once() -> Reply:
-            nonlocal is_vllm
             model = await self._get_model()
-            is_vllm = _is_vllm(model)
+            constraint = {} if schema is None else chat.make_constraint(schema, is_vllm=_is_vllm(model))
+
+            def fields() -> dict[str, Any]:
+                return {
+                    "temperature": sampling.temperature,
+                    "top_p": sampling.top_p,
+                    self._capabilities.limit: sampling.max_tokens,
+                    "seed": sampling.seed,
+                    **constraint,
+                }
+
+            def read(choice: Mapping[str, Any]) -> Mapping[str, Any]:
+                text = chat.unwrap_choice(chat.read_text(choice), schema)
+                return {"text": text, "finish": chat.read_finish(choice)}
+
             return self._read(await self._chat(prompt, fields, model, context), read)
 
         return await self._retry(once, context.terms)
@@ -438,7 +420,7 @@ def _distribute(choices: tuple[str, ...], top: list[tuple[str, float]], ids: Map
         ValueError: a label token is listed twice.
         Abstention: `abstained`, no choice is listed.
     """
-    choice_of = {f"token_id:{token}": choice for token, choice in ids.items()}
+    choice_of: Mapping[str, str] = {f"token_id:{token}": choice for token, choice in ids.items()}
     counts = Counter(token for token, _ in top)
     exact = bool(choice_of) and choice_of.keys() <= counts.keys()
     if not exact and not choice_of.keys() & counts.keys():

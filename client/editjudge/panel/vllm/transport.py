@@ -135,13 +135,7 @@ class VllmTransport(Transport):
 
         return await self._retry(once, context.terms)
 
-    async def complete(
-        self,
-        prompt: Prompt,
-        sampling: Sampling,
-        schema: Mapping[str, Any] | None = None,
-        context: CallContext = NO_CALLER,
-    ) -> Reply:
+    async def complete(self, prompt: Prompt, sampling: Sampling, context: CallContext = NO_CALLER) -> Reply:
         """Generate a reply; see `Transport.complete`.
 
         A schema applies from where the engine starts a grammar: the first token, or the end of the
@@ -162,7 +156,7 @@ class VllmTransport(Transport):
             if sampling.seed is not None:
                 # 32 bits with a sign are what the protocol has.
                 params.seed = sampling.seed & 0x7FFF_FFFF
-            if schema is not None and "enum" in schema:
+            if (schema := sampling.schema) is not None and "enum" in schema:
                 params.choice.choices.extend(schema["enum"])
             elif schema is not None:
                 params.json_schema = json.dumps(schema, ensure_ascii=False)
