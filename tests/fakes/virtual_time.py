@@ -6,11 +6,11 @@ import asyncio
 import selectors
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from editjudge.base.errors import Overload, Unreachable
 from editjudge.panel.pool import EndpointPool
-from editjudge.panel.retry import Clock
 
 
 class _Selector(selectors.SelectSelector):
@@ -38,26 +38,29 @@ def now() -> float:
     return asyncio.get_running_loop().time()
 
 
-class ManualClock(Clock):
-    """A clock that only a test moves; no event loop is needed.
+class ManualClock:
+    """The clock of an event loop that only a test moves; patch `asyncio.get_running_loop` with it.
 
     Attributes:
-        time: Seconds.
+        now: Seconds.
         slept: The waits, in order.
     """
 
     def __init__(self) -> None:
-        self.time = 0.0
+        self.now = 0.0
         self.slept: list[float] = []
         self._timers: list[ManualTimer] = []
 
-    def now(self) -> float:
-        return self.time
+    def __call__(self) -> ManualClock:
+        return self
 
-    def call_later(self, seconds: float, do: Callable[[], None]) -> Callable[[], None]:
-        timer = ManualTimer(self.time + seconds, do)
+    def time(self) -> float:
+        return self.now
+
+    def call_later(self, seconds: float, do: Callable[..., None], *args: Any) -> ManualTimer:
+        timer = ManualTimer(self.now + seconds, partial(do, *args))
         self._timers.append(timer)
-        return timer.cancel
+        return timer
 
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
@@ -65,12 +68,12 @@ class ManualClock(Clock):
 
     def forward(self, seconds: float) -> None:
         """Let time pass, and do what is due by then, in the order of time."""
-        end = self.time + seconds
+        end = self.now + seconds
         while due := [timer for timer in self._timers if not timer.done and timer.at <= end]:
             timer = min(due, key=lambda each: each.at)
-            self.time, timer.done = timer.at, True
+            self.now, timer.done = timer.at, True
             timer.do()
-        self.time = end
+        self.now = end
 
 
 @dataclass

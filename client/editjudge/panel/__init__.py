@@ -28,6 +28,7 @@ from .endpoints import (
     replace_contents,
 )
 from .replica import PoolPolicy, Replica, ServerLoad
+from .retry import read_clock
 from .specialists import SPECIALISTS, Specialist, SpecialistCache, model_name, parse_services
 
 if TYPE_CHECKING:
@@ -356,13 +357,13 @@ class Panel:
         finally:
             for url, problem in judge.problems.items():
                 add_problem(problems, url, problem)
-        self._answered_at[endpoint.url] = asyncio.get_running_loop().time()
+        self._answered_at[endpoint.url] = read_clock()
         return old if old is not None and old.is_same_as(judge) else judge
 
     def _is_waited_for(self, url: str, error: ServiceError) -> bool:
         """Whether a server that does not say what it serves is busy, or not lost for long."""
         until = self._answered_at.get(url, float("-inf")) + self._policy.patience
-        is_lost = isinstance(error, Unreachable) and asyncio.get_running_loop().time() < until
+        is_lost = isinstance(error, Unreachable) and read_clock() < until
         return is_lost or isinstance(error, DeadlineExceeded | Overload)
 
     async def _connect_judge(self, name: ServiceName, endpoint: JudgeEndpoint) -> list[Replica[Transport]]:
@@ -403,5 +404,5 @@ class Panel:
             add_problem(problems, triton.url, error.detail)
             former = self.specialists.items() if self._is_waited_for(triton.url, error) else ()
             return {name: one.identity for name, one in former if triton in one.replicas}
-        self._answered_at[triton.url] = asyncio.get_running_loop().time()
+        self._answered_at[triton.url] = read_clock()
         return {name: one for name, one in zip(names, ready, strict=True) if one is not None}

@@ -1,6 +1,5 @@
 """gRPC clients: channels that are replaced when their connection is dead, and typed errors."""
 
-import asyncio
 from abc import ABC
 from collections.abc import Awaitable, Callable
 from typing import Any, Self, TypeVar
@@ -24,7 +23,7 @@ from ..base.proxy import find_proxy
 from .context import DEFAULT_TERMS, AnyTerms
 from .redaction import Secrets, shorten
 from .renewal import RenewableConnection
-from .retry import RetryPolicy, call_with_retries
+from .retry import RetryPolicy, call_with_retries, read_clock
 from .server_words import explain_failure
 
 T = TypeVar("T")
@@ -171,7 +170,7 @@ class GrpcConnection(Connection):
             service: The service in errors, where it is not that of the connection.
             model: The model in errors, where it is not that of the connection.
         """
-        began = asyncio.get_running_loop().time()
+        began = read_clock()
         try:
             reply = await call
         except self._rpc_error as error:

@@ -20,7 +20,7 @@ from ..base.errors import (
 )
 from .context import DEFAULT_TERMS, AnyTerms
 from .replica import DEFAULT_POLICY, Place, PoolPolicy, Replica, State, take_first_free
-from .retry import LOOP_CLOCK, Clock
+from .retry import read_clock
 
 E = TypeVar("E")
 T = TypeVar("T")
@@ -73,12 +73,9 @@ class EndpointPool(Generic[E]):
         replicas: Not empty; a replica may belong to several pools.
     """
 
-    def __init__(
-        self, replicas: Sequence[Replica[E]], policy: PoolPolicy = DEFAULT_POLICY, clock: Clock = LOOP_CLOCK
-    ) -> None:
+    def __init__(self, replicas: Sequence[Replica[E]], policy: PoolPolicy = DEFAULT_POLICY) -> None:
         self.replicas = tuple(replicas)
         self._policy = policy
-        self._clock = clock
         self._turn = 0
 
     async def run(self, call: Callable[[E], Awaitable[T]], prefer: str = "", terms: AnyTerms = DEFAULT_TERMS) -> T:
@@ -144,19 +141,19 @@ class EndpointPool(Generic[E]):
 
     def _may_wait(self, error: ServiceError, losses: _Losses[E]) -> bool:
         """Whether a call that never connected may go on, although later calls were answered."""
-        since = self._clock.now() if losses.since is None else losses.since
-        return isinstance(error, NoConnection) and self._clock.now() < since + self._policy.patience
+        since = read_clock() if losses.since is None else losses.since
+        return isinstance(error, NoConnection) and read_clock() < since + self._policy.patience
 
     async def _wait_for_room(self, replica: Replica[E], error: Overload, losses: _Losses[E]) -> None:
         """Wait as long as the server asks or backoff says; raise its error if patience ends."""
-        now = self._clock.now()
+        now = read_clock()
         losses.full = now if losses.full is None else losses.full
         losses.refusals += 1
         backoff = self._policy.first_pause * 2.0 ** min(losses.refusals - 1, 64)
         wait = max(error.retry_after or 0.0, min(backoff, self._policy.longest_pause))
         if now + wait >= min(losses.full, replica.full_since) + self._policy.patience:
             raise error
-        await self._clock.sleep(wait)
+        await asyncio.sleep(wait)
 
     def _has_another(self, tried_replicas: set[Replica[E]]) -> bool:
         serving = (replica for replica in self.replicas if not replica.state.is_lost)
@@ -166,7 +163,7 @@ class EndpointPool(Generic[E]):
         """When it began to show that a call does not reach its server."""
         if isinstance(error, DeadlineExceeded):
             return place.began
-        return self._clock.now() if error.since is None else error.since
+        return read_clock() if error.since is None else error.since
 
     async def _take_place(self, prefer: str, avoid: set[Replica[E]], terms: AnyTerms) -> Place[E]:
         while True:
@@ -184,7 +181,7 @@ class EndpointPool(Generic[E]):
                     self._give_up()
                 avoid.clear()
                 candidates = list(self.replicas)
-            place = await take_first_free(candidates, seconds, self._clock, urgent=terms.urgent)
+            place = await take_first_free(candidates, seconds, urgent=terms.urgent)
             if place is not None:
                 return place
 
@@ -204,12 +201,12 @@ class EndpointPool(Generic[E]):
     def _patience_left(self) -> float:
         """Seconds that calls may still wait for the replicas, which are all lost."""
         latest = max(replica.lost_at for replica in self.replicas)
-        return latest + self._policy.patience - self._clock.now()
+        return latest + self._policy.patience - read_clock()
 
     def _give_up(self) -> NoReturn:
         latest = max(self.replicas, key=lambda replica: replica.lost_at)
         last = latest.last_error
-        seconds = self._clock.now() - latest.lost_at
+        seconds = read_clock() - latest.lost_at
         raise Unreachable(
             f"{last.detail if last else 'unreachable'} (lost {seconds:.0f} s ago, not back since)",
             service=last.service if last else "",

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from .retry import RetryPolicy
+from .retry import RetryPolicy, read_clock
 
 C = TypeVar("C")
 _MORE = 5.0
@@ -45,7 +45,7 @@ class RenewableConnection(Generic[C]):
 
     def get(self) -> C:
         """The connection for a call that begins now."""
-        if asyncio.get_running_loop().time() >= self._expires_at:
+        if read_clock() >= self._expires_at:
             self.renew()
         current: C = self._current
         return current
@@ -57,7 +57,7 @@ class RenewableConnection(Generic[C]):
             task = asyncio.ensure_future(self.disconnect(self._current, seconds))
             self._old[task] = self._current
             task.add_done_callback(self._old.pop)
-        self._current, self._opened_at = self.connect(), asyncio.get_running_loop().time()
+        self._current, self._opened_at = self.connect(), read_clock()
         # At random, so that the callers of a server do not come back all at once.
         self._expires_at = self._opened_at + self.policy.connection_age * random.uniform(0.9, 1.1)
 
@@ -67,7 +67,7 @@ class RenewableConnection(Generic[C]):
         Args:
             began: When the call that failed began, by the event loop's clock.
         """
-        now = asyncio.get_running_loop().time()
+        now = read_clock()
         if began >= self._opened_at and now >= self._failed_at + _PAUSE:
             self._failed_at = now
             self.renew()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, TypeVar
 
@@ -14,7 +14,7 @@ from ..base.errors import DeadlineExceeded, Overload, ServiceError
 from ..base.fair_queue import TEAM, FairQueue, Turn
 from ..base.strict import STRICT
 from .concurrency import AdaptiveLimit
-from .retry import LOOP_CLOCK, Clock
+from .retry import read_clock
 
 E = TypeVar("E")
 
@@ -163,12 +163,7 @@ class Replica(Generic[E]):
     """
 
     def __init__(
-        self,
-        url: str,
-        connect: Callable[[Replica[E]], E],
-        most: int,
-        policy: PoolPolicy = DEFAULT_POLICY,
-        clock: Clock = LOOP_CLOCK,
+        self, url: str, connect: Callable[[Replica[E]], E], most: int, policy: PoolPolicy = DEFAULT_POLICY
     ) -> None:
         self.url = url
         self.state = State.SERVING
@@ -177,16 +172,15 @@ class Replica(Generic[E]):
         self.full_since = float("inf")
         self.retry_count = 0
         self._policy = policy
-        self._clock = clock
         self._limit = AdaptiveLimit(most)
         self._latest_failure: tuple[str, float] = ("", float("-inf"))
         self._queues: dict[bool, FairQueue[asyncio.Future[Place[E] | None]]] = {
-            urgent: FairQueue(clock.now) for urgent in (True, False)
+            urgent: FairQueue(read_clock) for urgent in (True, False)
         }
         self._answered_until = float("-inf")
         self._lost_in_a_row = 0
         self._pause = policy.first_pause
-        self._cancel_timer: Callable[[], None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self.target = connect(self)
 
     @property
@@ -206,25 +200,21 @@ class Replica(Generic[E]):
 
     def measure_load(self) -> ServerLoad:
         """The load now."""
-        limit, in_flight = self._limit.size, self._limit.in_flight
-        is_lost = self.state.is_lost
-        reason, retries = self._wait_reason(is_lost), self.retry_count
-        load = ServerLoad(limit, in_flight, self.queue_length, is_lost, reason, retries)
-        if not is_lost:
-            return load
-        lost_seconds = self._clock.now() - self.lost_at
-        left = max(self._policy.patience - lost_seconds, 0.0)
-        return replace(load, lost_seconds=round(lost_seconds, 1), seconds_to_end=round(left, 1))
-
-    def _wait_reason(self, is_lost: bool) -> str:
-        if is_lost and self.last_error is not None:
-            return f"an answer: {self.last_error.detail}"
+        now, is_lost = read_clock(), self.state.is_lost
         what, until = self._latest_failure
-        return what if self._clock.now() < until else ""
+        reason = what if now < until else ""
+        lost_seconds = left = 0.0
+        if is_lost:
+            lost_seconds = now - self.lost_at
+            left = max(self._policy.patience - lost_seconds, 0.0)
+            reason = f"an answer: {self.last_error.detail}" if self.last_error else reason
+        limit = self._limit
+        times = round(lost_seconds, 1), round(left, 1)
+        return ServerLoad(limit.size, limit.in_flight, self.queue_length, is_lost, reason, self.retry_count, *times)
 
     def take(self, team: str = "", *, urgent: bool = False) -> Place[E]:
         """Take a place for a team's call; only where `has_room` is true."""
-        now, queue = self._clock.now(), self._queues[urgent]
+        now, queue = read_clock(), self._queues[urgent]
         probe = self.state is State.DUE
         if probe:
             self._enter(State.PROBING)
@@ -245,7 +235,7 @@ class Replica(Generic[E]):
         if self.state.is_lost:
             self._enter(State.SERVING)
         if isinstance(error, Overload):
-            self.full_since = min(self.full_since, self._clock.now())
+            self.full_since = min(self.full_since, read_clock())
         if error is None:
             self.full_since = float("inf")
             self._limit.on_answer(place.began)
@@ -273,7 +263,7 @@ class Replica(Generic[E]):
         elif self.state is State.SERVING and is_blamed:
             self._lost_in_a_row += 1
             if self._lost_in_a_row >= self._policy.lost_after:
-                self.lost_at = self._clock.now()
+                self.lost_at = read_clock()
                 self._enter(State.UNREACHABLE)
         self._observe(error, place.began)
         self._give_back(place)
@@ -295,7 +285,7 @@ class Replica(Generic[E]):
 
     def _observe(self, error: ServiceError, began: float) -> None:
         """Take note of a failed attempt; overload lowers the limit, unless the server is lost."""
-        now = self._clock.now()
+        now = read_clock()
         heavy = isinstance(error, Overload | DeadlineExceeded)
         if heavy and not self.state.is_lost:
             self._limit.on_overload(began, now)
@@ -318,13 +308,12 @@ class Replica(Generic[E]):
         self._enter(State.SHUT_DOWN)
 
     def _enter(self, state: State) -> None:
-        if self._cancel_timer is not None:
-            self._cancel_timer()
-            self._cancel_timer = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         before, self.state = self.state, state
         if state is State.UNREACHABLE:
-            due = self._clock.call_later(self._pause, lambda: self._enter(State.DUE))
-            self._cancel_timer = due
+            self._timer = asyncio.get_running_loop().call_later(self._pause, self._enter, State.DUE)
         elif state is State.SERVING:
             self._pause = self._policy.first_pause
         if before is State.SERVING or state is State.SHUT_DOWN:
@@ -333,7 +322,7 @@ class Replica(Generic[E]):
 
     def _give_back(self, place: Place[E]) -> None:
         place.queue.end(place.turn)
-        self._limit.end(self._clock.now())
+        self._limit.end(read_clock())
         self._hand_out()
 
     def _hand_out(self) -> None:
@@ -350,7 +339,7 @@ class Replica(Generic[E]):
 
 
 async def take_first_free(
-    replicas: Sequence[Replica[E]], seconds: float | None = None, clock: Clock = LOOP_CLOCK, *, urgent: bool = False
+    replicas: Sequence[Replica[E]], seconds: float | None = None, *, urgent: bool = False
 ) -> Place[E] | None:
     """Take a place at the first of several servers that has one, for the team of this task.
 
@@ -373,7 +362,7 @@ async def take_first_free(
         replica.enqueue(future, team, urgent)
         if future.done():
             break
-    cancel = None if seconds is None else clock.call_later(seconds, lambda: _release(future))
+    timer = None if seconds is None else asyncio.get_running_loop().call_later(seconds, _release, future)
     try:
         return await future
     except asyncio.CancelledError:
@@ -382,8 +371,8 @@ async def take_first_free(
             place.replica.release_inconclusive(place)
         raise
     finally:
-        if cancel is not None:
-            cancel()
+        if timer is not None:
+            timer.cancel()
         for replica in replicas:
             replica.leave(future, team, urgent)
         future.cancel()

@@ -19,26 +19,9 @@ _LIMIT_FACTOR = 10
 """How many times as long the waits after a `RateLimit` are: limits are counted by the minute."""
 
 
-class Clock:
-    """A monotonic clock in seconds: the time of the running event loop.
-
-    Its times can only be compared with each other.
-    """
-
-    def now(self) -> float:
-        """The time now."""
-        return asyncio.get_running_loop().time()
-
-    def call_later(self, seconds: float, do: Callable[[], None]) -> Callable[[], None]:
-        """Call a function once after some seconds; returns a function that cancels this."""
-        return asyncio.get_running_loop().call_later(seconds, do).cancel
-
-    async def sleep(self, seconds: float) -> None:
-        """Return after some seconds."""
-        await asyncio.sleep(seconds)
-
-
-LOOP_CLOCK = Clock()
+def read_clock() -> float:
+    """The time of the running event loop, in seconds; it can only be compared with itself."""
+    return asyncio.get_running_loop().time()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +63,7 @@ class RetryPolicy:
 
 
 async def call_with_retries(
-    call: Callable[[float], Awaitable[T]],
-    policy: RetryPolicy,
-    clock: Clock = LOOP_CLOCK,
-    *,
-    terms: AnyTerms = DEFAULT_TERMS,
+    call: Callable[[float], Awaitable[T]], policy: RetryPolicy, terms: AnyTerms = DEFAULT_TERMS
 ) -> T:
     """Make a call, and make it again after a retryable error.
 
@@ -101,21 +80,21 @@ async def call_with_retries(
         OutOfTime: the callers' deadline has passed.
         ServiceError: of the last attempt, with `attempts` and `since` filled in.
     """
-    began = clock.now()
+    began = read_clock()
     end = began + policy.deadline
     since: float | None = None
     attempts = {True: 0, False: 0}
     while True:
-        until, attempt = terms.deadline, clock.now()
+        until, attempt = terms.deadline, read_clock()
         try:
             return await call(max(min(end, until) - attempt, _LEAST))
         except ServiceError as error:
-            if isinstance(error, DeadlineExceeded) and until < end and is_past(until, clock.now()):
+            if isinstance(error, DeadlineExceeded) and until < end and is_past(until, read_clock()):
                 # It had less time than the policy gives: that says nothing of the server.
                 if terms.deadline > until:
                     continue
                 raise OutOfTime.of(error) from error
-            now = clock.now()
+            now = read_clock()
             since = now if since is None else since
             has_reached = not isinstance(error, NoConnection)
             attempts[has_reached] += 1
@@ -128,4 +107,4 @@ async def call_with_retries(
                 raise OutOfTime.of(error) from error
             if policy.note_retry is not None:
                 policy.note_retry(error, began)
-        await clock.sleep(wait)
+        await asyncio.sleep(wait)

@@ -209,10 +209,10 @@ async def test_waiting_for_several_takes_the_first_that_is_free() -> None:
 class Watched:
     """A replica on a clock that the test moves."""
 
-    def __init__(self) -> None:
-        self.clock = ManualClock()
+    def __init__(self, clock: ManualClock) -> None:
+        self.clock = clock
         policy = PoolPolicy(lost_after=5, first_pause=1.0, longest_pause=4.0)
-        self.replica: Replica[None] = Replica("s", lambda _: None, 8, policy, self.clock)
+        self.replica: Replica[None] = Replica("s", lambda _: None, 8, policy)
 
     @property
     def state(self) -> State:
@@ -237,8 +237,14 @@ class Watched:
         return self.replica.take() if state is State.PROBING else None
 
 
-def test_five_calls_in_a_row_open_the_breaker() -> None:
-    it = Watched()
+@pytest.fixture
+def it(monkeypatch: pytest.MonkeyPatch) -> Watched:
+    clock = ManualClock()
+    monkeypatch.setattr(asyncio, "get_running_loop", clock)
+    return Watched(clock)
+
+
+def test_five_calls_in_a_row_open_the_breaker(it: Watched) -> None:
     for _ in range(4):
         it.lose()
     it.answer()
@@ -250,8 +256,7 @@ def test_five_calls_in_a_row_open_the_breaker() -> None:
     assert it.replica.measure_load().open
 
 
-def test_one_call_goes_ahead_at_growing_intervals() -> None:
-    it = Watched()
+def test_one_call_goes_ahead_at_growing_intervals(it: Watched) -> None:
     it.bring_to(State.UNREACHABLE)
     before = limit(it.replica)
     for pause in (1.0, 2.0, 4.0, 4.0):
@@ -275,8 +280,7 @@ def test_one_call_goes_ahead_at_growing_intervals() -> None:
 
 
 @pytest.mark.parametrize("state", [State.UNREACHABLE, State.DUE, State.PROBING])
-def test_an_answer_to_an_earlier_call_closes_the_breaker(state: State) -> None:
-    it = Watched()
+def test_an_answer_to_an_earlier_call_closes_the_breaker(it: Watched, state: State) -> None:
     earlier = it.replica.take()
     it.bring_to(state)
     assert it.state is state
@@ -286,24 +290,21 @@ def test_an_answer_to_an_earlier_call_closes_the_breaker(state: State) -> None:
     assert it.state is State.SERVING, "no timer is left"
 
 
-def test_an_earlier_call_that_is_lost_changes_nothing() -> None:
-    it = Watched()
+def test_an_earlier_call_that_is_lost_changes_nothing(it: Watched) -> None:
     earlier = it.replica.take()
     it.bring_to(State.PROBING)
     assert it.lose(earlier)
     assert it.state is State.PROBING
 
 
-def test_a_probe_that_is_cancelled_lets_another_go() -> None:
-    it = Watched()
+def test_a_probe_that_is_cancelled_lets_another_go(it: Watched) -> None:
     it.replica.release_inconclusive(it.bring_to(State.PROBING))
     assert it.state is State.DUE
     assert it.replica.has_room
 
 
 @pytest.mark.parametrize("state", [each for each in State if each is not State.SHUT_DOWN])
-def test_what_is_closed_stays_closed(state: State) -> None:
-    it = Watched()
+def test_what_is_closed_stays_closed(it: Watched, state: State) -> None:
     places = [it.replica.take() for _ in range(7)]
     it.bring_to(state)
     it.replica.close()
@@ -315,8 +316,7 @@ def test_what_is_closed_stays_closed(state: State) -> None:
     assert not it.replica.has_room
 
 
-def test_calls_that_others_outlived_do_not_count() -> None:
-    it = Watched()
+def test_calls_that_others_outlived_do_not_count(it: Watched) -> None:
     earlier = [it.replica.take() for _ in range(7)]
     it.clock.forward(1.0)
     it.answer()

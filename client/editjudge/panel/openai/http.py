@@ -38,7 +38,7 @@ from ...base.proxy import find_proxy
 from ..prompt import Picture
 from ..redaction import Secrets, shorten
 from ..renewal import RenewableConnection
-from ..retry import RetryPolicy
+from ..retry import RetryPolicy, read_clock
 from ..server_words import explain_failure
 
 if TYPE_CHECKING:
@@ -274,7 +274,7 @@ class HttpServer:
         # Errors are made outside of `except`: aiohttp's own hold the request's headers, and
         # must not be printed as the context of ours.
         problem: tuple[type[ServiceError], str, bool | None]
-        began = asyncio.get_running_loop().time()
+        began = read_clock()
         try:
             async with self.connections.get().request(
                 "GET" if body is None else "POST",
