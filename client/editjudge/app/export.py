@@ -8,8 +8,10 @@ that the file alone gives the coverage. The wide form has one row for each edit 
 
 import csv
 import json
+import operator
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -43,6 +45,8 @@ FIRST_COLUMNS = (("item", "model", "dimension"), ("item", "model", "missing"))
 """The first columns of a table in the long form and in the wide form."""
 _EDIT_COLUMNS = ("item", "model", "missing")
 _BATCH_ROWS = 10_000
+_CONDITION = re.compile(r"\s*(?P<name>\S+?)\s*(?P<operator>[<>]=?)\s*(?P<number>[-+]?[0-9.]+(?:e[-+]?[0-9]+)?)\s*")
+_OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 _REPEATING_COLUMNS = ("model", "dimension", "status", "kind", "signature", "versions")
 
 
@@ -56,6 +60,7 @@ def export(
     pairs: bool = False,
     dimensions: Collection[str] = (),
     urls: Mapping[str, str] = MappingProxyType({}),
+    where: Iterable[str] = (),
 ) -> int:
     """Write all verdicts of a run to a file, which is written completely or not at all.
 
@@ -68,13 +73,15 @@ def export(
         pairs: Write tasks of two edits each; see `label_studio.write_tasks`.
         dimensions: Ids, globs, parts of ids or titles of columns; by default all.
         urls: Replacements for folders in the paths of pictures, by folder.
+        where: Conditions such as `core.drift.shift < 1`; only edits of which all hold are written.
 
     Returns:
         The number of rows.
 
     Raises:
         ConfigError: the file cannot be written, or exists and is not an export; a dimension is not
-            in the run; another format has no pairs.
+            in the run; another format has no pairs; a condition is none, or the format is
+            `label-studio`, which has no choice of edits.
         InputError: the data is needed and no longer exists.
         MissingExtra: the format is parquet, and pyarrow is not installed.
         StoreError: the run cannot be read, or the disk is full.
@@ -86,6 +93,7 @@ def export(
     if dimensions:
         selection = view.match_ids(dimensions)
         names = tuple(name for name in names if name in selection)
+    chosen_edits = _find_edits(view, [*where], form)
     with wrap_disk_errors(file), write_atomically(file) as partial:
         if form == "label-studio":
             dimensions_by_id = view.resolved_spec.dimensions_by_id
@@ -99,10 +107,34 @@ def export(
             rows, fields = (row.model_dump(mode="json") for row in long_rows(view)), FIELDS
             if dimensions:
                 rows = (row for row in rows if row["dimension"] in {None, *names})
+        if chosen_edits is not None:
+            rows = (row for row in rows if (row["item"], row["model"]) in chosen_edits)
         if pictures or urls:
             paths = label_studio.picture_paths(view, urls)
             rows, fields = _add_picture_paths(rows, paths), (*fields, *PICTURES)
         return _WRITERS[form](partial, rows, fields, view.header.model_dump_json())
+
+
+def _find_edits(view: RunView, conditions: Sequence[str], form: Format) -> set[tuple[str, str]] | None:
+    """Find the edits, by item and model, of which all conditions hold; None without conditions."""
+    if not conditions:
+        return None
+    if form == "label-studio":
+        raise ConfigError("--where cannot be used with label-studio", "write jsonl, and choose by its items")
+    tests = []
+    for text in conditions:
+        match = _CONDITION.fullmatch(text)
+        if match is None:
+            raise ConfigError(f"--where {text!r} is no condition", 'write it as "core.drift.shift < 1"')
+        (name, *others) = view.match_ids([match["name"]])
+        if others:
+            raise ConfigError(f"--where {text!r} means several dimensions: {name}, {others[0]}", "give one id")
+        tests.append((name, _OPERATORS[match["operator"]], float(match["number"])))
+    return {
+        (row["item"], row["model"])
+        for row in wide_rows(view, {name for name, _, _ in tests})
+        if all(row[name] is not None and holds(row[name], limit) for name, holds, limit in tests)
+    }
 
 
 def _add_picture_paths(rows: Iterable[JsonRow], paths_of: PicturePaths) -> Iterator[JsonRow]:

@@ -236,6 +236,7 @@ def export_command(
     out: Path | None,
     dimension: tuple[str, ...],
     url: tuple[str, ...],
+    where: tuple[str, ...],
     *,
     wide: bool,
     pictures: bool,
@@ -247,7 +248,8 @@ def export_command(
     file = out or run / ("tasks.json" if tasks else f"{'edits' if wide else 'verdicts'}.{format_}")
     urls = parse_pairs("--url", url)
     with open_run(run, options) as view:
-        count = export(view, file, format_, wide=wide, pictures=pictures, pairs=pairs, dimensions=dimension, urls=urls)
+        forms = {"wide": wide, "pictures": pictures, "pairs": pairs}
+        count = export(view, file, format_, dimensions=dimension, urls=urls, where=where, **forms)
         if reason := view.missing_data_reason:
             print_notice(f"the file lacks dimensions with a flaw of the data: {reason}")
     print_text(f"{file}: {format_count(count, 'task' if tasks else 'row')}")

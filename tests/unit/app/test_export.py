@@ -225,3 +225,36 @@ def test_a_row_for_each_edit(of_data: Path, form: str) -> None:
     assert values == [[0.1 + 0.2, None], [None, None], [5.0, None]]
     assert [row["item"] for row in rows] == ["one", "two", "'=3" if form == "csv" else "=3"]
     assert [bool(row["missing"]) for row in rows] == [False, True, False]
+
+
+def test_only_edits_of_which_the_conditions_hold(of_data: Path, tmp_path: Path) -> None:
+    every = rows_of(exported_to(of_data, tmp_path / "all.jsonl", "--wide"), "jsonl")
+    values = sorted(row[PSNR] for row in every if row[PSNR] is not None)
+    middle = values[len(values) // 2]
+    for condition, holds in {
+        f"{PSNR} < {middle}": lambda value: value < middle,
+        f"{PSNR}>={middle}": lambda value: value >= middle,
+    }.items():
+        wide = rows_of(exported_to(of_data, tmp_path / "wide.jsonl", "--wide", "--where", condition), "jsonl")
+        expected = [row for row in every if row[PSNR] is not None and holds(row[PSNR])]
+        assert wide == expected != []
+        long = rows_of(exported_to(of_data, tmp_path / "long.jsonl", "--where", condition), "jsonl")
+        assert {(row["item"], row["model"]) for row in long} == {(row["item"], row["model"]) for row in expected}
+    none = ("--where", f"{PSNR} >= {middle}", "--where", f"{PSNR} < {middle}")
+    assert rows_of(exported_to(of_data, tmp_path / "none.jsonl", *none), "jsonl") == []
+
+
+@pytest.mark.parametrize(
+    ("condition", "says"),
+    [("core.psnr", "is no condition"), ("< 1", "is no condition"), ("*<1", "several dimensions"), ("nope<1", "nope")],
+)
+def test_a_condition_that_cannot_be_used(of_data: Path, tmp_path: Path, condition: str, says: str) -> None:
+    file = tmp_path / "x.jsonl"
+    with pytest.raises(ConfigError, match=says), RunView(of_data) as view:
+        export(view, file, "jsonl", where=(condition,))
+    assert not file.exists()
+
+
+def exported_to(run: Path, file: Path, *options: str) -> Path:
+    exported(run, "--format", "jsonl", "--out", file, *options)
+    return file

@@ -152,6 +152,31 @@ def test_a_mask_of_everything_leaves_nothing_to_compare() -> None:
         drift(PHOTO, mask=np.ones(PHOTO.shape[:2], np.bool_))
 
 
+def test_a_phone_photo_is_measured_in_its_own_pixels() -> None:
+    photo = cv2.resize(PHOTO, (4000, 3000), interpolation=cv2.INTER_CUBIC)
+    assert drift(np.roll(photo, (7, 11), (0, 1)), photo).shift == pytest.approx(math.hypot(7, 11), abs=0.2)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (8, 8), (8, 512), (512, 1), (16, 16)])
+def test_a_picture_without_texture_has_no_drift(size: tuple[int, int]) -> None:
+    small = cv2.resize(PHOTO, size, interpolation=cv2.INTER_AREA)
+    for output, source in ((small, small), (small, PHOTO), (PHOTO, small)):
+        with pytest.raises(Degenerate):
+            drift(output, source)
+
+
+@pytest.mark.parametrize("may_change", [1, SIDE, SIDE * (SIDE - 1), SIDE * SIDE - 1])
+def test_a_mask_as_thin_as_a_pixel(may_change: int) -> None:
+    """A mask of nearly nothing changes nothing; one that keeps a line or a pixel leaves nothing to compare."""
+    mask = np.zeros(PHOTO.shape[:2], np.bool_)
+    mask.T.flat[:may_change] = True
+    if may_change > SIDE:
+        with pytest.raises(Degenerate, match="leaves no part"):
+            drift(np.roll(PHOTO, 3, 1), mask=mask)
+    else:
+        assert drift(np.roll(PHOTO, 3, 1), mask=mask).shift == pytest.approx(3, abs=0.1)
+
+
 def test_equal_inputs_give_equal_bits() -> None:
     output = jpeg(moved(PHOTO, 1, 1.02, 3, 4)[0])
     first, again = drift(output), drift(output)
