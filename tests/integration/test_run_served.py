@@ -68,7 +68,8 @@ def started(
         arguments += ["--outputs", f"{model}={data / model}"]
     for name in dimensions:
         arguments += ["--dimension", name]
-    patient = {"EDITJUDGE_PATIENCE": str(patience(60))}
+    waits = {"PATIENCE": 60, "DEADLINE": 60, "PROBE_TIMEOUT": 60}
+    patient = {f"EDITJUDGE_{name}": str(patience(seconds)) for name, seconds in waits.items()}
     return subprocess.Popen(
         [sys.executable, "-m", "editjudge", *map(str, arguments), *options],
         stdout=subprocess.PIPE,
@@ -80,7 +81,7 @@ def started(
 
 def finished(process: subprocess.Popen[str]) -> dict[str, Any]:
     out, err = process.communicate(timeout=patience(240))
-    assert process.returncode == 0, err
+    assert process.returncode == 0, err + out
     last: dict[str, Any] = json.loads(out.splitlines()[-1])
     assert last["event"] == "finished"
     return last
