@@ -226,7 +226,7 @@ async def test_a_service_that_is_gone_costs_its_edits_and_a_later_session_pays_n
         assert code == 0
         assert {item for item, _ in service.asked} == {item for item, *_ in failed}
         # What was asked of the judges for edits whose answer was lost is known there.
-        calls = Ledger.open_read_only(tmp_path / "calls" / FILE)
+        calls = Ledger(tmp_path / "calls" / FILE, read_only=True)
         cost = calls.costs[0]
         calls.close()
         assert paid + events[-1]["usage"].get("cost", 0.0) <= cost * (1 + 1e-9)

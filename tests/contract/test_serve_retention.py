@@ -24,7 +24,7 @@ from .test_serve_accounting import CALL, no_room
 
 
 def count_of(path: Path, team: str) -> int:
-    with Ledger.open_read_only(path) as ledger:
+    with Ledger(path, read_only=True) as ledger:
         return count_replies(ledger.for_team(team))
 
 

@@ -45,8 +45,8 @@ LONGEST_QUOTE = 150
 # No answer is read from a draft.
 _DRAFTS = package_tables(__package__, "drafts.toml")["drafts"]
 _OPENS, _CLOSES = (re.compile("|".join(tags[side] for tags in _DRAFTS), re.IGNORECASE) for side in ("opens", "closes"))
-# Before the first tag of a reply: blanks, and the header of a turn of gpt-oss.
-_BEFORE = re.compile(r"\s*(?:<\|start\|>\s*assistant\s*)?", re.IGNORECASE)
+# The first tag of a reply, after blanks and the header of a turn of gpt-oss.
+_FIRST = re.compile(rf"\s*+(?:<\|start\|>\s*+assistant\s*+)?+(?:{_OPENS.pattern})", re.IGNORECASE)
 
 # What may follow an answer: the ends of fences, brackets, \boxed{…}, tags; control tokens.
 _MARKS = re.compile(r"(?:[\s`*$\]})]|</[\w:-]{1,40}>|<\|[^<>|]{1,40}\|>)*+")
@@ -82,7 +82,7 @@ class ReplyText:
     def __init__(self, reply: str, *, cut: bool = False) -> None:
         text = reply.removeprefix("\ufeff").lstrip()
         text_start = 0
-        while opening_tag := _OPENS.match(text, _skip_turn_header(text, text_start)):
+        while opening_tag := _FIRST.match(text, text_start):
             closing_tag = _CLOSES.search(text, opening_tag.end())
             if closing_tag is None:
                 raise unclosed_draft(cut=cut)
@@ -141,9 +141,3 @@ class ReplyText:
 def unclosed_draft(*, cut: bool) -> Unparsable:
     """Make the error of a draft without a closing tag."""
     return Unparsable("cut at the token limit while thinking" if cut else "the thinking is not closed")
-
-
-def _skip_turn_header(text: str, at: int) -> int:
-    """Return the position after the blanks and the turn's header (gpt-oss) at this position."""
-    before = _BEFORE.match(text, at)
-    return before.end() if before else at

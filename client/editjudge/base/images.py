@@ -439,10 +439,14 @@ def drop_alpha(image: Image) -> Image:
     if not image.had_alpha:
         return image
     rgb, notes, _ = _decode(image.encoded_bytes, _OPAQUE)
-    # PPM, because for one use a PNG takes longer to pack and unpack than the bytes take to send.
+    return make_ppm(image.name, rgb, (*notes, Note("alpha", "alpha dropped")))
+
+
+def make_ppm(name: str, rgb: RGB, notes: Notes = ()) -> Image:
+    """Make an image for one use: a PNG takes longer to pack and unpack than more bytes take to send."""
     buffer = io.BytesIO()
     Pil.fromarray(rgb).save(buffer, "PPM")
-    return Image(image.name, buffer.getvalue(), rgb, (*notes, Note("alpha", "alpha dropped")))
+    return Image(name, buffer.getvalue(), rgb, notes)
 
 
 def read_thumbnail(path: str | os.PathLike[str], side: int) -> RGB | None:

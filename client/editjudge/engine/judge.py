@@ -23,7 +23,6 @@ from ..base.verdict import (
     NotApplicable,
     Outcome,
     Score,
-    Verdict,
     Verdicts,
     add_calls,
     make_failure,
@@ -327,7 +326,9 @@ async def _call(
     try:
         noting = panel.with_context(panel.context.with_log(log))
         verdicts = await scorer.score(edit, noting, fields)
-        return {name: _resting(verdicts[name], log) for name in fields}
+        # An outcome without a number names its own calls.
+        extra = {name: log.specialist_calls for name in fields if isinstance(verdicts[name], Score)}
+        return {name: add_calls(verdicts[name], extra.get(name, ())) for name in fields}
     except Abstention as abstention:
         # All that judges said is asked anew gather_all, not only what could not be read.
         return dict.fromkeys(fields, add_calls(make_no_score(abstention), log.judge_calls))
@@ -341,11 +342,6 @@ async def _call(
     except Exception as error:  # noqa: BLE001 - a defect of one scorer
         trouble = f"{scorer.name}: {type(error).__name__}: {error}"
         return dict.fromkeys(fields, Failure(error=trouble))
-
-
-def _resting(verdict: Verdict, log: CallLog) -> Verdict:
-    """Add the calls of specialists to a score; an outcome without a number names its own calls."""
-    return add_calls(verdict, log.specialist_calls) if isinstance(verdict, Score) else verdict
 
 
 def explain_unserved(dimensions: Iterable[Dimension], panel: Panel, *, is_local: bool = True) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from ..base.config import GatewayEndpoint
 from ..base.errors import ServiceError, Unreachable
 from ..panel.grpc_channel import GrpcConnection, read_team
-from ..panel.retry import RetryPolicy
+from ..panel.retry import RetryPolicy, call_with_retries
 from ..v1 import judge_pb2 as pb
 from ..v1 import judge_pb2_grpc
 
@@ -74,7 +74,7 @@ class JudgeService(GrpcConnection):
             call = self.stub.GetPanel(request, timeout=seconds, metadata=self.metadata)
             return PanelReport(await self.await_reply(call), await read_team(call))
 
-        return await self.call_with_retries(once)
+        return await call_with_retries(once, self._policy)
 
     async def score(self, make_request: Callable[[], pb.ScoreRequest], losses: list[Unreachable]) -> pb.ScoreResponse:
         """Have an edit judged, with retries within the policy's deadline.
@@ -107,4 +107,4 @@ class JudgeService(GrpcConnection):
                 raise
             return response
 
-        return await self.call_with_retries(once)
+        return await call_with_retries(once, self._policy)

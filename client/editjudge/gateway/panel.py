@@ -3,7 +3,7 @@
 Their identities are known here, and their calls are made there.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Self
 
@@ -36,6 +36,7 @@ class Gateway(Panel):
     Attributes:
         url: Address of the service.
         version: Version of editjudge there.
+        priced_judges: The judges whose costs are known.
         service_problems: What the service reports to be wrong with servers of its own.
     """
 
@@ -45,7 +46,7 @@ class Gateway(Panel):
         self.version = ""
         self._endpoint = endpoint
         self._identities: dict[ServiceName, ModelIdentity] = {}
-        self._priced_judges: frozenset[ServiceName] = frozenset()
+        self.priced_judges: frozenset[ServiceName] = frozenset()
         self.service_problems: tuple[str, ...] = ()
 
     async def __aenter__(self) -> Self:
@@ -92,7 +93,7 @@ class Gateway(Panel):
         except ValueError as error:
             raise self.make_error(BadReply, str(error)) from error
         priced_roles = (service.role for service in report.panel.services if service.priced)
-        self._priced_judges = frozenset(map(ServiceName.parse, priced_roles))
+        self.priced_judges = frozenset(map(ServiceName.parse, priced_roles))
         self.version = report.panel.version
         self.service_problems = tuple(map(shorten, report.panel.problems))
         self._is_connected = True
@@ -122,11 +123,7 @@ class Gateway(Panel):
     @property
     def has_prices(self) -> bool:
         """Whether any judge there has a price, so that costs are known."""
-        return bool(self._priced_judges)
-
-    def list_unpriced(self, roles: Iterable[ServiceName]) -> list[ServiceName]:
-        """The judges among these whose costs are not known, in order."""
-        return sorted(r for r in roles if r.is_judge and r not in self._priced_judges)
+        return bool(self.priced_judges)
 
     def why_not(self, service: ServiceName) -> str:
         """Why a service does not judge there."""

@@ -89,10 +89,11 @@ class GatewaySession:
             role = ServiceName.judge(name)
             if role not in self.panel.service_names:
                 raise ConfigError(f"{role} cannot be used: {self.panel.why_not(role)}", FIX)
-        unpriced_roles = self.panel.list_unpriced(roles & self.panel.service_names)
-        if self._budget.limit is not None and unpriced_roles:
+        unpriced_roles = roles & self.panel.service_names - self.panel.priced_judges
+        unpriced_judge = min(filter(lambda role: role.is_judge, unpriced_roles), default=None)
+        if self._budget.limit is not None and unpriced_judge:
             raise ConfigError(
-                f"max_cost is set, but {SERVICE} at {self.panel.url} tells no costs of {unpriced_roles[0]}",
+                f"max_cost is set, but {SERVICE} at {self.panel.url} tells no costs of {unpriced_judge}",
                 "leave max_cost out, or have a price set there",
             )
 

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ..base.config import JudgeEndpoint, Settings
 from ..base.contracts import Tensors
-from ..base.errors import ConfigError, DeadlineExceeded, NoModel, Overload, ServiceError, Unreachable
+from ..base.digest import content_digest
+from ..base.errors import Abstention, ConfigError, DeadlineExceeded, NoModel, Overload, ServiceError, Unreachable
 from ..base.identity import FINGERPRINT, Identities, ModelIdentity, ServiceName, describe_change
-from .calls import CallRecord, MemoryReplies, ReplyStore
-from .context import NO_CALLER, CallContext
+from .calls import CallRecord, MemoryReplies, Reply, ReplyStore, SpecialistCall
+from .coalesce import Coalescer
+from .context import NO_CALLER, CallContext, SharedTerms
 from .endpoints import (
     add_problem,
     check_consent,
@@ -29,7 +31,7 @@ from .endpoints import (
 )
 from .replica import PoolPolicy, Replica, ServerLoad
 from .retry import read_clock
-from .specialists import SPECIALISTS, Specialist, SpecialistCache, model_name, parse_services
+from .specialists import SPECIALISTS, Specialist, model_name, parse_services
 
 if TYPE_CHECKING:
     from .judge import Judge
@@ -78,7 +80,7 @@ class Panel:
         self._policy = policy or PoolPolicy(patience=settings.patience)
         self._replies = MemoryReplies() if ledger is None else ledger
         self._calls = ledger
-        self._specialist_cache = SpecialistCache()
+        self._coalescer: Coalescer[Reply] = Coalescer()
         self._replaying = False
         self._is_connected = False
         # Copies made by `with_context` share these objects, so they are filled and never replaced.
@@ -155,6 +157,8 @@ class Panel:
     ) -> Tensors:
         """Call a specialist on one request, within the limits of its endpoints.
 
+        Identical calls that run side by side are made once.
+
         Args:
             service: `role.variant`.
             inputs: Encoded bytes by tensor name.
@@ -177,7 +181,27 @@ class Panel:
         if calls is None:
             # Without a ledger a digest of every image would cost more than it saves.
             return await specialist.call(inputs, parameters, context.terms)
-        return await self._specialist_cache(calls, specialist, inputs, parameters, context)
+        digests = {key: content_digest(data) for key, data in inputs.items()}
+        call = SpecialistCall(name, str(specialist.identity), digests, parameters or {})
+        for log in context.logs:
+            log.specialist_calls.add(call.key)
+
+        async def get_or_make(terms: SharedTerms) -> Reply:
+            async with calls.claim(call) as stored_reply:
+                if stored_reply is not None:
+                    context.add_counts(stored_replies=1)
+                    return stored_reply
+                context.add_counts(requests=1)
+                content: Mapping[str, Any]
+                try:
+                    content = await specialist.call(inputs, parameters, terms)
+                except Abstention as error:  # it is stored too, a failure never
+                    content = {"kind": error.kind, "reason": error.reason}
+                context.add_counts(answers=1)
+                return await calls.put(call, Reply(content))
+
+        # Outputs are those that come back from the store: a resumed run gives the same numbers.
+        return call.outputs(await self._coalescer((id(calls), call.key), get_or_make, context.terms))
 
     def judge(self, service: str) -> Judge:
         """The judge of this name.

@@ -11,12 +11,13 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import JsonValue
 
 from ..base.contracts import Tensors
 from ..base.digest import content_digest
 from ..base.errors import Abstention
 from ..base.identity import ServiceName
+from ..base.strict import Strict
 from .prompt import PIXELS_PER_TOKEN, Prompt, Text
 
 NOT_STORED = "not in the ledger"
@@ -164,7 +165,7 @@ Account: TypeAlias = Callable[[float, float], Awaitable[tuple[float, float]]]
 what all other processes have spent, and their dearest call."""
 
 
-class CallRecord(BaseModel):
+class CallRecord(Strict):
     """One call with its reply, as it is stored and shown: without the pictures of the prompt.
 
     Attributes:
@@ -179,7 +180,6 @@ class CallRecord(BaseModel):
         cost: Cost in the currency of the judge's price; None without a price.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     call: str
     judge: str
     model: str | None

@@ -20,10 +20,9 @@ from ..base.errors import (
     Unreachable,
 )
 from ..base.proxy import find_proxy
-from .context import DEFAULT_TERMS, AnyTerms
 from .redaction import Secrets, shorten
 from .renewal import RenewableConnection
-from .retry import RetryPolicy, call_with_retries, read_clock
+from .retry import RetryPolicy, read_clock
 from .server_words import explain_failure
 
 T = TypeVar("T")
@@ -149,18 +148,6 @@ class GrpcConnection(Connection):
         else:
             channel = grpc.aio.insecure_channel(address, options=options)
         return channel, self._stub_of(channel)
-
-    async def call_with_retries(
-        self, once: Callable[[float], Awaitable[T]], policy: RetryPolicy | None = None, terms: AnyTerms = DEFAULT_TERMS
-    ) -> T:
-        """Make a call with retries; see `retry.call_with_retries`.
-
-        Args:
-            once: Makes one attempt with the seconds that are left.
-            policy: Another policy than that of the connection.
-            terms: Terms of the callers.
-        """
-        return await call_with_retries(once, policy or self._policy, terms=terms)
 
     async def await_reply(self, call: Awaitable[T], service: str | None = None, model: str | None = None) -> T:
         """The reply to a call, with failures as typed errors.

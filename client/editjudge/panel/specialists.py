@@ -6,15 +6,13 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..base.contracts import CONTRACTS, Contract, Tensors
-from ..base.digest import content_digest
-from ..base.errors import Abstention, ConfigError, NoModel
+from ..base.errors import ConfigError, NoModel
 from ..base.identity import ModelIdentity, ServiceName
-from .calls import NOT_STORED, Reply, ReplyStore, SpecialistCall
-from .coalesce import Coalescer
-from .context import DEFAULT_TERMS, AnyTerms, CallContext, SharedTerms
+from .calls import NOT_STORED
+from .context import DEFAULT_TERMS, AnyTerms
 
 if TYPE_CHECKING:
     from ..base.config import Settings
@@ -97,54 +95,6 @@ class Specialist:
         return await endpoint.infer(
             CONTRACTS[self.name.role], model_name(self.name), inputs, parameters, service=self.name, terms=terms
         )
-
-
-class SpecialistCache:
-    """Answers calls to specialists from a store, and stores the answers of those that are made.
-
-    Identical calls that run side by side are made once (`Coalescer`). Outputs are returned as they
-    come back from the store, so that a resumed run and an uninterrupted one give the same numbers.
-    Abstentions are stored too, failures never.
-    """
-
-    def __init__(self) -> None:
-        self._coalescer: Coalescer[Reply] = Coalescer()
-
-    async def __call__(
-        self,
-        calls: ReplyStore,
-        service: Specialist,
-        inputs: Mapping[str, bytes],
-        parameters: Mapping[str, str] | None,
-        context: CallContext,
-    ) -> Tensors:
-        """The outputs of a call, from the store or made now.
-
-        Raises:
-            Abstention: the specialist has no value for this input.
-            ServiceError: see `editjudge.base.errors`.
-        """
-        digests = {name: content_digest(data) for name, data in inputs.items()}
-        call = SpecialistCall(service.name, str(service.identity), digests, parameters or {})
-        for log in context.logs:
-            log.specialist_calls.add(call.key)
-
-        async def get_or_make(terms: SharedTerms) -> Reply:
-            async with calls.claim(call) as stored_reply:
-                if stored_reply is not None:
-                    context.add_counts(stored_replies=1)
-                    return stored_reply
-                context.add_counts(requests=1)
-                content: Mapping[str, Any]
-                try:
-                    content = await service.call(inputs, parameters, terms)
-                except Abstention as error:
-                    content = {"kind": error.kind, "reason": error.reason}
-                context.add_counts(answers=1)
-                return await calls.put(call, Reply(content))
-
-        reply = await self._coalescer((id(calls), call.key), get_or_make, context.terms)
-        return call.outputs(reply)
 
 
 def model_name(service: str) -> str:

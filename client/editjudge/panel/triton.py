@@ -20,7 +20,7 @@ from ..base.verdict import NoScoreKind
 from .context import DEFAULT_TERMS, AnyTerms
 from .grpc_channel import GrpcConnection, read_status, read_team
 from .redaction import shorten
-from .retry import RetryPolicy
+from .retry import RetryPolicy, call_with_retries
 
 MAX_REQUEST_BYTES = 32 * 1024 * 1024
 MAX_TEXT_BYTES = 1024 * 1024
@@ -166,7 +166,7 @@ class TritonEndpoint(GrpcConnection):
             call = self.stub.ModelInfer(request, timeout=left, metadata=metadata)
             return await self.await_reply(call, service, model)
 
-        reply = await self.call_with_retries(once, terms=terms)
+        reply = await call_with_retries(once, self._policy, terms)
         try:
             _check_model(request, reply)
             outputs = _read_outputs(contract, reply)

@@ -5,7 +5,6 @@ aspect ratios (section 4.1). Regions are `whole`, `foreground` (where the mask i
 `background`; of a region everything else is black in both images (section 4.3).
 """
 
-import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image as Pil
 
 from ..base.errors import Abstention
-from ..base.images import Image, decode, drop_alpha, encode_mask, load_mask
+from ..base.images import Image, decode, drop_alpha, encode_mask, load_mask, make_ppm
 from ..base.item import Edit, Item
 from ..base.signature import implementation
 from ..base.threads import in_thread
@@ -26,6 +25,7 @@ from ..panel import Panel
 from ..panel.coalesce import gather_all
 from ..pixels.metrics import METRICS
 from .pixels import PixelScorer
+from .regions import squashed
 from .scorer import Scorer
 from .similarity import Pair, RegionScorer, compute_cosine, fetch_distance, fetch_embedding
 
@@ -191,18 +191,9 @@ def squared(image: Image, side: int = SIDE, *, alpha_dropped: bool = False) -> I
     with lock:
         if (side, drops_alpha) not in squares:
             opaque = drop_alpha(image) if drops_alpha else image
-            squares[side, drops_alpha] = _resize_image(opaque, side)
+            is_square = opaque.size == (side, side)
+            squares[side, drops_alpha] = opaque if is_square else make_ppm(image.name, squashed(opaque, side))
         return squares[side, drops_alpha]
-
-
-def _resize_image(image: Image, side: int) -> Image:
-    if image.size == (side, side):
-        return image
-    resized_image = Pil.fromarray(image.rgb).resize((side, side), Pil.Resampling.LANCZOS)
-    # As PPM: for one use, packing and unpacking PNG would take longer than sending more.
-    buffer = io.BytesIO()
-    resized_image.save(buffer, "PPM")
-    return Image(image.name, buffer.getvalue(), np.asarray(resized_image))
 
 
 def _squared_pair(edit: Edit, side: int, alpha_dropped: bool) -> Pair:

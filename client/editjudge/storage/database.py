@@ -22,9 +22,18 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from ..base.errors import ConfigError, EditjudgeError, StoreError
 from .compression import Compressor
-from .schema import DICTIONARIES, FACTS, TABLES, VERSION, Table, Value, checksum, encode_text
-from .schema import decode_text as text_of
-from .schema import long_checksum as checksum_of_long
+from .schema import (
+    DICTIONARIES,
+    FACTS,
+    TABLES,
+    VERSION,
+    Table,
+    Value,
+    checksum,
+    decode_text,
+    encode_text,
+    long_checksum,
+)
 
 Row: TypeAlias = tuple[Any, ...]
 P = ParamSpec("P")
@@ -165,7 +174,7 @@ class Database:
                 values["id"] = self._next_number(table)
             row = {name: _as_stored(table, name, values.pop(name, None)) for name in table.long}
             if table.long:
-                row["long_checksum"] = checksum_of_long(row[name] for name in table.long)  # type: ignore[misc]
+                row["long_checksum"] = long_checksum(row[name] for name in table.long)  # type: ignore[misc]
             for name in ("id", *table.columns):
                 row[name] = _as_stored(table, name, values.pop(name, None))
             if values:
@@ -240,7 +249,7 @@ class Database:
                     yield from [row[:own] for row in several]
                     continue
                 for row in several:
-                    if checksum_of_long(row[size + 1 :]) != row[own]:
+                    if long_checksum(row[size + 1 :]) != row[own]:
                         raise self._damage_error(table, row[0])
                     yield row[:own] + row[size + 1 :]
         finally:
@@ -263,7 +272,7 @@ class Database:
     def fact(self, name: str) -> str | None:
         """Read a fact that was stored before, or None."""
         row = self.row(FACTS, "WHERE name = ?", encode_text(name))
-        return None if row is None else text_of(row[2])
+        return None if row is None else decode_text(row[2])
 
     def put_fact(self, name: str, value: str) -> None:
         """Write a fact about a service; it replaces an earlier one of that name."""

@@ -45,6 +45,7 @@ class Ledger(CallStore):
         path: The file; None for a ledger in memory.
         team: The team whose calls are stored and looked up.
         database: An open file to use instead; it stays open when the ledger is closed.
+        read_only: Open the file, which may be that of a run with its calls, for reading only.
 
     Raises:
         ConfigError: the file cannot be opened, is no ledger, or is from a newer editjudge.
@@ -57,21 +58,16 @@ class Ledger(CallStore):
 
     needs_turns = True
 
-    def __init__(self, path: Path | None = None, *, team: str = "", database: Database | None = None) -> None:
+    def __init__(
+        self, path: Path | None = None, *, team: str = "", database: Database | None = None, read_only: bool = False
+    ) -> None:
         self.team = team
         self.repeated_count = 0
         self._owns_database = database is None
-        self._database = database or Database(path)
+        self._database = database or Database(path, read_only=read_only)
         self._last_rows = [0, 0]
         self.path = self._database.path
         self.where = str(self.path)
-
-    @classmethod
-    def open_read_only(cls, path: Path) -> Self:
-        """Open a ledger, or the file of a run with its calls, for reading only."""
-        ledger = cls(database=Database(path, read_only=True))
-        ledger._owns_database = True
-        return ledger
 
     def for_team(self, team: str) -> Ledger:
         """Return the ledger of a team in the same file. Closing it leaves the file open."""

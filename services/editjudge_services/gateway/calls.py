@@ -249,7 +249,7 @@ async def count_calls(folder: Path) -> Counter[str]:
     """
     if not (folder / FILE).is_file():
         return Counter()
-    with Ledger.open_read_only(folder / FILE) as ledger:
+    with Ledger(folder / FILE, read_only=True) as ledger:
         return await ledger.count_by_team()
 
 

@@ -43,7 +43,7 @@ async def test_a_reply_comes_back_after_reopening(tmp_path: Path) -> None:
         assert await ledger.get(CALL) is None
         await ledger.put(CALL, REPLY)
         assert await ledger.get(CALL) == REPLY
-    with Ledger.open_read_only(path) as ledger:
+    with Ledger(path, read_only=True) as ledger:
         assert await ledger.get(CALL) == REPLY
         assert count_replies(ledger) == 1
         prompt = ledger.get_prompt(PROMPT.digest)

@@ -243,23 +243,15 @@ class HttpServer:
             kind = NoAccess
         elif 300 <= reply.status < 400:
             kind = NoModel
-        return self.make_error(
-            kind, f"HTTP {reply.status}: {reply.words}", model, retry_after=reply.retry_after, again=reply.again
-        )
+        error = self.make_error(kind, f"HTTP {reply.status}: {reply.words}", model, again=reply.again)
+        error.retry_after = reply.retry_after
+        return error
 
     def make_error(
-        self,
-        kind: type[ServiceError],
-        detail: str,
-        model: str = "",
-        *,
-        retry_after: float | None = None,
-        again: bool | None = None,
+        self, kind: type[ServiceError], detail: str, model: str = "", *, again: bool | None = None
     ) -> ServiceError:
         """An error that names this server, without its secrets."""
-        error = kind(
-            self._secrets.redact(detail), service=self.service, endpoint=self.url, model=model, retry_after=retry_after
-        )
+        error = kind(self._secrets.redact(detail), service=self.service, endpoint=self.url, model=model)
         if again is not None:
             error.retryable = again  # type: ignore[misc]  # the server knows better than the class
         return error

@@ -23,7 +23,7 @@ from ..calls import Reply, Usage
 from ..choices import list_labels, make_distribution, select_label_tokens
 from ..context import DEFAULT_TERMS, NO_CALLER, AnyTerms, CallContext
 from ..prompt import Prompt
-from ..retry import RetryPolicy
+from ..retry import RetryPolicy, call_with_retries
 from ..transport import LONGEST_NAME, Finish, JudgeModel, Sampling, Transport
 from .engine import MEDIA_OFF, Engine
 from .tokenizer import ChatTemplate, unpack
@@ -181,7 +181,7 @@ class VllmTransport(Transport):
         async def attempt(seconds: float) -> T:
             return await once(time.monotonic() + seconds)
 
-        return await self._engine.call_with_retries(attempt, policy, terms)
+        return await call_with_retries(attempt, policy or self._policy, terms)
 
     async def _get_served_model(self, end: float) -> _Model:
         async with self._lock:
