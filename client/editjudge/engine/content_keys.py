@@ -139,10 +139,8 @@ def find_current_output(states: Sequence[E], path: str | None, files: FileStates
         states: What is stored for the edit, newest last.
         path: The path of the output; None where there is none.
     """
-    last = states[-1]
-    if last.output is None:
-        last = next((one for one in reversed(states) if one.output is not None), last)
-    if last.output is None:
+    last = next((one for one in reversed(states) if one.output is not None), None)
+    if last is None:
         return None, ABSENT
     if path is not None and not last.stat == stat_of(path) != ABSENT:
         file_state = files.get_state(path)

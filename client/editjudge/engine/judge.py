@@ -300,10 +300,8 @@ def roles_of(dimension: Dimension, by_id: Mapping[str, Dimension]) -> set[Servic
 
 def computes_pixels(dimension: Dimension, by_id: Mapping[str, Dimension]) -> bool:
     """Return whether a dimension, or one of its operands, computes on pixels here."""
-    parts = (by_id[part] for part in dimension.operands)
-    return any(reading.scorer.reads_pixels for reading in dimension.readings) or any(
-        computes_pixels(part, by_id) for part in parts
-    )
+    parts = sort_by_dependency([dimension], by_id)
+    return any(reading.scorer.reads_pixels for part in parts for reading in part.readings)
 
 
 def find_lazy_limit(judges: Iterable[Judge], *, reads_pixels: bool) -> int:
@@ -332,12 +330,11 @@ async def _call(
     except Abstention as abstention:
         # All that judges said is asked anew gather_all, not only what could not be read.
         return dict.fromkeys(fields, add_calls(make_no_score(abstention), log.judge_calls))
-    except ServiceError as error:
-        errors[scorer] = error
-        return dict.fromkeys(fields, make_failure(error))
     except (ConfigError, StoreError):
         raise
-    except EditjudgeError as error:  # what it reads of this edit cannot be used
+    except EditjudgeError as error:  # a service failed, or what it reads of this edit cannot be used
+        if isinstance(error, ServiceError):
+            errors[scorer] = error
         return dict.fromkeys(fields, make_failure(error))
     except Exception as error:  # noqa: BLE001 - a defect of one scorer
         trouble = f"{scorer.name}: {type(error).__name__}: {error}"

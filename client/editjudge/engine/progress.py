@@ -3,7 +3,7 @@
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Self
 
 from pydantic.dataclasses import dataclass as result
@@ -152,12 +152,7 @@ def summarise_usage(panel: Panel, progress: Progress) -> dict[str, float]:
     if not any(role.is_judge for role in panel.service_names):
         return {}
     budget = progress.budget
-    total: dict[str, float] = {
-        "calls": budget.calls,
-        "prompt_tokens": budget.usage.prompt_tokens,
-        "cached_tokens": budget.usage.cached_tokens,
-        "completion_tokens": budget.usage.completion_tokens,
-    }
+    total: dict[str, float] = {"calls": budget.calls, **asdict(budget.usage)}
     if budget.stored_replies:
         total["known"] = budget.stored_replies
     return total | ({"cost": budget.cost - budget.earlier_cost} if panel.has_prices else {})

@@ -8,7 +8,7 @@ and about a second.
 """
 
 from collections import Counter
-from collections.abc import Collection, Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache, cached_property, partial
@@ -110,7 +110,7 @@ class RunPlan:
     needed_dimensions: tuple[Dimension, ...] = ()
     ids: list[str] = field(default_factory=list)
     kinds: list[int] = field(default_factory=list)
-    outlines: Sequence[Item] = ()
+    outlines: list[Item] = field(default_factory=list)
     keys: list[bytes | None] = field(default_factory=list)
     ids_beyond_limit: list[str] = field(default_factory=list)
     flawed_items: list[FlawedItem] = field(default_factory=list)
@@ -187,7 +187,9 @@ def inspect_items(inputs: RunInputs, before: FileCache | None = None) -> RunPlan
     plan = RunPlan(
         inputs, ItemContents(inputs.dataset, before), sort_by_dependency(inputs.dimensions, inputs.dimensions_by_id)
     )
-    kinds = _ItemKinds(inputs, plan.needed_dimensions)
+    usual_condition = Dimension.__dataclass_fields__["when"].default  # one function for all
+    conditional = [d for d in plan.needed_dimensions if d.when is not usual_condition]
+    kinds: dict[Hashable, int] = {}
     for ref in inputs.dataset.check_items():
         flaws = inputs.dataset.flaws(ref)
         if flaws != ref.flaws:
@@ -199,10 +201,14 @@ def inspect_items(inputs: RunInputs, before: FileCache | None = None) -> RunPlan
         is_selected = _is_selected(inputs, ref)
         plan.ids.append(ref.id)
         plan.keys.append(plan.contents.key_from_cache(ref) if is_selected and before else None)
-        plan.kinds.append(kinds.find_position(ref, flaws) if is_selected else _NOT_SELECTED)
+        kind = _NOT_SELECTED
+        if is_selected:
+            kind = kinds.setdefault(_list_traits(inputs.dataset, ref, flaws, conditional), len(kinds))
+            if kind == len(plan.outlines):
+                plan.outlines.append(inputs.dataset.outline(ref))
+        plan.kinds.append(kind)
         if flaws and is_selected:
             plan.flawed_items.append(FlawedItem(ref, flaws))
-    plan.outlines = kinds.outlines
     if plan.ids and not plan.outlines and inputs.shard == (0, 1):
         raise _no_such_task(inputs)
     for model, folder in inputs.outputs.items():
@@ -258,31 +264,19 @@ def compare_with_run(
     return plan
 
 
-class _ItemKinds:
-    """Groups items into kinds: the same dimensions apply to all items of a kind."""
+def _list_traits(dataset: Dataset, ref: ItemRef, flaws: Flaws, conditional: Sequence[Dimension]) -> Hashable:
+    """List what decides which dimensions apply to an item: its kind.
 
-    def __init__(self, inputs: RunInputs, dimensions: Iterable[Dimension]) -> None:
-        self.outlines: list[Item] = []
-        self._dataset = inputs.dataset
-        # The default condition is one function for all; only others look at the item itself.
-        usual = Dimension.__dataclass_fields__["when"].default
-        self._conditional_dimensions = [d for d in dimensions if d.when is not usual]
-        self._positions_by_traits: dict[Hashable, int] = {}
-
-    def find_position(self, ref: ItemRef, flaws: Flaws) -> int:
-        """Find the position of an item's kind in `outlines`, adding the kind if it is new."""
-        traits: Hashable = self._dataset.shape_key(ref)
-        if flaws:  # which dimensions a flaw spoils may depend on any of the item's fields
-            traits = traits, ref.id
-        if self._conditional_dimensions:
-            outline = self._dataset.outline(ref)
-            applies = (d.why_not_applicable(outline) is None for d in self._conditional_dimensions)
-            traits = traits, tuple(applies)
-        kind = self._positions_by_traits.get(traits)
-        if kind is None:
-            kind = self._positions_by_traits[traits] = len(self.outlines)
-            self.outlines.append(self._dataset.outline(ref))
-        return kind
+    Args:
+        conditional: The dimensions with a condition of their own, which look at the item itself.
+    """
+    traits: Hashable = dataset.shape_key(ref)
+    if flaws:  # which dimensions a flaw spoils may depend on any of the item's fields
+        traits = traits, ref.id
+    if conditional:
+        outline = dataset.outline(ref)
+        traits = traits, tuple(d.why_not_applicable(outline) is None for d in conditional)
+    return traits
 
 
 class _EditTraits(NamedTuple):

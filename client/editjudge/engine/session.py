@@ -10,6 +10,7 @@ import contextlib
 import os
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import JsonValue
@@ -17,6 +18,7 @@ from pydantic import JsonValue
 from ..base.config import Settings
 from ..base.errors import ConfigError, first_error
 from ..base.identity import Identities, ServiceName
+from ..base.text import group_by_key
 from ..base.threads import in_thread
 from ..panel import Panel
 from ..panel.budget import Budget
@@ -71,11 +73,12 @@ def _find_changed_judges(before: Mapping[str, JsonValue], now: Mapping[str, Json
     return frozenset(ServiceName.judge(name) for name in names if names[name] != old.get(name))
 
 
+@dataclass
 class Session:
     """Judges the edits of a `RunPlan` in this process, with a `Scheduler`.
 
     Args:
-        plan: What is left to judge, from `compare_with_last_session`.
+        plan: What is left to judge, from `compare_with_last_session`, then with the available services.
         store: The open run.
         calls: The store of its calls.
         settings: Where the services are, and how they are called.
@@ -85,41 +88,30 @@ class Session:
         make_scheduler: Makes the scheduler of the edits, with the arguments of `Scheduler`.
 
     Attributes:
-        settings: See the argument.
-        plan: What is left to judge with the available services.
         progress: The counts of the session.
         not_served: The ids of dimensions that wait for a service, by reason.
         usage: What judges used: calls, tokens, cost.
     """
 
-    def __init__(
-        self,
-        plan: RunPlan,
-        store: VerdictStore,
-        calls: CallStore,
-        settings: Settings,
-        on_event: Callable[[RunEvent], None],
-        progress_interval: float,
-        open_judges: OpenJudges = open_local_judges,
-        make_scheduler: Callable[..., Scheduler] = Scheduler,
-    ) -> None:
-        self.plan = plan
-        self.inputs: RunInputs = plan.inputs
-        self.settings = settings
-        self.progress = Progress()
-        self.not_served: Mapping[str, list[str]] = {}
-        self.usage: Mapping[str, float] = {}
-        self._store = store
-        self._calls = calls
-        self._service_settings = service_settings(settings)
-        self._on_event = on_event
-        self._progress_interval = progress_interval
-        self._open_judges = open_judges
-        self._make_scheduler = make_scheduler
+    plan: RunPlan
+    store: VerdictStore
+    calls: CallStore
+    settings: Settings
+    on_event: Callable[[RunEvent], None]
+    progress_interval: float
+    open_judges: OpenJudges = open_local_judges
+    make_scheduler: Callable[..., Scheduler] = Scheduler
+    progress: Progress = field(default_factory=Progress, init=False)
+    not_served: Mapping[str, list[str]] = field(default_factory=dict, init=False)
+    usage: Mapping[str, float] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self.inputs: RunInputs = self.plan.inputs
+        self._service_settings = service_settings(self.settings)
 
     def note(self, line: str) -> None:
         """Send a message for people, as an event."""
-        self._on_event(NoteEvent(text=line))
+        self.on_event(NoteEvent(text=line))
 
     def finish_unjudged(self) -> RunEndReason:
         """Finish a session that has nothing to judge, without opening any service."""
@@ -141,9 +133,9 @@ class Session:
             ConfigError: a needed judge cannot be used.
             StoreError: the run cannot be written any more.
         """
-        budget = Budget.of(self.settings, self._calls)
-        budget.add_earlier_cost(*self._store.costs)
-        context = self._open_judges(self.settings, self._calls, budget)
+        budget = Budget.of(self.settings, self.calls)
+        budget.add_earlier_cost(*self.store.costs)
+        context = self.open_judges(self.settings, self.calls, budget)
         try:
             async with context as judges, _background_task(judges.panel.probe_judges()) as probe:
                 await self._compare(judges, probe)
@@ -160,15 +152,15 @@ class Session:
         has verdicts, the probe is awaited, because it decides which of them are valid. Without
         verdicts everything is left to judge anyway.
         """
-        header, panel, plan = self._store.header, judges.panel, self.plan
-        has_verdicts = plan.total("standing") or await in_thread(lambda: len(self._store.counts()))
+        header, panel, plan = self.store.header, judges.panel, self.plan
+        has_verdicts = plan.total("standing") or await in_thread(lambda: len(self.store.counts()))
         if has_verdicts:
             await probe_task
         identities = self._collect_identities(header, panel)
         has_changed = has_verdicts and plan.signatures != self.inputs.signatures(identities)
         reasons = explain_unserved(plan.needed_dimensions, panel, is_local=judges.is_local)
         if has_changed or reasons:
-            await in_thread(lambda: compare_with_run(plan, self._store, identities, reasons))
+            await in_thread(lambda: compare_with_run(plan, self.store, identities, reasons))
         self._check_judges(panel)
 
     async def _store_identities(self, panel: Panel, probe_task: asyncio.Task[None]) -> None:
@@ -177,11 +169,11 @@ class Session:
         Before that nothing is signed, stored or shown.
         """
         await probe_task
-        identities = self._collect_identities(self._store.header, panel)
+        identities = self._collect_identities(self.store.header, panel)
         self.plan.signatures = self.inputs.signatures(identities)
-        await in_thread(lambda: self._amend_header(self._store.header, identities, panel))
+        await in_thread(lambda: self._amend_header(self.store.header, identities, panel))
         await in_thread(self._save_contents)
-        self._on_event(StartEvent.by(self.progress, panel))
+        self.on_event(StartEvent.by(self.progress, panel))
 
     async def _save_new_identities(self, panel: Panel) -> None:
         """Store identities that became more precise during the session: they enter the signatures.
@@ -189,7 +181,7 @@ class Session:
         How a judge answers choices becomes known only later if its probe failed. The identity of
         another model that took a judge's place is not stored: the next session finds it.
         """
-        before = self._store.header.identities
+        before = self.store.header.identities
         new_identities = {
             role: identity
             for role, identity in panel.identities().items()
@@ -198,7 +190,7 @@ class Session:
         if new_identities:
             identities = {**before, **new_identities}
             self.plan.signatures = self.inputs.signatures(identities)
-            await in_thread(lambda: self._amend_header(self._store.header, identities, panel))
+            await in_thread(lambda: self._amend_header(self.store.header, identities, panel))
 
     async def _judge(
         self, judges: Judges, identities_task: asyncio.Task[None], fail_on_error: float | None
@@ -209,10 +201,10 @@ class Session:
         async def wait_for_identities() -> None:
             await asyncio.shield(identities_task)
 
-        scheduler = self._make_scheduler(
+        scheduler = self.make_scheduler(
             self.plan,
             judges,
-            self._store.save_edit,
+            self.store.save_edit,
             self.progress,
             max_in_flight=compute_max_in_flight(self.plan, self.settings),
             wait_for_identities=wait_for_identities,
@@ -239,8 +231,8 @@ class Session:
         """Send an event `progress` every `every` seconds."""
         await wait_for_identities()
         while True:
-            await asyncio.sleep(self._progress_interval)
-            self._on_event(ProgressEvent.by(self.progress, panel))
+            await asyncio.sleep(self.progress_interval)
+            self.on_event(ProgressEvent.by(self.progress, panel))
 
     def _collect_identities(self, header: RunHeader, panel: Panel) -> Identities:
         """Collect the identities of the available services and the stored ones of absent services.
@@ -256,18 +248,18 @@ class Session:
         needed_roles = self.inputs.roles(d.id for d in self.inputs.dimensions)
         absent = {role: panel.why_not(role) for role in needed_roles - identities.keys()}
         now = {"identities": identities, "not_served": absent, "settings": self._service_settings}
-        self._store.extend_header(header.model_copy(update=now))
+        self.store.extend_header(header.model_copy(update=now))
 
     def _save_contents(self) -> None:
         """Store the content of items and outputs, so that the next session need not read it."""
-        outputs = {**self._store.header.outputs, **self.inputs.output_folders}
+        outputs = {**self.store.header.outputs, **self.inputs.output_folders}
         header = {"data_digest": self.inputs.dataset.digest, "outputs": outputs}
-        self._store.save_contents(self.plan.current_edits, self.plan.contents.updates(), header)
+        self.store.save_contents(self.plan.current_edits, self.plan.contents.updates(), header)
 
     def _count(self, budget: Budget) -> None:
         """Set `progress` to the counts of valid verdicts and of what is left to judge."""
         standing_counts: dict[str, Counter[str]] = {}
-        counts = self._store.counts(self.plan.signatures, self.plan.all_ids)
+        counts = self.store.counts(self.plan.signatures, self.plan.all_ids)
         for model, row in counts.items():
             for name, by_status in row.items() if model in self.plan.todo else ():
                 standing_counts.setdefault(name, Counter()).update(by_status)
@@ -285,18 +277,14 @@ class Session:
 
     def _explain_not_served(self, panel: Panel) -> dict[str, list[str]]:
         """Group the dimensions that wait for a service by reason, which names the services."""
-        by_missing_package: dict[str, list[str]] = {}
-        roles: dict[str, set[str]] = {}
-        by_reason: dict[str, dict[str, None]] = {}
-        for name in _list_not_served(self.plan):
-            if lacking := self.inputs.why_unavailable(name):
-                by_missing_package.setdefault(lacking, []).append(name)
-            for role in sorted(self.inputs.roles([name]) - panel.service_names):
-                why = panel.why_not(role)
-                roles.setdefault(why, set()).add(role)
-                by_reason.setdefault(why, {})[name] = None
-        by_missing_service = {f"{', '.join(sorted(roles[why]))}: {why}": [*names] for why, names in by_reason.items()}
-        return by_missing_service | by_missing_package
+        names = _list_not_served(self.plan)
+        absent = [(role, name) for name in names for role in sorted(self.inputs.roles([name]) - panel.service_names)]
+        by_service: dict[str, list[str]] = {}
+        for why, pairs in group_by_key((panel.why_not(pair[0]), pair) for pair in absent).items():
+            roles, dimensions = (dict.fromkeys(each) for each in zip(*pairs, strict=True))
+            by_service[f"{', '.join(sorted(roles))}: {why}"] = [*dimensions]
+        lacking = ((self.inputs.why_unavailable(name), name) for name in names)
+        return by_service | group_by_key(pair for pair in lacking if pair[0])
 
 
 def _list_not_served(plan: RunPlan) -> list[str]:

@@ -279,10 +279,10 @@ class Panel:
         Raises:
             ConfigError: a setting cannot be used.
         """
-        from .triton import TritonEndpoint
-
         check_prices(self._settings)
         for endpoint in self._settings.endpoints.values():
+            from .triton import TritonEndpoint
+
             names = parse_services(endpoint.services or SPECIALISTS, endpoint.url)
             triton = await self._connect_replica(endpoint.url, partial(TritonEndpoint, endpoint))
             self._tritons.append((triton, names))

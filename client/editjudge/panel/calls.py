@@ -7,8 +7,9 @@ import math
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from functools import cached_property
+from operator import add
 from typing import Any, Protocol, Self, TypeAlias
 
 from pydantic import JsonValue
@@ -53,11 +54,7 @@ class Usage:
         return cls(tokens, min(_tokens(cache_hits), tokens), _tokens(completion))
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.prompt_tokens + other.prompt_tokens,
-            self.cached_tokens + other.cached_tokens,
-            self.completion_tokens + other.completion_tokens,
-        )
+        return Usage(*map(add, astuple(self), astuple(other)))
 
 
 NO_USAGE = Usage()

@@ -74,33 +74,17 @@ def load_official_prompts(package: str) -> Mapping[str, OfficialPrompt]:
     the row gives another.
     """
     tables = package_tables(package, "official.toml")
-    return {ours: _official_prompt(tables, **row) for ours, row in tables["prompts"].items()}
+    return {ours: _make_prompt(tables, row) for ours, row in tables["prompts"].items()}
 
 
-def _official_prompt(
-    tables: Mapping[str, Any],
-    *,
-    file: str,
-    images: list[str],
-    labels: str,
-    answer: str,
-    name: str = "",
-    fields: Mapping[str, str] | None = None,
-    **rest: Any,
-) -> OfficialPrompt:
-    _, contract = parse_form(dict(tables["answers"][answer]))
-    if contract is None:
-        raise ValueError(f"{file} has no contract")
-    return OfficialPrompt(
-        name or f"{tables['release']}/{file.removesuffix('.txt')}",
-        tables["release"],
-        file,
-        images=tuple(images),
-        labels=Labels(**tables["labels"][labels]),
-        contract=contract,
-        fields=None if fields is None else tuple(fields.items()),
-        **rest,
-    )
+def _make_prompt(tables: Mapping[str, Any], row: Mapping[str, Any]) -> OfficialPrompt:
+    release, file = tables["release"], row["file"]
+    values = {"name": f"{release}/{file.removesuffix('.txt')}", **row, "release": release}
+    values["images"] = tuple(row["images"])
+    values["labels"] = Labels(**tables["labels"][row["labels"]])
+    _, values["contract"] = parse_form(dict(tables["answers"][values.pop("answer")]))
+    values["fields"] = tuple(row["fields"].items()) if "fields" in row else None
+    return OfficialPrompt(**values)
 
 
 @lru_cache(256)

@@ -25,11 +25,7 @@ class Quality(ServiceScorer):
     """
 
     name: ClassVar[str] = "quality"
-
-    @property
-    def reads_pixels(self) -> bool:
-        """False: the scorer sends the image undecoded."""
-        return False
+    reads_pixels = False
 
     async def score(self, edit: Edit, panel: Panel, fields: frozenset[str]) -> Verdicts:
         """Call the specialist once."""
@@ -49,11 +45,7 @@ class TextContent(ServiceScorer):
     """
 
     name: ClassVar[str] = "text_content"
-
-    @property
-    def reads_pixels(self) -> bool:
-        """False: the scorer sends the image undecoded."""
-        return False
+    reads_pixels = False
 
     def dependencies(self, field: str) -> tuple[Callable[..., object], ...]:
         """The function that compares the texts."""

@@ -23,7 +23,7 @@ from .codec import digest_from_bytes, digest_to_bytes
 from .compression import Compressor
 from .database import RESTORE, Database, Row
 from .reply_rows import decode_record, decode_reply, encode_record, encode_reply
-from .schema import CALLS, FACTS, PROMPTS, decode_text, encode_text
+from .schema import CALLS, FACTS, PROMPTS, Value, decode_text, encode_text
 
 
 class LedgerRows(NamedTuple):
@@ -105,8 +105,8 @@ class Ledger(CallStore):
             document, outputs = encode_reply(call, reply)
             prompt = None
             if not isinstance(call, SpecialistCall):
-                prompt = call.prompt.digest
-                self._write_prompt(prompt, _prompt_to_json(call.prompt))
+                prompt = digest_to_bytes(call.prompt.digest)
+                self._write_prompt(call.prompt.digest, _prompt_to_json(call.prompt))
             is_new = self._write_reply(call.key, document, prompt=prompt, cost=reply.cost, outputs=outputs)
             self.repeated_count += not is_new
             return reply if is_new and outputs is None else self._get(call) or reply
@@ -121,7 +121,7 @@ class Ledger(CallStore):
                 if entry.prompt is None or not isinstance(entry.reply, dict):
                     continue
                 self._write_prompt(entry.prompt, {"system": "", "parts": []})
-                self._write_reply(entry.call, encode_record(entry), prompt=entry.prompt)
+                self._write_reply(entry.call, encode_record(entry), prompt=digest_to_bytes(entry.prompt))
 
     async def drop(self, keys: Iterable[str]) -> int:
         """Drop the replies to calls, so that the calls are made again.
@@ -319,16 +319,8 @@ class Ledger(CallStore):
             CALLS, "WHERE team = ? AND key = ? AND dropped = 0", encode_text(self.team), digest_to_bytes(key), long=long
         )
 
-    def _write_reply(
-        self,
-        key: str,
-        document: Mapping[str, Any],
-        *,
-        prompt: str | None = None,
-        cost: float | None = None,
-        outputs: bytes | None = None,
-    ) -> bool:
-        """Write a reply unless the call has one; return whether it was written."""
+    def _write_reply(self, key: str, document: Mapping[str, Any], **columns: Value) -> bool:
+        """Write a reply with further columns unless the call has one; return whether it was written."""
         if self.find_number(key) is not None:
             return False
         self._database.put(
@@ -336,11 +328,9 @@ class Ledger(CallStore):
             team=encode_text(self.team),
             key=digest_to_bytes(key),
             dropped=False,
-            prompt=None if prompt is None else digest_to_bytes(prompt),
             made=time.time(),
-            cost=cost,
             document=self._database.compressor.compress(document),
-            outputs=outputs,
+            **columns,
         )
         return True
 

@@ -10,6 +10,7 @@ Verdicts are valid for one content: the item's content key, the model, and the d
 An edit has one row for each content that was judged; tables show its newest row.
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import cache
@@ -23,7 +24,7 @@ from ..base.file_states import ABSENT, FileState
 from ..base.output_files import lock_folder
 from ..base.parse import describe_failure, parse_json
 from ..base.signature import versions as versions_of_today
-from ..base.text import shorten_list
+from ..base.text import group_by_key, shorten_list
 from ..base.verdict import Verdicts, calls_of
 from ..engine.content_keys import FileCache, FileContent, ItemContent, JudgedEdit, StandingVerdicts
 from ..engine.run_header import RunHeader
@@ -376,11 +377,9 @@ class RunStore:
         Args:
             evidence: Whether to read the details, which `verdicts_in` needs for evidence.
         """
-        rows: dict[tuple[str, str], list[EditRow]] = {}
         where = f"WHERE item IN ({', '.join('?' * len(items))}) ORDER BY id"
-        for row in self._rows(where, *map(encode_text, items), long=evidence):
-            rows.setdefault((decode_text(row.model), decode_text(row.item)), []).append(row)
-        return rows
+        rows = self._rows(where, *map(encode_text, items), long=evidence)
+        return group_by_key(((decode_text(row.model), decode_text(row.item)), row) for row in rows)
 
     def edit(self, item: str, model: str) -> StoredEdit | None:
         """Read the edit of an item by a model under test; None where there is none."""
@@ -424,20 +423,16 @@ class RunStore:
 
     def counts(
         self, signatures: Mapping[str, str] | None = None, items: Container[str] | None = None
-    ) -> dict[str, dict[str, dict[str, int]]]:
+    ) -> dict[str, dict[str, Counter[str]]]:
         """Count the verdicts by model, dimension and status; see `VerdictStore.counts`."""
-        counts: dict[str, dict[str, dict[str, int]]] = {}
+        counts: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
         for row in self._newest_rows():
             if items is not None and decode_text(row.item) not in items:
                 continue
-            of_model = counts.setdefault(decode_text(row.model), {})
-            for provenance, outcome in self._outcomes(row):
-                name = provenance.dimension
-                if signatures is None or signatures.get(name) == provenance.signature:
-                    status = status_of(outcome)
-                    by_status = of_model.setdefault(name, {})
-                    by_status[status] = by_status.get(status, 0) + 1
-        return {model: row for model, row in counts.items() if row}
+            for (name, signature, _), outcome in self._outcomes(row):
+                if signatures is None or signatures.get(name) == signature:
+                    counts[decode_text(row.model)][name][status_of(outcome)] += 1
+        return {model: dict(row) for model, row in counts.items()}
 
     @property
     def verdict_count(self) -> int:
@@ -475,43 +470,35 @@ class RunStore:
             How many verdicts with the status were deleted.
         """
         with self.database.transaction():
-            rows = list(self._newest_rows(models, long=True))
-            conditions = status, dimensions, self._find_calls_of_scores(), derived_ids
-            return sum(self._drop_from_row(row, *conditions) for row in rows)
+            used_calls = self._find_calls_of_scores()
+
+            def drop_from(row: EditRow) -> int:
+                documents = self._documents(row)
+                calls = {n: set((detail or {}).get("calls", ())) for n, (_, _, detail) in documents.items()}
+                matching_names = {
+                    name
+                    for name, (_, outcome, _) in documents.items()
+                    if status_of(outcome) == status and (dimensions is None or name in dimensions)
+                }
+                dropped_calls = {call for name in matching_names for call in calls[name] - used_calls[name]}
+                for call in dropped_calls:
+                    self.database.change(CALLS, call, dropped=1)
+                drops = matching_names | {name for name in documents if calls[name] & dropped_calls}
+                drops.update(*(derived_ids.get(name, ()) for name in drops))
+                if drops:
+                    self._put_verdicts(row, {name: one for name, one in documents.items() if name not in drops})
+                return len(matching_names)
+
+            return sum(map(drop_from, list(self._newest_rows(models, long=True))))
 
     def _find_calls_of_scores(self) -> dict[str, set[int]]:
         """Find the row numbers of the calls that scores rest on, by dimension."""
-        calls_by_dimension: dict[str, set[int]] = {}
+        calls_by_dimension: dict[str, set[int]] = defaultdict(set)
         for row in self._newest_rows(long=True):
             for name, (_, outcome, detail) in self._documents(row).items():
                 if detail and status_of(outcome) == "scored":
-                    calls_by_dimension.setdefault(name, set()).update(detail.get("calls", ()))
+                    calls_by_dimension[name].update(detail.get("calls", ()))
         return calls_by_dimension
-
-    def _drop_from_row(
-        self,
-        row: EditRow,
-        status: str,
-        dimensions: Collection[str] | None,
-        used_calls: Mapping[str, set[int]],
-        derived_ids: Mapping[str, Collection[str]],
-    ) -> int:
-        documents = self._documents(row)
-        calls = {n: set((detail or {}).get("calls", ())) for n, (_, _, detail) in documents.items()}
-        matching_names = {
-            name
-            for name, (_, outcome, _) in documents.items()
-            if status_of(outcome) == status and (dimensions is None or name in dimensions)
-        }
-        dropped_calls = {call for name in matching_names for call in calls[name] - used_calls.get(name, set())}
-        for call in dropped_calls:
-            self.database.change(CALLS, call, dropped=1)
-        drops = matching_names | {name for name in documents if calls[name] & dropped_calls}
-        drops.update(*(derived_ids.get(name, ()) for name in drops))
-        if drops:
-            rest = {name: one for name, one in documents.items() if name not in drops}
-            self._put_verdicts(row, rest)
-        return len(matching_names)
 
     # Rows
 
