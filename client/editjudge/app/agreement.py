@@ -5,6 +5,7 @@ Each two judges are compared, and each judge with its own rounds.
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import combinations
+from statistics import fmean
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -14,7 +15,7 @@ from ..base.errors import ConfigError
 from ..base.strict import Strict
 from ..benchmarks.cell import standard_deviation
 from ..stats.agreement import VALUES, Figure, Statistic, cohen_kappa, equal_share, estimate
-from .judge_values import Judge, Kind, cluster_items, mean, read_judges
+from .judge_values import Judge, Kind, cluster_items, read_judges
 from .view import RunView
 
 Unit: TypeAlias = Literal["edit", "pair", "model"]
@@ -141,7 +142,7 @@ def _compare_two(first: Judge, second: Judge, dimension: str, cluster_of: Callab
         for pair in (
             zip(one[edit], other[edit], strict=True)
             if len(one[edit]) == len(other[edit])
-            else [(mean(one[edit]), mean(other[edit]))]
+            else [(fmean(one[edit]), fmean(other[edit]))]
         )
     ]
     columns = [np.array([each[n] for each in rounds]) for n in (0, 1)]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations
+from statistics import fmean
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -23,7 +24,7 @@ from ..stats.agreement import Array, Figure, Level, Statistic
 from ..stats.clusters import Floats
 from ..stats.preferences import BOTH_BAD, TIE, VOTE_STATISTICS, VOTES, A, B, TieRule, vote_by
 from .agreement import Agreement, AgreementRow, AgreementTable, JudgeDifference, RaterAgreement, Unit
-from .judge_values import Judge, Kind, cluster_items, match_dimension, mean, measure_similarity, read_judges
+from .judge_values import Judge, Kind, cluster_items, match_dimension, measure_similarity, read_judges
 from .ratings import Rating, Ratings, VoteRecord
 from .view import RunView
 
@@ -135,7 +136,7 @@ class _Comparison:
         pairs = _group_votes(votes)
         if ratings:
             by_edit: dict[Key, list[float]] = group_by_key(((r.item, r.model), r.value) for r in ratings)
-            means = {edit: mean(by_edit[edit]) for edit in sorted(by_edit)}
+            means = {edit: fmean(by_edit[edit]) for edit in sorted(by_edit)}
             self._add_edits(dimension, by_edit, means)
             self._add_models(dimension, _mean_by_model(means), means)
             pairs = pairs or _pairs_of(means)
@@ -168,7 +169,7 @@ class _Comparison:
             why = Figure(value=None, reason="its scale is not people's")
             figures = {} if is_on_scale else dict.fromkeys(("mae", "rmse"), why)
             sides.append(_side(judge.name, judge.kind, values, means, figures=figures))
-        sides.append(_leave_one_out(by_edit, mean))
+        sides.append(_leave_one_out(by_edit, fmean))
         constant = np.full(len(people), people.mean())  # the least RMSE; the median has the least MAE
         others = {"mae": np.full(len(people), np.median(people))}
         sides.append(Side("the best constant", "constant", keys, constant, people, others))
@@ -348,7 +349,7 @@ def _leave_one_out(answers: Mapping[Key, Sequence[float]], join: Callable[[Seque
 
 def _mean_by_model(values: Mapping[Key, float]) -> dict[Key, float]:
     by_model = group_by_key((("", key[1]), value) for key, value in values.items())
-    return {model: mean(of) for model, of in by_model.items()}
+    return {model: fmean(of) for model, of in by_model.items()}
 
 
 def _group_votes(votes: Iterable[VoteRecord]) -> dict[Key, list[int]]:
@@ -389,7 +390,7 @@ def _measure_order(read: Sequence[tuple[Key, int, bool]]) -> dict[str, Figure]:
         orders[key][is_swapped] = vote
     same = [of[True] == of[False] for of in orders.values() if len(of) > 1]
     shares = {"first": first, "same_when_swapped": same}
-    return {name: Figure(value=mean(of)) for name, of in shares.items() if of}
+    return {name: Figure(value=fmean(of)) for name, of in shares.items() if of}
 
 
 def _describe_difference(first: str, second: str, about: str, of: Figure) -> str:

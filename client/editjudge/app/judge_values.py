@@ -1,8 +1,8 @@
 """What judges said of the edits of runs, as values that people's answers are compared with."""
 
-import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Literal, TypeAlias
 
 from ..base.errors import ConfigError
@@ -40,12 +40,7 @@ class Judge:
     def read(self, dimension: str) -> dict[Edit, float]:
         """Return the mean over rounds of each edit on a dimension."""
         name = "" if self.kind == "trivial" else dimension
-        return {edit: mean(of) for edit, of in self.values.get(name, {}).items()}
-
-
-def mean(values: Sequence[float]) -> float:
-    """The mean, rounded once."""
-    return math.fsum(values) / len(values)
+        return {edit: fmean(of) for edit, of in self.values.get(name, {}).items()}
 
 
 def read_judges(view: RunView, *, is_only: bool = False, with_mean: bool = False) -> Iterator[Judge]:

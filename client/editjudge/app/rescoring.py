@@ -3,12 +3,16 @@
 import asyncio
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import ConfigDict, GetPydanticSchema, PlainSerializer
+from pydantic.dataclasses import dataclass as result
+from pydantic_core.core_schema import any_schema
 
 from ..base.errors import first_error
-from ..base.strict import Strict
+from ..base.strict import STRICT, Strict
 from ..base.verdict import Failure, Status, Verdict, Verdicts
 from ..benchmarks.cell import Tally
 from ..engine.content_keys import JudgedEdit
@@ -24,63 +28,42 @@ from .replay import replay
 from .view import RunView
 
 
-@dataclass
-class ScoreChange:
-    """The change of the verdicts of one model on one dimension.
-
-    Attributes:
-        before: The stored verdicts, scored or unscored.
-        after: The same verdicts scored again; the stored ones where that was not possible.
-        changed_count: How many have another value or status.
-        kept_count: How many could not be judged again.
-        why: The reason for the first of these.
-    """
-
-    before: Tally = field(default_factory=Tally)
-    after: Tally = field(default_factory=Tally)
-    changed_count: int = 0
-    kept_count: int = 0
-    why: str = ""
-
-
-Changes = dict[tuple[str, str], ScoreChange]
-
-
 class VerdictSummary(Strict):
     """The mean and the counts of some verdicts."""
 
     mean: float | None
     counts: dict[Status, int]
 
-    @classmethod
-    def of(cls, tally: Tally) -> Self:
-        """Summarise a tally."""
-        return cls(mean=tally.mean(), counts=tally.all_counts)
+
+def _summarise(tally: Tally) -> VerdictSummary:
+    return VerdictSummary(mean=tally.mean(), counts=tally.all_counts)
 
 
-class RescoreEntry(Strict):
-    """An entry of `rescore --json`: one model on one dimension; see `ScoreChange`."""
+_Tally: TypeAlias = Annotated[Tally, GetPydanticSchema(lambda *_: any_schema()), PlainSerializer(_summarise)]
+
+
+@result(config=ConfigDict(**STRICT, json_schema_serialization_defaults_required=True))
+class RescoreEntry:
+    """An entry of `rescore --json`: how the verdicts of one model on one dimension change.
+
+    Attributes:
+        before: The stored verdicts, scored or unscored.
+        after: The same verdicts scored again; the stored ones where that was not possible.
+        changed: How many have another value or status.
+        kept: How many could not be judged again.
+        why_kept: The reason for the first of these.
+    """
 
     model: str
     dimension: str
-    before: VerdictSummary
-    after: VerdictSummary
-    changed: int
-    kept: int
-    why_kept: str
+    before: _Tally = field(default_factory=Tally)
+    after: _Tally = field(default_factory=Tally)
+    changed: int = 0
+    kept: int = 0
+    why_kept: str = ""
 
-    @classmethod
-    def of(cls, model: str, dimension: str, change: ScoreChange) -> Self:
-        """Make the entry of a model on a dimension."""
-        return cls(
-            model=model,
-            dimension=dimension,
-            before=VerdictSummary.of(change.before),
-            after=VerdictSummary.of(change.after),
-            changed=change.changed_count,
-            kept=change.kept_count,
-            why_kept=change.why,
-        )
+
+Changes = dict[tuple[str, str], RescoreEntry]
 
 
 class _ComparingStore:
@@ -105,18 +88,18 @@ class _ComparingStore:
             old_verdict = old_verdicts.get(name)
             if old_verdict is None or isinstance(old_verdict, Failure):
                 continue
-            change = self.changes.setdefault((model, name), ScoreChange())
+            change = self.changes.setdefault((model, name), RescoreEntry(model, name))
             change.before.add(old_verdict)
             why = verdict.error if isinstance(verdict, Failure) else ""
             if judged_edit is not None:
                 why = _why_not_comparable(edit, judged_edit) or why
             if why:
                 change.after.add(old_verdict)
-                change.kept_count += 1
-                change.why = change.why or why
+                change.kept += 1
+                change.why_kept = change.why_kept or why
                 continue
             change.after.add(verdict)
-            change.changed_count += _comparable_form(old_verdict) != _comparable_form(verdict)
+            change.changed += _comparable_form(old_verdict) != _comparable_form(verdict)
             new_verdicts[name] = verdict
         if self._write and new_verdicts:
             await self._store.save_edit(edit, new_verdicts, signatures, versions)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import islice, product
@@ -27,15 +25,12 @@ from ..benchmarks.dataset import ItemRef
 from ..benchmarks.dimension import Dimension, Formula
 from ..benchmarks.published_tables import PublishedTable
 from ..benchmarks.published_tables import load_published_tables as printed_tables
-from ..benchmarks.tabulation import Tabulation
 from ..engine.content_keys import ItemContents, check_items, find_by_content, find_current_output
 from ..engine.outcomes import decide_outcomes, sort_by_dependency
-from ..stats.clusters import link_clusters
 from ..storage.edit_rows import EditRow, missing_of
 from ..storage.store import RunStore, StoredVerdict
 from .column_values import ColumnValues
-from .intervals import with_intervals
-from .judge_spread import Cells, JudgeSpread, JudgeSpreadBuilder
+from .judge_spread import Cells, JudgeSpread
 from .spec import ResolvedSpec
 from .summary import mean_columns as means
 
@@ -196,106 +191,12 @@ class Results(JudgeSpread):
         return build_paper_table(self).to_html()
 
 
-def make_results(
-    store: RunStore,
-    spec: ResolvedSpec,
-    single_image: Collection[str] = (),
-    *,
-    count_missing: bool = False,
-    common: bool = False,
-    each: RowCallback | None = None,
-    evidence: EvidenceOf = False,
-) -> Results:
-    """Aggregate a run; no service is called.
-
-    Verdicts count if they were made by the services of the last session, with today's prompts and
-    code, of items and outputs as they are today; so do the parts that composites store.
-    Every other requested dimension counts as `pending`.
-
-    Args:
-        single_image: Models under test that take one image only, beside those stored in the run.
-            Their missing outputs get the value that the benchmark defines, marked as imputed.
-        count_missing: Other missing outputs count as the worst value of each dimension
-            (`Dimension.worst`), marked as imputed; otherwise they are left out of means.
-        common: Count in each dimension only the items on which all models have a number; numbers
-            on other items become `left_out`.
-        spec: The spec of the run, or the same with other rules: derived dimensions are
-            then computed again, and dimensions that need new calls count as `pending`.
-        each: A function that gets every edit with its stored verdicts.
-        evidence: Whether these have evidence and replies too.
-
-    Raises:
-        ConfigError: a model is not in the run, or the benchmark has no rule for such models.
-    """
-    header = store.header
-    rules = spec.rules
-    spec.check_single_image(single_image)
-    table = _select_table_columns(spec)
-    model_of = {name: model for model, names in header.models.items() for name in names}
-    alone_names = {*header.single_image, *single_image}
-    alone = frozenset(name for name, model in model_of.items() if not alone_names.isdisjoint({name, model}))
-    tabulation = Tabulation(table)
-    spreading = JudgeSpreadBuilder(table, spec.judge_rounds, spec.dimensions_by_id)
-    contents = make_item_contents(store, spec)
-    clusters = compute_clusters(contents, spec.dataset.items())
-    methods = (one.facts.get("choices", "") for one in header.identities.values())
-    # Then the replies tell what fell outside the choices.
-    has_probabilities = any("logprobs" in method for method in methods)
-    edit_rows = read_rows(
-        store,
-        spec,
-        single_image=alone,
-        count_missing=count_missing,
-        contents=contents,
-        each=each,
-        evidence=has_probabilities or evidence,
-    )
-    for row in _restrict_to_common_items(edit_rows, len(header.outputs)) if common else edit_rows:
-        if (model := model_of[row.model]) != row.model:
-            row = replace(row, model=model, output=row.model)
-        tabulation.add(row)
-        spreading.add(row)
-    caps = {d.id: d.cap for d in spec.dimensions_by_id.values() if d.cap is not None}
-    ranges = {d.id: d.range if d.worst_of is None else (d.range[0], math.inf) for d in spec.dimensions_by_id.values()}
-    cells, values = with_intervals(table, tabulation, clusters, caps, ranges)
-    if count_missing:
-        cells = {model: _extend_signatures(row, "missing", "worst") for model, row in cells.items()}
-    if common:
-        models = "+".join(sorted(header.outputs))
-        cells = {model: _extend_signatures(row, "common", models) for model, row in cells.items()}
-    tags = {one for d in spec.dimensions if d.prompt_origins for one in d.prompt_origins.split("+")}
-    roles: dict[str, frozenset[ServiceName]] = {}
-    for column in table:
-        own = spec.roles(column.dimensions)
-        roles[column.id] = own.union(*(roles[part] for part in column.parts))
-    used_roles = frozenset[ServiceName]().union(*roles.values())
-    with_rounds, spread = spreading.build(cells)
-    return Results(
-        judge_rounds=spread.judge_rounds,
-        judges=spread.judges,
-        benchmark=spec.benchmark,
-        protocol=rules.protocol,
-        switches=rules.switches.on,
-        items=len(clusters),
-        prompts="+".join(sorted(tags)) or None,
-        start_time=header.created,
-        services={r: identity for r, identity in header.identities.items() if r in used_roles},
-        columns=table,
-        models=with_rounds,
-        count_missing=count_missing,
-        common=common,
-        sources=max(clusters, default=-1) + 1,
-        roles=roles,
-        values=values,
-    )
-
-
-def _extend_signatures(row: Mapping[str, Cell], key: str, how: str) -> dict[str, Cell]:
+def extend_signatures(row: Mapping[str, Cell], key: str, how: str) -> dict[str, Cell]:
     """Add a field to the signatures of cells, since options changed which edits they count."""
     return {n: replace(cell, signature=cell.signature | {key: how}) for n, cell in row.items()}
 
 
-def _restrict_to_common_items(edit_rows: Iterator[Row], models: int) -> Iterator[Row]:
+def restrict_to_common_items(edit_rows: Iterator[Row], models: int) -> Iterator[Row]:
     """Leave out the numbers of a dimension on items on which any model has none."""
     while rows := list(islice(edit_rows, models)):
         everywhere = {n for n in rows[0].outcomes if all(isinstance(row.outcomes[n], Score) for row in rows)}
@@ -307,12 +208,7 @@ def _restrict_to_common_items(edit_rows: Iterator[Row], models: int) -> Iterator
             yield replace(row, outcomes=outcomes)
 
 
-def make_item_contents(store: RunStore, spec: ResolvedSpec) -> ItemContents:
-    """Return the reader of the current contents of the items of a run."""
-    return ItemContents(spec.dataset, store.file_cache())
-
-
-def _select_table_columns(spec: ResolvedSpec) -> tuple[Column, ...]:
+def select_table_columns(spec: ResolvedSpec) -> tuple[Column, ...]:
     """Return the requested columns of the paper, then means of the other dimensions."""
     rules = spec.rules
     paper_ids = {name for column in rules.columns for name in column.dimensions}
@@ -360,9 +256,9 @@ def read_rows(
         each: A function that gets every edit with its stored verdicts.
         evidence: Whether these have evidence and replies too.
     """
-    header, contents = store.header, contents or make_item_contents(store, spec)
+    header, contents = store.header, contents or ItemContents(spec.dataset, store.file_cache())
     value_alone = spec.rules.single_image
-    of = {name for column in _select_table_columns(spec) for name in column.dimensions}
+    of = {name for column in select_table_columns(spec) for name in column.dimensions}
     by_id = spec.dimensions_by_id
     dimensions = sort_by_dependency((by_id[name] for name in by_id if name in of), by_id)
     signatures = spec.signature_cache.of(dimensions, header.identities)
@@ -461,15 +357,6 @@ def _find_current_edit(
         return None
     output, _ = find_current_output(edit_rows, path, contents.files)
     return find_by_content(edit_rows, contents.key(ref), output, absent=path is None)
-
-
-def compute_clusters(contents: ItemContents, refs: Iterable[ItemRef]) -> array[int]:
-    """Return the cluster of each item, in order: items that share a source picture have the same.
-
-    The run has stored what the pictures hold, so they need not be there; see
-    `ItemContents.list_source_keys`.
-    """
-    return link_clusters(map(contents.list_source_keys, refs))
 
 
 def _extract_part_scores(

@@ -4,6 +4,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ from ..base.text import group_by_key
 from ..stats.preferences import VOTES
 from .agreement import Agreement, AgreementTable, Unit
 from .human_agreement import measure_agreement
-from .judge_values import mean
 from .ratings import Rating, Ratings
 from .view import RunView
 
@@ -96,7 +96,7 @@ def _average(tables: Sequence[AgreementTable], study: Study) -> Iterator[str]:
     for name in study.statistics:
         for who, figures in group_by_key((row.who, row.figures[name]) for row in rows).items():
             if values := [figure.value for figure in figures if figure.value is not None]:
-                yield f"{who}: {name} {mean(values):.4f}, the mean over {len(values)} of {len(figures)} dimensions"
+                yield f"{who}: {name} {fmean(values):.4f}, the mean over {len(values)} of {len(figures)} dimensions"
 
 
 def _check_labels(people: Ratings, study: Study) -> Iterator[str]:

@@ -1,6 +1,8 @@
 """A read-only view of a stored run, the only access of commands and pages to it."""
 
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import compress
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Self
 from pydantic import JsonValue
 
 from ..base.errors import ConfigError, EditjudgeError
+from ..base.identity import ServiceName
 from ..base.item import Item
 from ..base.verdict import NoScore, NotServed
 from ..benchmarks.benchmark import Rules
@@ -17,12 +20,17 @@ from ..benchmarks.column import Row
 from ..benchmarks.dataset import Dataset, ItemRef
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import select_among
+from ..benchmarks.tabulation import Tabulation
+from ..engine.content_keys import ItemContents
 from ..engine.judge import roles_of
 from ..engine.outcomes import decide_outcomes, sort_by_dependency
 from ..engine.run_header import RunHeader
+from ..stats.clusters import link_clusters
 from ..storage.store import FILE as RUN_FILE
 from ..storage.store import RunStore, StoredEdit, StoredPrompt, StoredVerdict
 from . import results as tables
+from .intervals import with_intervals
+from .judge_spread import JudgeSpreadBuilder
 from .pictures import PictureFinder, Pictures, Places
 from .spec import ResolvedSpec, RunSpec, check_known
 
@@ -190,8 +198,9 @@ class RunView:
         Args:
             selection: Of each item of the data, whether it is among them.
         """
-        contents = tables.make_item_contents(self._store, self.resolved_spec)
-        return tables.compute_clusters(contents, compress(contents.dataset.items(), selection))
+        dataset = self.resolved_spec.dataset
+        contents = ItemContents(dataset, self._store.file_cache())
+        return link_clusters(map(contents.list_source_keys, compress(dataset.items(), selection)))
 
     def changed_items(self, other: Self) -> frozenset[str]:
         """Return the items that both runs have and whose contents differed when they were judged.
@@ -352,6 +361,10 @@ class RunView:
     ) -> tables.Results:
         """Make the table of the benchmark's paper, with the spread of several judges.
 
+        Verdicts count if they were made by the services of the last session, with today's prompts
+        and code, of items and outputs as they are today; so do the parts that composites store.
+        Every other requested dimension counts as `pending`.
+
         Args:
             single_image: Models under test that take one image only: what they gave no output for
                 counts as the benchmark says, marked as imputed.
@@ -370,14 +383,68 @@ class RunView:
                 the data has none of the run's items.
             InputError: the data is not there any more.
         """
-        return tables.make_results(
-            self._store,
-            self.resolve_by(rules),
-            single_image,
+        store, spec = self._store, self.resolve_by(rules)
+        header = store.header
+        spec.check_single_image(single_image)
+        table = tables.select_table_columns(spec)
+        model_of = {name: model for model, names in header.models.items() for name in names}
+        alone_names = {*header.single_image, *single_image}
+        alone = frozenset(name for name, model in model_of.items() if not alone_names.isdisjoint({name, model}))
+        tabulation = Tabulation(table)
+        spreading = JudgeSpreadBuilder(table, spec.judge_rounds, spec.dimensions_by_id)
+        contents = ItemContents(spec.dataset, store.file_cache())
+        clusters = link_clusters(map(contents.list_source_keys, spec.dataset.items()))
+        methods = (one.facts.get("choices", "") for one in header.identities.values())
+        # Then the replies tell what fell outside the choices.
+        has_probabilities = any("logprobs" in method for method in methods)
+        edit_rows = tables.read_rows(
+            store,
+            spec,
+            single_image=alone,
+            count_missing=count_missing,
+            contents=contents,
+            each=each,
+            evidence=has_probabilities or evidence,
+        )
+        for row in tables.restrict_to_common_items(edit_rows, len(header.outputs)) if common else edit_rows:
+            if (model := model_of[row.model]) != row.model:
+                row = replace(row, model=model, output=row.model)
+            tabulation.add(row)
+            spreading.add(row)
+        caps = {d.id: d.cap for d in spec.dimensions_by_id.values() if d.cap is not None}
+        ranges = {
+            d.id: d.range if d.worst_of is None else (d.range[0], math.inf) for d in spec.dimensions_by_id.values()
+        }
+        cells, values = with_intervals(table, tabulation, clusters, caps, ranges)
+        if count_missing:
+            cells = {model: tables.extend_signatures(row, "missing", "worst") for model, row in cells.items()}
+        if common:
+            models = "+".join(sorted(header.outputs))
+            cells = {model: tables.extend_signatures(row, "common", models) for model, row in cells.items()}
+        tags = {one for d in spec.dimensions if d.prompt_origins for one in d.prompt_origins.split("+")}
+        roles: dict[str, frozenset[ServiceName]] = {}
+        for column in table:
+            own = spec.roles(column.dimensions)
+            roles[column.id] = own.union(*(roles[part] for part in column.parts))
+        used_roles = frozenset[ServiceName]().union(*roles.values())
+        with_rounds, spread = spreading.build(cells)
+        return tables.Results(
+            judge_rounds=spread.judge_rounds,
+            judges=spread.judges,
+            benchmark=spec.benchmark,
+            protocol=spec.rules.protocol,
+            switches=spec.rules.switches.on,
+            items=len(clusters),
+            prompts="+".join(sorted(tags)) or None,
+            start_time=header.created,
+            services={r: identity for r, identity in header.identities.items() if r in used_roles},
+            columns=table,
+            models=with_rounds,
             count_missing=count_missing,
             common=common,
-            each=each,
-            evidence=evidence,
+            sources=max(clusters, default=-1) + 1,
+            roles=roles,
+            values=values,
         )
 
     def unserved_reasons(self) -> dict[str, str]:

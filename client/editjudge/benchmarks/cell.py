@@ -103,11 +103,6 @@ class Cell:
         """How many edits the column asks about (those that do not apply are not counted)."""
         return sum(self.counts.values())
 
-    @property
-    def coverage(self) -> float:
-        """Share of the edits asked about that have a number, 0..1; 0 when none is asked."""
-        return self.scored / self.asked if self.asked else 0.0
-
     @computed_field  # type: ignore[prop-decorator]
     @property
     def sd(self) -> float | None:

@@ -17,7 +17,7 @@ from ..app.canary import last_checks_line
 from ..app.dimensions import models_needed, unserved_command
 from ..app.estimate import describe_estimate
 from ..app.merge import merge
-from ..app.rescoring import Changes, RescoreEntry, rescore_run
+from ..app.rescoring import Changes, rescore_run
 from ..app.run import RunOptions, RunResult, RunSession, preview_run
 from ..app.run import read_spec as stored_spec
 from ..app.spec import ResolvedSpec, RunSpec
@@ -314,12 +314,12 @@ def rescore_command(run: Path, *, write: bool, json: bool) -> None:
     """Score a run again from its stored replies, and show what changed."""
     changes = rescore_run(run, write=write)
     if json:
-        print_json([RescoreEntry.of(*key, change) for key, change in changes.items()])
+        print_json(list(changes.values()))
         return
     print_tables([changes_table(changes)])
     for line in kept_reasons(changes):
         print_text(line)
-    if not write and any(change.changed_count for change in changes.values()):
+    if not write and any(change.changed for change in changes.values()):
         print_notice("the run was not changed; --write stores the new verdicts")
 
 
@@ -328,10 +328,10 @@ def changes_table(changes: Changes) -> Table:
     words = ("model", "dimension")
     figures = ("verdicts", "mean before", "mean after", "changed", "kept")
     rows = []
-    for (model, dimension), change in changes.items():
+    for change in changes.values():
         means = (_mean(change.before), _mean(change.after))
         count = sum(change.before.all_counts.values())
-        rows.append(Row((model, dimension, count, *means, change.changed_count, change.kept_count)))
+        rows.append(Row((change.model, change.dimension, count, *means, change.changed, change.kept)))
     return Table(
         (*(Head(name, fold=True) for name in words), *(Head(name, right=True) for name in figures)),
         rows,
@@ -347,9 +347,9 @@ def _mean(tally: Tally) -> str:
 def kept_reasons(changes: Changes) -> Iterator[str]:
     """Explain why verdicts were not rescored, a line for each reason."""
     by_reason = group_by_key(
-        (change.why, f"{dimension} of {model} ({change.kept_count:,})")
-        for (model, dimension), change in changes.items()
-        if change.kept_count
+        (change.why_kept, f"{change.dimension} of {change.model} ({change.kept:,})")
+        for change in changes.values()
+        if change.kept
     )
     for why, verdicts in by_reason.items():
         yield f"- not rescored: {shorten_list(verdicts)}: {why}"

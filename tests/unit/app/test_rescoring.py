@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 import editjudge
-from editjudge.app.rescoring import ScoreChange, rescore_run
+from editjudge.app.rescoring import RescoreEntry, rescore_run
 from editjudge.base.config import JudgeEndpoint, Settings
 from editjudge.base.errors import StoreError
 from editjudge.base.verdict import NoScore, Score, Verdict
@@ -35,9 +35,9 @@ def side(*values: float | None) -> Tally:
 
 
 CHANGES = {
-    ("ours", "core.a"): ScoreChange(side(1.0, 0.5, None), side(1.0, 0.5, 0.25), changed_count=1),
-    ("ours", LONG): ScoreChange(side(7.0, 8.0), side(7.0, 8.0), kept_count=2, why=WHY),
-    ("theirs", LONG): ScoreChange(side(7.0), side(7.0), kept_count=1, why=WHY),
+    ("ours", "core.a"): RescoreEntry("ours", "core.a", side(1.0, 0.5, None), side(1.0, 0.5, 0.25), changed=1),
+    ("ours", LONG): RescoreEntry("ours", LONG, side(7.0, 8.0), side(7.0, 8.0), kept=2, why_kept=WHY),
+    ("theirs", LONG): RescoreEntry("theirs", LONG, side(7.0), side(7.0), kept=1, why_kept=WHY),
 }
 
 

@@ -12,13 +12,13 @@ TAXONOMY: Mapping[str, Mapping[str, Mapping[str, int]]] = TABLES["folders"]
 TESTS_KNOWLEDGE = ("social_science", "natural_science", "logical_reasoning")
 """The reasoning dimensions whose edits must agree with what is known (section 3.4)."""
 
-KNOWLEDGE_TASKS = tuple(
-    folder
+_ROWS = [
+    (dimension, folder, items)
     for dimensions in TAXONOMY.values()
     for dimension, folders in dimensions.items()
-    if dimension in TESTS_KNOWLEDGE
-    for folder in folders
-)
+    for folder, items in folders.items()
+]
+KNOWLEDGE_TASKS = tuple(folder for dimension, folder, _ in _ROWS if dimension in TESTS_KNOWLEDGE)
 MULTI_ELEMENT = "multi-element_composition"
 TEMPORAL = "temporal_prediction"
 FRAMES = 4
@@ -31,20 +31,11 @@ _TEMPORAL_TASKS = {
 }
 TEMPORAL_TASKS = tuple(dict.fromkeys(_TEMPORAL_TASKS.values()))
 
-FOLDERS: Mapping[str, int] = {
-    folder: items
-    for dimensions in TAXONOMY.values()
-    for folders in dimensions.values()
-    for folder, items in folders.items()
-}
+FOLDERS: Mapping[str, int] = {folder: items for _, folder, items in _ROWS}
 """Folders of the release, each with its number of items; 1,267 in all."""
 
 REASONING_DIMENSIONS: Mapping[str, str] = {
-    task: dimension
-    for dimensions in TAXONOMY.values()
-    for dimension, folders in dimensions.items()
-    for folder in folders
-    for task in (TEMPORAL_TASKS if folder == TEMPORAL else (folder,))
+    task: dimension for dimension, folder, _ in _ROWS for task in (TEMPORAL_TASKS if folder == TEMPORAL else (folder,))
 }
 """The reasoning dimension of each of the 22 tasks."""
 

@@ -198,7 +198,7 @@ def test_table_2_follows_from_its_metrics(model: str, release: list[Item]) -> No
         assert cells["kris.spatial_perception"].value == pytest.approx(45.83, abs=0.01)
     assert cells["kris.natural_science.knowledge_plausibility"].asked == 393
     assert cells["kris.natural_science"].asked == 4 * 393
-    assert cells["kris.overall"].coverage == 1
+    assert cells["kris.overall"].scored == cells["kris.overall"].asked > 0
     # All edits of a reasoning dimension have its means here, so its tasks have its average.
     for task, dimension in REASONING_DIMENSIONS.items():
         of_task = cells[f"kris.task.{task}"]
