@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from types import MappingProxyType
 from typing import Annotated, TypeAlias
 
 from pydantic import Field, computed_field
@@ -14,7 +13,7 @@ from ..benchmarks.cell import Cell
 from ..benchmarks.column import Column, Row
 from ..benchmarks.dimension import Dimension, make_formula
 from ..benchmarks.fusion import mean
-from ..benchmarks.rounds import JudgeRound, JudgeRounds
+from ..benchmarks.rounds import JudgeRounds
 from ..benchmarks.tabulation import Tabulation
 from ..engine.outcomes import derive
 
@@ -55,44 +54,51 @@ class JudgeSpreadBuilder:
     """
 
     def __init__(self, columns: Sequence[Column], rounds: JudgeRounds, by_id: Mapping[str, Dimension]) -> None:
-        self._rounds = rounds
-        self._ensemble: _JudgeTable | None = None
-        self._judges: dict[str, _JudgeTable] = {}
-        each = rounds.each_round
-        if len(each) < 2:
-            return
+        self._rounds, each = rounds, rounds.each_round
         names = dict.fromkeys(name for column in columns for name in column.dimensions)
-        ids = [name for name in names if each[0].dimension_id(name) in by_id]
-        self._ensemble = _JudgeTable(columns, ids, each)
-        if len(rounds.judges) > 1:
-            for judge in rounds.judges:
-                own = [judge_round for judge_round in each if judge_round.judge == judge]
-                self._judges[judge] = _JudgeTable(columns, ids, own, own_cells=True)
+        self._ids = [name for name in names if each and each[0].dimension_id(name) in by_id]
+        self._column_ids = _column_ids_using(columns, self._ids)
+        self._numbers = range(1, 1 + rounds.rounds) if rounds.rounds > 1 else range(0)
+        judges = rounds.judges if len(rounds.judges) > 1 else ()
+        # By judge ("" for all) and round (0 for all); all rounds of all judges are the table's own.
+        self._tables = {
+            (judge, number): (
+                [one for one in each if judge in {"", one.judge} and number in {0, one.round}],
+                Tabulation(columns),
+            )
+            for judge in ("", *judges)
+            for number in (0, *self._numbers)
+            if judge or number
+        }
 
     def add(self, row: Row) -> None:
         """Add an edit, whose row holds the outcomes of every round."""
-        if self._ensemble is None:
-            return
-        self._ensemble.add(row)
-        for judge in self._judges.values():
-            judge.add(row)
+        whole: dict[str, Mapping[str, Outcome]] = {"": row.outcomes}
+        for (judge, number), (rounds, table) in self._tables.items():
+            said = {name: _mean_outcome(row, [one.dimension_id(name) for one in rounds]) for name in self._ids}
+            if number:  # the values of rounds rest on the same edits
+                together = whole[judge]
+                said = {n: one if isinstance(together[n], Score) else together[n] for n, one in said.items()}
+            else:
+                whole[judge] = said
+            table.add(Row(row.item, row.model, {**row.outcomes, **said}, output=row.output))
 
     def build(self, cells: Cells) -> tuple[Cells, JudgeSpread]:
         """Return the table's cells with the values of each round, and the results per judge."""
-        if self._ensemble is None:
+        if not self._tables:
             return cells, JudgeSpread(judge_rounds=self._rounds)
-        ensemble = self._ensemble.cells(cells)
-        by_judge = dict.fromkeys(self._rounds.judges, ensemble)
-        by_judge |= {judge: together.cells() for judge, together in self._judges.items()}
-        spread = JudgeSpread(
-            judge_rounds=self._rounds,
-            judges={model: {judge: of[model] for judge, of in by_judge.items()} for model in cells},
-        )
-        return {model: {**row, **ensemble[model]} for model, row in cells.items()}, spread
+        tables: dict[tuple[str, int], Cells] = {key: table.cells() for key, (_, table) in self._tables.items()}
+        tables["", 0] = cells
 
+        def add_rounds(judge: str, model: str) -> Mapping[str, Cell]:
+            each = [tables[judge, number][model] for number in self._numbers]
+            own = tables[judge, 0][model]
+            return {n: replace(own[n], rounds=tuple(of[n].value for of in each)) for n in self._column_ids}
 
-_Outcomes: TypeAlias = dict[str, Outcome]
-"""Outcomes of one edit by dimension."""
+        keys = {judge: judge if (judge, 0) in tables else "" for judge in self._rounds.judges}
+        judges = {model: {judge: add_rounds(key, model) for judge, key in keys.items()} for model in cells}
+        with_rounds = {model: {**row, **add_rounds("", model)} for model, row in cells.items()}
+        return with_rounds, JudgeSpread(judge_rounds=self._rounds, judges=judges)
 
 
 def _mean_outcome(row: Row, ids: Sequence[str]) -> Outcome:
@@ -108,73 +114,6 @@ def _mean_outcome(row: Row, ids: Sequence[str]) -> Outcome:
         return derive(_MEAN, applicable)
     value = mean({name: one.value for name, one in scores.items()})
     return Score(value=value, imputed=any(one.imputed for one in scores.values()))
-
-
-class _JudgeTable:
-    """Tabulates the mean of some rounds, and each round alone.
-
-    Args:
-        judged: The dimensions of the columns that judges have a part in.
-        own_cells: Whether the columns with what they say together are not the table's own.
-    """
-
-    def __init__(
-        self, columns: Sequence[Column], ids: Sequence[str], rounds: Sequence[JudgeRound], *, own_cells: bool = False
-    ) -> None:
-        self._column_ids = _column_ids_using(columns, ids)
-        self._ids = ids
-        self._rounds = rounds
-        self._own_tabulation = Tabulation(columns) if own_cells else None
-        numbers = dict.fromkeys(each.round for each in rounds)
-        self._round_tabulations = [
-            ([each for each in rounds if each.round == number], Tabulation(columns))
-            for number in (numbers if len(numbers) > 1 else ())
-        ]
-
-    def add(self, row: Row) -> None:
-        """Add an edit."""
-        if self._own_tabulation is None:
-            joint_outcomes = {name: row.outcomes[name] for name in self._ids}
-        else:
-            joint_outcomes = self._mean_outcomes(row, self._rounds)
-            self._own_tabulation.add(_replace_outcomes(row, joint_outcomes))
-        for of_round, tabulation in self._round_tabulations:
-            round_outcomes = _restrict_to_scored(self._mean_outcomes(row, of_round), joint_outcomes)
-            tabulation.add(_replace_outcomes(row, round_outcomes))
-
-    def _mean_outcomes(self, row: Row, rounds: Sequence[JudgeRound]) -> _Outcomes:
-        return {n: _mean_outcome(row, [each.dimension_id(n) for each in rounds]) for n in self._ids}
-
-    def cells(self, cells: Cells = MappingProxyType({})) -> Cells:
-        """Return the columns with the mean of the rounds and the value of each round.
-
-        Args:
-            cells: The former, where they are the table's own.
-        """
-        own = self._own_tabulation.cells() if self._own_tabulation else cells
-        alone = [tabulation.cells() for _, tabulation in self._round_tabulations]
-        return {
-            model: {
-                name: replace(row[name], rounds=tuple(of[model][name].value for of in alone))
-                for name in self._column_ids
-            }
-            for model, row in own.items()
-        }
-
-
-def _replace_outcomes(row: Row, outcomes: _Outcomes) -> Row:
-    return Row(row.item, row.model, {**row.outcomes, **outcomes}, output=row.output)
-
-
-def _restrict_to_scored(round_outcomes: _Outcomes, joint_outcomes: _Outcomes) -> _Outcomes:
-    """Keep the outcomes of one round on the dimensions that have a score over all rounds.
-
-    So the values of rounds rest on the same edits.
-    """
-    return {
-        name: round_outcomes[name] if isinstance(outcome, Score) else outcome
-        for name, outcome in joint_outcomes.items()
-    }
 
 
 def _column_ids_using(columns: Iterable[Column], dimensions: Iterable[str]) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import Mapping
 from dataclasses import field
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -63,16 +64,13 @@ class RescoreEntry:
     why_kept: str = ""
 
 
-Changes = dict[tuple[str, str], RescoreEntry]
-
-
 class _ComparingStore:
     """Receives new verdicts in place of a store, and compares them with the stored ones."""
 
     def __init__(self, store: RunStore, *, write: bool) -> None:
         self._store = store
         self._write = write
-        self.changes: Changes = {}
+        self.changes: dict[tuple[str, str], RescoreEntry] = {}
 
     async def keep(
         self, edit: JudgedEdit, verdicts: Verdicts, signatures: Mapping[str, str], versions: str | None = None
@@ -105,14 +103,14 @@ class _ComparingStore:
             await self._store.save_edit(edit, new_verdicts, signatures, versions)
 
 
-def rescore(order: RunInputs, store: RunStore, *, write: bool = False) -> Changes:
+def rescore(order: RunInputs, store: RunStore, *, write: bool = False) -> list[RescoreEntry]:
     """Score every verdict again from the stored replies.
 
     Args:
         write: Replace the old verdicts by the new ones.
 
     Returns:
-        The changes by model and dimension.
+        The changes, by model and dimension.
     """
     header = store.header
     comparison = _ComparingStore(store, write=write)
@@ -121,12 +119,8 @@ def rescore(order: RunInputs, store: RunStore, *, write: bool = False) -> Change
         asyncio.run(replay(order, store, make_judges(panel), comparison.keep))
     else:
         _judge_again(order, store, panel, comparison)
-    return {
-        key: comparison.changes[key]
-        for model in order.outputs
-        for key in ((model, d.id) for d in order.dimensions)
-        if key in comparison.changes
-    }
+    keys = product(order.outputs, (dimension.id for dimension in order.dimensions))
+    return [comparison.changes[key] for key in keys if key in comparison.changes]
 
 
 def _judge_again(order: RunInputs, store: RunStore, panel: Panel, comparison: _ComparingStore) -> None:
@@ -150,7 +144,7 @@ def _judge_again(order: RunInputs, store: RunStore, panel: Panel, comparison: _C
         raise first_error(several) from several
 
 
-def rescore_run(folder: Path, *, write: bool = False) -> Changes:
+def rescore_run(folder: Path, *, write: bool = False) -> list[RescoreEntry]:
     """Score the run in a folder again; without its data as far as judges' replies suffice.
 
     Raises:

@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from ..app.canary import last_checks_line
 from ..app.dimensions import models_needed, unserved_command
 from ..app.estimate import describe_estimate
 from ..app.merge import merge
-from ..app.rescoring import Changes, rescore_run
+from ..app.rescoring import RescoreEntry, rescore_run
 from ..app.run import RunOptions, RunResult, RunSession, preview_run
 from ..app.run import read_spec as stored_spec
 from ..app.spec import ResolvedSpec, RunSpec
@@ -314,21 +314,21 @@ def rescore_command(run: Path, *, write: bool, json: bool) -> None:
     """Score a run again from its stored replies, and show what changed."""
     changes = rescore_run(run, write=write)
     if json:
-        print_json(list(changes.values()))
+        print_json(changes)
         return
     print_tables([changes_table(changes)])
     for line in kept_reasons(changes):
         print_text(line)
-    if not write and any(change.changed for change in changes.values()):
+    if not write and any(change.changed for change in changes):
         print_notice("the run was not changed; --write stores the new verdicts")
 
 
-def changes_table(changes: Changes) -> Table:
+def changes_table(changes: Iterable[RescoreEntry]) -> Table:
     """Make a table of verdicts and their means, a row for each model and dimension."""
     words = ("model", "dimension")
     figures = ("verdicts", "mean before", "mean after", "changed", "kept")
     rows = []
-    for change in changes.values():
+    for change in changes:
         means = (_mean(change.before), _mean(change.after))
         count = sum(change.before.all_counts.values())
         rows.append(Row((change.model, change.dimension, count, *means, change.changed, change.kept)))
@@ -344,11 +344,11 @@ def _mean(tally: Tally) -> str:
     return "-" if mean is None else f"{mean:.4g} of {tally.counts['scored']:,}"
 
 
-def kept_reasons(changes: Changes) -> Iterator[str]:
+def kept_reasons(changes: Iterable[RescoreEntry]) -> Iterator[str]:
     """Explain why verdicts were not rescored, a line for each reason."""
     by_reason = group_by_key(
         (change.why_kept, f"{change.dimension} of {change.model} ({change.kept:,})")
-        for change in changes.values()
+        for change in changes
         if change.kept
     )
     for why, verdicts in by_reason.items():

@@ -34,11 +34,11 @@ def side(*values: float | None) -> Tally:
     return tally
 
 
-CHANGES = {
-    ("ours", "core.a"): RescoreEntry("ours", "core.a", side(1.0, 0.5, None), side(1.0, 0.5, 0.25), changed=1),
-    ("ours", LONG): RescoreEntry("ours", LONG, side(7.0, 8.0), side(7.0, 8.0), kept=2, why_kept=WHY),
-    ("theirs", LONG): RescoreEntry("theirs", LONG, side(7.0), side(7.0), kept=1, why_kept=WHY),
-}
+CHANGES = [
+    RescoreEntry("ours", "core.a", side(1.0, 0.5, None), side(1.0, 0.5, 0.25), changed=1),
+    RescoreEntry("ours", LONG, side(7.0, 8.0), side(7.0, 8.0), kept=2, why_kept=WHY),
+    RescoreEntry("theirs", LONG, side(7.0), side(7.0), kept=1, why_kept=WHY),
+]
 
 
 @pytest.mark.parametrize("width", [200, 100, 80])

@@ -138,7 +138,7 @@ def test_what_rests_on_pixels_is_kept_by_rescore(folder: Path) -> None:
     before = values(folder / "run")
     shutil.rmtree(folder / "data")
     changes = rescore_run(folder / "run", write=True)
-    assert {(one.changed, one.kept) for one in changes.values()} == {(0, COUNT)}
+    assert {(one.changed, one.kept) for one in changes} == {(0, COUNT)}
     assert values(folder / "run") == before
 
 
