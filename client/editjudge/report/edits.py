@@ -5,7 +5,7 @@ Strings hold text from data sets, judges and servers, so that readers must not t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from json import dumps
@@ -49,13 +49,11 @@ class PageRun:
 
     Args:
         number: Index of the run on the page.
-        models_before: Number of models of all runs before this one.
-        outputs: The outputs that the page shows, by name; by default all.
+        models: Indices of its models on the page, by name; others are not shown.
         checks: Whether pictures are left out that are not what was judged.
 
     Attributes:
         name: The folder of the run.
-        models: Indices of its models on the page, by name.
         data: Identity of its data set: two runs with equal values share their items.
         finder: Finds the picture files of an item.
         results: Its table; set by `read`.
@@ -68,38 +66,12 @@ class PageRun:
     results: Results
     published_beside: PublishedNumbers | None
 
-    def __init__(
-        self,
-        view: RunView,
-        number: int = 0,
-        models_before: int = 0,
-        *,
-        checks: bool = False,
-        outputs: Collection[str] | None = None,
-    ) -> None:
+    def __init__(self, view: RunView, number: int, models: Mapping[str, int], *, checks: bool = False) -> None:
         self.header = header = view.header
-        self.view, self.number, self.name = view, number, str(view.folder)
-        names = (name for name in header.outputs if outputs is None or name in outputs)
-        self.models = {name: models_before + place for place, name in enumerate(names)}
+        self.view, self.number, self.models, self.name = view, number, models, str(view.folder)
         self.finder = view.make_picture_finder(checks=checks)
         # The digest covers the records; pictures beside the same records may differ elsewhere.
         self.data = f"{header.benchmark} {header.data_digest} {header.data}"
-
-    @classmethod
-    def from_views(
-        cls, views: Sequence[RunView], *, checks: bool = False, outputs: Sequence[Collection[str]] = ()
-    ) -> list[PageRun]:
-        """Number several runs for one page.
-
-        Args:
-            checks: Whether pictures are left out that are not what was judged.
-            outputs: The outputs that the page shows of each run; by default all.
-        """
-        runs: list[PageRun] = []
-        for number, view in enumerate(views):
-            of = outputs[number] if outputs else None
-            runs.append(cls(view, number, sum(len(run.models) for run in runs), checks=checks, outputs=of))
-        return runs
 
     def read(self, edits: Edits, *, with_published: bool) -> None:
         """Read the run once: fill its table and add its edits.
@@ -117,8 +89,9 @@ class PageRun:
 
 @dataclass(slots=True)
 class _DimensionColumn:
-    """The outcomes of one dimension for all edits so far."""
+    """The outcomes of one dimension for all edits so far, and its index on the page."""
 
+    number: int
     values: list[float | None] = field(default_factory=list)
     status: list[str] = field(default_factory=list)
     kind: list[str] = field(default_factory=list)
@@ -159,8 +132,7 @@ class Edits:
 
     Attributes:
         pending_count: How many edits have a pending verdict, listed or not.
-        dimensions: Index of each dimension on the page, by id.
-        keys: Run index, item id and model name of each edit.
+        dimensions: What is said of each dimension, by id.
     """
 
     def __init__(
@@ -177,9 +149,7 @@ class Edits:
         self._queue: list[tuple[int, PageRun, Row, Sequence[StoredVerdict]]] = []
         self._save_chunk = save_chunk
         self._chunk = DetailChunk()
-        self.dimensions: dict[str, int] = {}
-        self.keys: list[tuple[int, str, str]] = []
-        self._columns: list[_DimensionColumn] = []
+        self.dimensions: dict[str, _DimensionColumn] = {}
         self._numbers: dict[tuple[str, str], int] = {}
         self._items: list[JsonObject] = []
         self._edits: list[JsonObject] = []
@@ -187,16 +157,12 @@ class Edits:
     @property
     def count(self) -> int:
         """Number of edits so far."""
-        return len(self.keys)
+        return len(self._edits)
 
     @property
     def chunks(self) -> int:
         """Number of chunks that hold the details of all edits so far."""
         return -(-self.count // CHUNK)
-
-    def item_of(self, edit: int) -> int:
-        """Return the index of the item of an edit."""
-        return int(self._edits[edit]["item"])
 
     def is_listed(self, item: str) -> bool:
         """Whether the page lists the edits of an item, by its id."""
@@ -222,6 +188,7 @@ class Edits:
         if item == len(self._items):
             self._items.append(self._item_json(run, row.item, pictures))
         missing = (o.reason for o in row.outcomes.values() if isinstance(o, MissingOutput))
+        number = self.count
         self._edits.append(
             {
                 "item": item,
@@ -231,11 +198,10 @@ class Edits:
             }
         )
         for name, outcome in row.outcomes.items():
-            column = self._get_column(name)
-            column.fill(self.count)
+            column = self.dimensions.setdefault(name, _DimensionColumn(len(self.dimensions)))
+            column.fill(number)
             column.add(outcome)
-        self.keys.append((run.number, row.item.id, row.model))
-        self._chunk.add(self.count - 1, self, run, row, verdicts)
+        self._chunk.add(number, item, self, run, row, verdicts)
         if self.count % CHUNK == 0:
             self.flush()
 
@@ -251,9 +217,9 @@ class Edits:
 
     def build_index(self) -> JsonObject:
         """Return all edits as JSON, column by column."""
-        for column in self._columns:
+        for column in self.dimensions.values():
             column.fill(self.count)
-        columns = [column.to_json() for column in self._columns]
+        columns = [column.to_json() for column in self.dimensions.values()]
         return {
             "items": {name: [item[name] for item in self._items] for name in _ITEM_FIELDS},
             **{name: [edit[name] for edit in self._edits] for name in _EDIT_FIELDS},
@@ -261,12 +227,6 @@ class Edits:
             "status": [status for _, status, _ in columns],
             "kind": [kind for _, _, kind in columns],
         }
-
-    def _get_column(self, dimension: str) -> _DimensionColumn:
-        number = self.dimensions.setdefault(dimension, len(self.dimensions))
-        if number == len(self._columns):
-            self._columns.append(_DimensionColumn())
-        return self._columns[number]
 
     def _item_json(self, run: PageRun, item: Item, pictures: Pictures) -> JsonObject:
         name = self.names.name
@@ -303,9 +263,11 @@ class DetailChunk:
             "edits": self._edits,
         }
 
-    def add(self, number: int, edits: Edits, run: PageRun, row: Row, verdicts: Sequence[StoredVerdict]) -> None:
-        """Add the details of the edit with this index."""
-        pictures, item = run.finder.find(row.item.id), edits.item_of(number)
+    def add(
+        self, number: int, item: int, edits: Edits, run: PageRun, row: Row, verdicts: Sequence[StoredVerdict]
+    ) -> None:
+        """Add the details of the edit with this index, of the item with its index."""
+        pictures = run.finder.find(row.item.id)
         if item not in self._items:
             files = {
                 "sources": [str(file) for file in pictures.sources],
@@ -324,7 +286,7 @@ class DetailChunk:
         self._edits[number] = {
             "file": _path_text(pictures.outputs.get(row.model)),
             "verdicts": [
-                {**self._verdict_json(line, run.view), "dimension": edits.dimensions[name]}
+                {**self._verdict_json(line, run.view), "dimension": edits.dimensions[name].number}
                 for name, line in rows.items()
             ],
         }

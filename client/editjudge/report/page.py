@@ -81,7 +81,6 @@ def build_report(runs: Sequence[PageRun], edits: Edits, options: PageOptions) ->
     Args:
         runs: The runs, in the order in which their edits were added.
     """
-    places = {key: n for n, key in enumerate(_model_keys(runs))}
     dimensions = {name: one for run in runs for name, one in run.view.resolved_spec.dimensions_by_id.items()}
     figures, why = _try_figures(runs)
     return {
@@ -92,9 +91,9 @@ def build_report(runs: Sequence[PageRun], edits: Edits, options: PageOptions) ->
         "introduction": [{"heading": h, "text": text} for h, text in options.introduction],
         "warnings": [*_warnings(runs), *_edit_warnings(edits), *options.warnings, *why],
         "runs": [_run_json(run) for run in runs],
-        "models": [{"name": name, "run": number} for number, name in places],
+        "models": [{"name": name, "run": run.number} for run in runs for name in run.models],
         "dimensions": [_dimension_json(dimensions[name]) for name in edits.dimensions],
-        "tables": [_table_json(some, runs, places) for some in _group_runs(runs)],
+        "tables": [_table_json(some, runs) for some in _group_runs(runs)],
         "figures": figures,
         "chunk": CHUNK,
         "chunks": edits.chunks,
@@ -107,11 +106,6 @@ def make_title(runs: Sequence[PageRun]) -> str:
     """Return the default title of a page of these runs."""
     names = dict.fromkeys(run.results.benchmark.title for run in runs)
     return f"{', '.join(names)}: {', '.join(run.name for run in runs)}"
-
-
-def _model_keys(runs: Sequence[PageRun]) -> Iterator[_Key]:
-    """Yield the run index and the name of each model on the page."""
-    return ((number, name) for number, run in enumerate(runs) for name in run.models)
 
 
 def _run_json(run: PageRun) -> JsonObject:
@@ -178,11 +172,11 @@ def _group_runs(runs: Sequence[PageRun]) -> list[list[int]]:
     return [*group_by_key((shape(run.results), n) for n, run in enumerate(runs)).values()]
 
 
-def _table_json(numbers: Sequence[int], runs: Sequence[PageRun], places: Mapping[_Key, int]) -> JsonObject:
+def _table_json(numbers: Sequence[int], runs: Sequence[PageRun]) -> JsonObject:
     """Build one table for runs that have the same columns."""
     first = runs[numbers[0]]
     # Several outputs of a model have one row.
-    keys = [key for key in places if key[0] in numbers and key[1] in runs[key[0]].results.models]
+    keys = [(n, model) for n in numbers for model in runs[n].models if model in runs[n].results.models]
     results = _merge_results(first.results, keys, runs)
     columns, left_out = drop_empty_columns(results.columns, results.models, Path(first.name))
     names = list(results.models)
@@ -199,7 +193,8 @@ def _table_json(numbers: Sequence[int], runs: Sequence[PageRun], places: Mapping
         "about": _describe_runs([runs[number] for number in numbers]),
         "columns": [_column_json(column, results.benchmark) for column in columns],
         "rows": [
-            {"model": places[key], "cells": [_cell_json(*of[row]) for of in by_column]} for row, key in enumerate(keys)
+            {"model": runs[n].models[model], "cells": [_cell_json(*of[row]) for of in by_column]}
+            for row, (n, model) in enumerate(keys)
         ],
         "published": to_plain(first.published_beside.tables) if first.published_beside else [],
         "notes": notes,

@@ -1,5 +1,6 @@
 """Writes the page of runs as one file or as a folder."""
 
+import itertools
 import secrets
 import shutil
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -153,7 +154,11 @@ def write_report(
                 f"give a folder: --out {out.with_suffix('')}",
             )
         target = _FilePage(out) if is_file else _FolderPage(out)
-        page_runs = PageRun.from_views(views, checks=is_bundle, outputs=outputs)
+        page_runs, places = list[PageRun](), itertools.count()
+        for number, view in enumerate(views):
+            shown = [name for name in view.header.outputs if not outputs or name in outputs[number]]
+            models = dict(zip(shown, places, strict=False))
+            page_runs.append(PageRun(view, number, models, checks=is_bundle))
         names = PictureNames(find_name=page_runs[0].finder.names.get if is_bundle else None)
         edits = Edits(names, target.save_chunk, step=-(-count // MAX_EDITS) or 1, items=items)
         for run in page_runs:

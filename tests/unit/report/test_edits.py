@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,8 @@ class Page:
         self.index = Edits(PictureNames(), self.chunks.__setitem__)
         with ExitStack() as opened:
             views = [opened.enter_context(RunView(run)) for run in runs]
-            self.shown = PageRun.from_views(views)
+            places = itertools.count()
+            self.shown = [PageRun(v, n, {m: next(places) for m in v.header.outputs}) for n, v in enumerate(views)]
             for each in self.shown:
                 each.read(self.index, with_published=False)
         self.index.flush()
@@ -35,7 +37,7 @@ class Page:
         self.report = build_report(self.shown, self.index, PageOptions())
 
     def verdict(self, edit: int, dimension: str) -> dict[str, Any]:
-        number = self.index.dimensions[dimension]
+        number = self.index.dimensions[dimension].number
         details = self.chunks[f"detail-{edit // CHUNK}"]["edits"][edit]
         (found,) = [v for v in details["verdicts"] if v["dimension"] == number]
         return found  # type: ignore[no-any-return]
@@ -55,7 +57,7 @@ def test_the_index_says_what_the_run_says(page: Page, run: Path) -> None:
     with RunView(run) as view:
         rows = list(view.rows())
     assert [(row.item.id, row.model) for row in rows] == list(zip(ids, names, strict=True))
-    for dimension, number in page.index.dimensions.items():
+    for number, dimension in enumerate(page.index.dimensions):
         said = [row.outcomes[dimension].value for row in rows]
         shown = page.edits["values"][number]
         assert [one is None for one in shown] == [one is None for one in said]
