@@ -19,6 +19,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mappi
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, Unpack
 
@@ -490,16 +491,10 @@ async def iterate_completed(
         raise InputError("concurrency", f"{at_once} edits at once", "give 1 or more")
     places: dict[asyncio.Task[R], int] = {}
     remaining = enumerate(things)
-    more = True
     try:
         while True:
-            while more and len(places) < at_once:
-                following = next(remaining, None)
-                if following is None:
-                    more = False
-                else:
-                    place, each = following
-                    places[asyncio.ensure_future(work(place, each))] = place
+            for place, each in islice(remaining, at_once - len(places)):
+                places[asyncio.ensure_future(work(place, each))] = place
             if not places:
                 return
             finished_tasks, _ = await asyncio.wait(places, return_when=asyncio.FIRST_COMPLETED)

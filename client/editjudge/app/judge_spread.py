@@ -75,13 +75,13 @@ class JudgeSpreadBuilder:
         """Add an edit, whose row holds the outcomes of every round."""
         whole: dict[str, Mapping[str, Outcome]] = {"": row.outcomes}
         for (judge, number), (rounds, table) in self._tables.items():
-            said = {name: _mean_outcome(row, [one.dimension_id(name) for one in rounds]) for name in self._ids}
+            outcomes = {name: _mean_outcome(row, [one.dimension_id(name) for one in rounds]) for name in self._ids}
             if number:  # the values of rounds rest on the same edits
                 together = whole[judge]
-                said = {n: one if isinstance(together[n], Score) else together[n] for n, one in said.items()}
+                outcomes = {n: one if isinstance(together[n], Score) else together[n] for n, one in outcomes.items()}
             else:
-                whole[judge] = said
-            table.add(Row(row.item, row.model, {**row.outcomes, **said}, output=row.output))
+                whole[judge] = outcomes
+            table.add(Row(row.item, row.model, {**row.outcomes, **outcomes}, output=row.output))
 
     def build(self, cells: Cells) -> tuple[Cells, JudgeSpread]:
         """Return the table's cells with the values of each round, and the results per judge."""

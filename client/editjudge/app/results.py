@@ -399,20 +399,11 @@ def read_published(results: Results) -> PublishedNumbers:
     column_ids = {name for table in paper.tables for row in table.models.values() for name in row}
     columns = tuple(column for column in results.columns if column.id in column_ids)
     ids = {column.id for column in columns}
-    tables = (
-        replace(
-            table,
-            models={
-                model: {name: number for name, number in row.items() if name in ids}
-                for model, row in table.models.items()
-            },
-        )
-        for table in paper.tables
-    )
-    rows = {name: paper.comparison(name) for name in sorted(ids)}
-    return PublishedNumbers(
-        paper.title,
-        columns,
-        tuple(table for table in tables if any(table.models.values())),
-        {name: Comparability(one.holds(results.switches), one.why) for name, one in rows.items()},
-    )
+    tables = []
+    for table in paper.tables:
+        rows = {model: {n: row[n] for n in row if n in ids} for model, row in table.models.items()}
+        if any(rows.values()):
+            tables.append(replace(table, models=rows))
+    comparisons = {name: paper.comparison(name) for name in sorted(ids)}
+    verdicts = {name: Comparability(one.holds(results.switches), one.why) for name, one in comparisons.items()}
+    return PublishedNumbers(paper.title, columns, tuple(tables), verdicts)

@@ -20,7 +20,7 @@ from ..base.item import Flaws
 from ..base.objects import find_url
 from ..base.parse import describe_failure, list_problems, parse_json
 from .dataset import Dataset, ItemRef, Problem, flaw
-from .texts import find_repeated_keys, is_blank
+from .texts import check_name, find_repeated_keys, is_blank
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +123,11 @@ class RecordsFile(Dataset):
         first: dict[str, str] = {}
         problems: list[Problem] = []
         for where, item in self._records():
+            if isinstance(item, ItemRef):
+                try:
+                    check_name(item.id)
+                except ValueError as error:
+                    item = f"the id {item.id!r}: {error}"
             if isinstance(item, str):
                 problems.append((where, item))
             elif item.id in items:

@@ -50,7 +50,12 @@ def _usable(text: str) -> str:
     return text
 
 
-def _a_name(text: str) -> str:
+def check_name(text: str) -> str:
+    """Return a text that can be an id.
+
+    Raises:
+        ValueError: it cannot; says why.
+    """
     if len(text) > _MAX_ID or not text.isprintable():
         raise ValueError(f"an id has 1 to {_MAX_ID} printable characters")
     if not _NO_NAMES.isdisjoint(map(str.strip, text.split("/"))) or "\\" in text:
@@ -62,7 +67,7 @@ Text = Annotated[str, Field(max_length=MAX_TEXT_CHARACTERS), AfterValidator(_usa
 """As it stands, and not blank: what was released is judged to the letter."""
 OwnText = Annotated[str, AfterValidator(str.strip)]
 """As people write it; what cannot be used is a flaw of the item."""
-Name = Annotated[str, Field(min_length=1, coerce_numbers_to_str=True), AfterValidator(_a_name)]
+Name = Annotated[str, Field(min_length=1, coerce_numbers_to_str=True), AfterValidator(check_name)]
 File = Annotated[str, Field(min_length=1, max_length=MAX_PATH)]
 
 

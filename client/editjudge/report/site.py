@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..app.view import RunView
 from ..base.errors import ConfigError
-from ..base.output_files import wrap_disk_errors, write_file
+from ..base.output_files import check_overwrite, wrap_disk_errors, write_file
 from ..base.text import format_count
 from .edits import Edits, JsonObject, OpenRun, PageRun
 from .page import Mode, PageOptions, build_report, dump_script_json, render_page
@@ -192,10 +192,7 @@ def check_out(out: Path, *, is_file: bool) -> None:
     """
     fix = "give another --out, or remove it"
     if is_file:
-        if out.is_dir():
-            raise ConfigError(f"{out} is a folder", "give a file, or a name without .html")
-        if out.exists() and not _is_page(out):
-            raise ConfigError(f"{out} exists and is no page of editjudge report", fix)
+        check_overwrite(out, _is_page, "page of editjudge report")
         return
     if out.exists() and not out.is_dir():
         raise ConfigError(f"{out} is a file", "give a folder, or a name that ends in .html")

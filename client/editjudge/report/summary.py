@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from ..app.dimensions import models_needed, unserved_command
 from ..app.judge_spread import Cells, JudgeSpread
-from ..app.results import Comparability, PublishedNumbers, Results
+from ..app.results import PublishedNumbers, Results
 from ..base.console import WIDTH
 from ..base.errors import ConfigError
 from ..base.identity import ServiceName
@@ -330,14 +330,10 @@ def describe_comparability(beside: PublishedNumbers) -> Iterator[str]:
     """Say which columns can be compared with the paper's, one line for each reason."""
     if not beside.shared_columns:
         yield f"{beside.title} prints none of these columns"
-    titles_by_verdict: dict[Comparability, list[str]] = {}
-    for column in beside.shared_columns:
-        titles = titles_by_verdict.setdefault(beside.columns[column.id], [])
-        if column.title not in titles:
-            titles.append(column.title)
+    titles_by_verdict = group_by_key((beside.columns[column.id], column.title) for column in beside.shared_columns)
     for verdict, titles in titles_by_verdict.items():
         can = "can be compared" if verdict.comparable else "cannot be compared"
-        yield f"- {can} with what is printed: {', '.join(titles)} ({verdict.why})"
+        yield f"- {can} with what is printed: {', '.join(dict.fromkeys(titles))} ({verdict.why})"
 
 
 def _by_model(columns: Sequence[Column], grid: _Grid) -> Table:

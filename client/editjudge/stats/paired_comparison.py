@@ -277,13 +277,11 @@ def holm(ps: Sequence[float]) -> list[float]:
     Returns:
         The adjusted p values, in the order of `ps`.
     """
-    order = sorted(range(len(ps)), key=ps.__getitem__)
-    adjusted_ps = [1.0] * len(ps)
-    largest = 0.0
-    for rank, index in enumerate(order):
-        largest = max(largest, min(1.0, (len(ps) - rank) * ps[index]))
-        adjusted_ps[index] = largest
-    return adjusted_ps
+    order = np.argsort(ps, kind="stable")
+    steps = np.arange(len(ps), 0, -1) * np.asarray(ps, dtype=np.float64)[order]
+    adjusted_ps = np.empty(len(ps))
+    adjusted_ps[order] = np.maximum.accumulate(np.minimum(1.0, steps))
+    return [float(p) for p in adjusted_ps]
 
 
 def rank_ranges(better: Mapping[str, frozenset[str]]) -> dict[str, tuple[int, int]]:

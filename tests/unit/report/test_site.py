@@ -104,7 +104,7 @@ def test_nothing_else_is_written_over(run: Path, tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "mine.txt").write_text("mine")
     for out in (file, folder):
-        with pytest.raises(ConfigError, match="no page of editjudge report.*remove it"):
+        with pytest.raises(ConfigError, match="no page of editjudge report.*give another --out"):
             write_report([run], out)
     assert (folder / "mine.txt").read_text() == "mine"
 
@@ -141,7 +141,7 @@ def test_the_page_says_what_is_pending(small: Any, tmp_path: Path) -> None:
     ("out", "told"),
     [
         ("file", "is a file; give a folder"),
-        ("folder.html", "is a folder; give a file"),
+        ("folder.html", "is there, and is no page of editjudge report"),
         ("file/page.html", "Not a directory|File exists"),
     ],
 )

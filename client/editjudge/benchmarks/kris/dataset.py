@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, Field
 
 from ...base.digest import content_digest, digest_bytes, file_digest
 from ...base.errors import InputError
@@ -14,12 +14,11 @@ from ...base.images import format_path
 from ...base.text import format_count, group_by_key
 from ..dataset import ItemRef, format_notes
 from ..records import ItemField, RecordsFile, ReleasedRecord, read_json
-from ..texts import File, Name, Text, describe_error
+from ..texts import File, Text
 from .taxonomy import FOLDERS, FRAMES, TABLES, TEMPORAL, task_of
 
 ANNOTATION = "annotation.json"
 _FRAME = re.compile(r"(\d+)-(\d+)")
-_ID = TypeAdapter[str](Name)
 
 
 def _several(value: Any) -> Any:
@@ -131,10 +130,6 @@ def _in_place(folder: str, number: str, fields: Any) -> ItemRef | str:
     """Make an item of a record, or return why it is none."""
     if folder not in FOLDERS:
         return f"type {folder!r} is none of the {len(FOLDERS)} folders of KRIS-Bench"
-    try:
-        name = f"{folder}/{_ID.validate_python(number)}"
-    except ValidationError as error:
-        return f"id: {describe_error(error, Record)}"
     record, wrong = Record.parse(fields)
     sources, extra, frame = record.ori_img, dict[str, Any](folder=folder), None
     if folder == TEMPORAL:
@@ -157,7 +152,7 @@ def _in_place(folder: str, number: str, fields: Any) -> ItemRef | str:
     }
     image_fields = {"source": sources, "target": (record.gt_img,) if record.gt_img else ()}
     files = {n: tuple(str(Path(folder, p)) for p in of) for n, of in image_fields.items() if of}
-    return ItemRef(name, 0, texts, {"source": (), **files}, Record.flaws(wrong))
+    return ItemRef(f"{folder}/{number}", 0, texts, {"source": (), **files}, Record.flaws(wrong))
 
 
 def _odd(folder: str, items: Sequence[ItemRef]) -> list[str]:

@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from ...base.digest import content_digest, digest_bytes, file_digest
 from ...base.errors import InputError
@@ -14,7 +14,7 @@ from ...base.images import format_path
 from ...base.text import format_count
 from ..dataset import ItemRef, Problem, format_notes, resolve_official_path
 from ..records import ItemField, RecordsFile, ReleasedRecord, read_json
-from ..texts import File, Name, Text, describe_error, is_blank
+from ..texts import File, Name, Text, is_blank
 from .taxonomy import LISTS, LONG, MOST_PAIRS, MULTI, ROUNDS, SINGLE
 
 _FOLDER_NAMES = {"sharegpt4v(llava)": "sharegpt4v"}
@@ -87,7 +87,6 @@ class Record(ReleasedRecord):
 
 _NAMED_BY = ("sample_id", "level", "modified_image_path")
 """The fields of a record that make its id: without them it is no item."""
-_ID = TypeAdapter[str](Name)
 
 
 class OmniData(RecordsFile):
@@ -177,12 +176,7 @@ class OmniData(RecordsFile):
         if not record.folder:
             return f"modified_image_path: {record.modified_image_path} is in no folder"
         scene = f"{record.folder}/{record.sample_id}"
-        try:
-            key = _ID.validate_python(f"{scene}_{record.level}")
-        except ValidationError as error:
-            path = record.modified_image_path
-            why = f"makes the id '{scene}_{record.level}'"
-            return f"modified_image_path: {path} {why}: {describe_error(error, Record)}"
+        key = f"{scene}_{record.level}"
         pairs = [{"question": p.question, "answer": p.correct_answer} for p in record.qa_pairs]
         texts = {
             "instruction": record.modification_text,

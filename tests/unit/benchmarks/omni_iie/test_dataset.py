@@ -160,7 +160,7 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
         ({"sample_id": "../x"}, "sample_id: an id names a file"),
         ({"modification_text": None}, "modification_text: is missing"),
         ({"modified_image_path": "x.png"}, "modified_image_path: x.png is in no folder"),
-        ({"modified_image_path": "../x.png"}, "makes the id '../8_1': an id names a file"),
+        ({"modified_image_path": "../x.png"}, "the id '../8_1': an id names a file"),
         ({"modified_image_path": "a\\b/x.png"}, "an id names a file"),
         ({"modified_image_path": "a\ab/x.png"}, "255 printable characters"),
         ({"modification_text": " \n"}, "modification_text: is blank"),
