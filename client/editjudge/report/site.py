@@ -156,9 +156,8 @@ def write_report(
         target = _FilePage(out) if is_file else _FolderPage(out)
         page_runs, places = list[PageRun](), itertools.count()
         for number, view in enumerate(views):
-            shown = [name for name in view.header.outputs if not outputs or name in outputs[number]]
-            models = dict(zip(shown, places, strict=False))
-            page_runs.append(PageRun(view, number, models, checks=is_bundle))
+            models = [name for name in view.header.outputs if not outputs or name in outputs[number]]
+            page_runs.append(PageRun(view, number, dict(zip(models, places, strict=False)), checks=is_bundle))
         names = PictureNames(find_name=page_runs[0].finder.names.get if is_bundle else None)
         edits = Edits(names, target.save_chunk, step=-(-count // MAX_EDITS) or 1, items=items)
         for run in page_runs:
