@@ -12,7 +12,7 @@ from ...base.errors import ConfigError
 from ...base.identity import JUDGE
 from ...base.item import Item
 from ...scorers.rubric import Rubric
-from ..dimension import Dimension, Reading, When, make_formula
+from ..dimension import Dimension, Reading, When, make_dimension, make_formula
 from ..fusion import Capped, Values, WeightedGeometricMean, product
 from .specialists import KeptDistance, OffCanvasRubric, SubjectSimilarity
 from .switches import CoEditSwitches
@@ -88,14 +88,7 @@ def _make_measured_dimensions(switches: CoEditSwitches) -> tuple[Dimension, ...]
     )
     fills = "black" if switches.blacked_out else "source"
     over = "frame" if switches.whole_frame else "kept"
-    alike = partial(
-        _dimension,
-        asks="How much is the subject of the edit like that of the source?",
-        group=IDENTITY,
-        range=(-1.0, 1.0),
-        tolerance=1e-4,
-        variant=".".join(ways),
-    )
+    alike = partial(_dimension, variant=".".join(ways), **TABLES["measured"]["subject"])
     subject = partial(
         SubjectSimilarity,
         in_place=switches.subject_in_place,
@@ -112,13 +105,7 @@ def _make_measured_dimensions(switches: CoEditSwitches) -> tuple[Dimension, ...]
         alike("clip.subject", how=Reading(subject("clip.vit_b_32"), "subject")),
         alike("dino.subject", how=Reading(subject("features.dinov2"), "subject")),
         _dimension(
-            "lpips.kept",
-            asks="How far apart are source and edit where nothing was to be edited?",
-            group=PRESERVATION,
-            higher_is_better=False,
-            tolerance=1e-4,
-            variant=f"lpips.{fills}.{over}",
-            how=Reading(distance, "kept"),
+            "lpips.kept", variant=f"lpips.{fills}.{over}", how=Reading(distance, "kept"), **TABLES["measured"]["kept"]
         ),
     )
 
@@ -192,8 +179,7 @@ def _steep(*, has_judge: bool) -> float:
 
 def _dimension(name: str, group: str = "", **more: Any) -> Dimension:
     """Make a dimension that applies to the items of its group."""
-    applies = _APPLIES.get(group, {})
-    return Dimension(_id(name), **{"source": SOURCE, "range": SCALE, **applies, **more})
+    return make_dimension({"source": SOURCE, "range": SCALE, **_APPLIES.get(group, {})}, _id(name), **more)
 
 
 def _id(name: str) -> str:

@@ -1,80 +1,59 @@
 """Tables 2 and 3 of the paper, the preservation score of its figure 4, correctness by content."""
 
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 from ...base.item import Item
+from ..cell import NO_SCALING
 from ..column import Aggregation, Column, Mean, PooledMean, of_tasks
 from ..fusion import min_max
+from . import taxonomy
 from .switches import GieSwitches
-from .taxonomy import CONTENTS, TITLES, content
 
 TO_PERCENT = (100.0, 0.0)
-CORRECTNESS, PRESERVATION = "Functional Correctness", "Preservation"
-_TABLE_2, _TABLE_3, _FIGURE_4 = (f"GIE-Bench, {one}" for one in ("table 2", "table 3", "figure 4"))
-
-
-def _correct(name: str, title: str, how: Aggregation) -> Column:
-    return Column(f"gie.{name}", title, how, True, _TABLE_2, CORRECTNESS)
-
-
-def _preservation_column(name: str, title: str, *, higher: bool = True) -> Column:
-    """Make a column of a raw mean; means between 0 and 1 have four decimals in the paper."""
-    how, decimals = Mean(f"gie.{name}"), 2 if name in {"psnr", "mse"} else 4
-    column = f"gie.mean.{name}"
-    return Column(column, title, how, higher, _TABLE_3, PRESERVATION, decimals=decimals)
-
-
 _CORRECTNESS = "gie.functional_correctness"
-TABLES: tuple[Column, ...] = (
-    *(_correct(name, title, Mean(_CORRECTNESS, of_tasks(name), affine=TO_PERCENT)) for name, title in TITLES.items()),
-    _correct("overall", "Overall", Mean(_CORRECTNESS, affine=TO_PERCENT)),
-    _correct("reachable_maximum", "Reachable maximum", Mean("gie.reachable", affine=TO_PERCENT)),
-    _preservation_column("ssim", "SSIM"),
-    _preservation_column("clip", "CLIP"),
-    _preservation_column("clip_whole", "Unmasked CLIP"),
-    _preservation_column("psnr", "PSNR"),
-    _preservation_column("mse", "MSE", higher=False),
-)
-UNALIGNED_SHARE = Column(
-    "gie.unaligned",
-    "Not aligned, % (PSNR and MSE)",
-    Mean("gie.unaligned", affine=TO_PERCENT),
-    False,
-    _TABLE_3,
-    PRESERVATION,
-)
-"""The percentage of edits that could not be aligned for PSNR and MSE."""
-CALIBRATED_MSE = Column(
-    "gie.preservation",
-    "MSE inverted, 0 to 1 over this run's models",
-    PooledMean(partial(min_max, invert=True), "gie.mse"),
-    True,
-    _FIGURE_4,
-    PRESERVATION,
-    decimals=4,
-)
+_AGGREGATIONS: Mapping[str, Aggregation] = {"preservation": PooledMean(partial(min_max, invert=True), "gie.mse")}
+"""What is no mean of a dimension."""
+
+
+def _column(name: str, row: Mapping[str, Any]) -> Column:
+    """Make a column of a row of `tables.toml`."""
+    fields = {"of": name, "percent": False, "higher_is_better": True, **row}
+    mean = Mean(f"gie.{fields.pop('of')}", affine=TO_PERCENT if fields.pop("percent") else NO_SCALING)
+    return Column(f"gie.{name}", how=_AGGREGATIONS.get(name, mean), **fields)
+
+
+def _part(name: str, title: str, how: Mean, source: str, group: str) -> Column:
+    """Make a column of the correctness of some items."""
+    return Column(f"gie.{name}", title, how, True, f"GIE-Bench, {source}", group)
 
 
 def _shows(kind: str, item: Item) -> bool:
-    return content(item.extra.get("content_type")) == kind
+    return taxonomy.content(item.extra.get("content_type")) == kind
 
 
-BY_CONTENT: tuple[Column, ...] = tuple(
-    Column(
-        f"gie.content.{name}",
-        row["title"],
-        Mean(_CORRECTNESS, partial(_shows, name), affine=TO_PERCENT),
-        True,
-        "GIE-Bench, section 3.1",
-        "Correctness by Content",
-    )
-    for name, row in CONTENTS.items()
+COLUMNS: tuple[Column, ...] = (
+    *(
+        _part(name, title, Mean(_CORRECTNESS, of_tasks(name), affine=TO_PERCENT), "table 2", "Functional Correctness")
+        for name, title in taxonomy.TITLES.items()
+    ),
+    *(_column(name, row) for name, row in taxonomy.TABLES["columns"].items()),
+    *(
+        _part(
+            f"content.{name}",
+            row["title"],
+            Mean(_CORRECTNESS, partial(_shows, name), affine=TO_PERCENT),
+            "section 3.1",
+            "Correctness by Content",
+        )
+        for name, row in taxonomy.CONTENTS.items()
+    ),
 )
-"""Functional correctness by what the pictures show."""
+"""All columns: functional correctness by type of edit, the paper's tables, and correctness by content."""
 
 
 def columns(switches: GieSwitches) -> tuple[Column, ...]:
     """Return the columns for the switches that are on."""
-    more = () if switches.any_alignment else (UNALIGNED_SHARE,)
-    figure_4 = () if switches.uncalibrated else (CALIBRATED_MSE,)
-    return (*TABLES, *more, *figure_4, *BY_CONTENT)
+    is_left_out = {"gie.unaligned": switches.any_alignment, "gie.preservation": switches.uncalibrated}
+    return tuple(column for column in COLUMNS if not is_left_out.get(column.id))

@@ -17,7 +17,7 @@ from editjudge.base.verdict import MissingOutput, NoScore, Outcome, Score
 from editjudge.benchmarks.cell import Cell
 from editjudge.benchmarks.column import Row
 from editjudge.benchmarks.gie import BENCHMARK
-from editjudge.benchmarks.gie.columns import TABLES, columns
+from editjudge.benchmarks.gie.columns import COLUMNS, columns
 from editjudge.benchmarks.gie.switches import GieSwitches
 from editjudge.benchmarks.gie.taxonomy import CONTENTS, EDIT_TYPES, TITLES
 from editjudge.benchmarks.tabulation import tabulate
@@ -63,7 +63,7 @@ def test_table_2(printed: Mapping[str, str]) -> None:
         for index in range(EACH):
             outcome: Outcome = Score(value=float(index < right)) if index < there else MissingOutput(reason="refused")
             rows.append(row("m", index, name, functional_correctness=outcome))
-    cells = tabulate(TABLES, rows)["m"]
+    cells = tabulate(COLUMNS, rows)["m"]
     for name in TITLES:
         assert cells[f"gie.{name}"].value == pytest.approx(float(printed[name]), abs=0.00501)
         assert cells[f"gie.{name}"].asked == EACH
