@@ -88,7 +88,7 @@ def _make_measured_dimensions(switches: CoEditSwitches) -> tuple[Dimension, ...]
     )
     fills = "black" if switches.blacked_out else "source"
     over = "frame" if switches.whole_frame else "kept"
-    alike = partial(_dimension, variant=".".join(ways), **TABLES["measured"]["subject"])
+    of_subject = {"variant": ".".join(ways), **TABLES["measured"]["subject"]}
     subject = partial(
         SubjectSimilarity,
         in_place=switches.subject_in_place,
@@ -102,8 +102,8 @@ def _make_measured_dimensions(switches: CoEditSwitches) -> tuple[Dimension, ...]
         padded_canvas=switches.padded_canvas,
     )
     return (
-        alike("clip.subject", how=Reading(subject("clip.vit_b_32"), "subject")),
-        alike("dino.subject", how=Reading(subject("features.dinov2"), "subject")),
+        _dimension("clip.subject", how=Reading(subject("clip.vit_b_32"), "subject"), **of_subject),
+        _dimension("dino.subject", how=Reading(subject("features.dinov2"), "subject"), **of_subject),
         _dimension(
             "lpips.kept", variant=f"lpips.{fills}.{over}", how=Reading(distance, "kept"), **TABLES["measured"]["kept"]
         ),
