@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
@@ -98,9 +98,9 @@ def export(
         if form == "label-studio":
             dimensions_by_id = view.resolved_spec.dimensions_by_id
             tasks = {name: dimensions_by_id[name] for name in names}
-            count, configuration = label_studio.write_tasks(partial, view, tasks, urls, pairs=pairs)
+            task_count, configuration = label_studio.write_tasks(partial, view, tasks, urls, pairs=pairs)
             write_file(file.with_suffix(".xml"), configuration.encode())
-            return count
+            return task_count
         if wide:
             rows, fields = wide_rows(view, names), (*_EDIT_COLUMNS, *names)
         else:
@@ -112,7 +112,10 @@ def export(
         if pictures or urls:
             paths = label_studio.picture_paths(view, urls)
             rows, fields = _add_picture_paths(rows, paths), (*fields, *PICTURES)
-        return _WRITERS[form](partial, rows, fields, view.header.model_dump_json())
+        numbers = count()
+        counted_rows = (row for row, _ in zip(rows, numbers, strict=False))
+        _WRITERS[form](partial, counted_rows, fields, view.header.model_dump_json())
+        return next(numbers)
 
 
 def _find_edits(view: RunView, conditions: Sequence[str], form: Format) -> set[tuple[str, str]] | None:
@@ -194,28 +197,21 @@ def long_rows(view: RunView) -> Iterator[Row]:
                     yield Row.of(item, model, name, outcome)
 
 
-def _write_jsonl(file: Path, rows: Iterable[JsonRow], _: Fields, __: str) -> int:
-    count = 0
+def _write_jsonl(file: Path, rows: Iterable[JsonRow], _: Fields, __: str) -> None:
     # A reply may hold lone surrogates, which are not valid UTF-8; their escapes are valid JSON.
     with file.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as out:
-        for row in rows:
-            out.write(dumps(row) + "\n")
-            count += 1
-    return count
+        out.writelines(dumps(row) + "\n" for row in rows)
 
 
-def _write_csv(file: Path, rows: Iterable[JsonRow], fields: Fields, _: str) -> int:
-    count = 0
+def _write_csv(file: Path, rows: Iterable[JsonRow], fields: Fields, _: str) -> None:
     with file.open("w", encoding="utf-8", errors="backslashreplace", newline="") as out:
         writer = csv.DictWriter(out, fields)
         writer.writeheader()
         for row in map(_as_text, rows):
             writer.writerow({name: escape_formula(value) for name, value in row.items()})
-            count += 1
-    return count
 
 
-def _write_parquet(file: Path, rows: Iterable[JsonRow], fields: Fields, header: str) -> int:
+def _write_parquet(file: Path, rows: Iterable[JsonRow], fields: Fields, header: str) -> None:
     try:
         pa: Any = import_module("pyarrow")
         parquet: Any = import_module("pyarrow.parquet")
@@ -227,13 +223,10 @@ def _write_parquet(file: Path, rows: Iterable[JsonRow], fields: Fields, header: 
     kinds |= {"value": pa.float64(), "imputed": pa.bool_()}
     columns = [pa.field(name, kinds.get(name, pa.float64())) for name in fields]
     schema = pa.schema(columns, metadata={METADATA: header})
-    count = 0
     remaining = map(_as_text, rows)
     with parquet.ParquetWriter(file, schema, use_dictionary=list(_REPEATING_COLUMNS)) as writer:
         while batch := list(islice(remaining, _BATCH_ROWS)):
             writer.write_table(pa.Table.from_pylist([_to_utf8(row) for row in batch], schema))
-            count += len(batch)
-    return count
 
 
 def _as_text(row: JsonRow) -> JsonRow:
@@ -249,7 +242,7 @@ def _to_utf8(row: JsonRow) -> JsonRow:
     }
 
 
-_WRITERS: Mapping[str, Callable[[Path, Iterable[JsonRow], Fields, str], int]] = {
+_WRITERS: Mapping[str, Callable[[Path, Iterable[JsonRow], Fields, str], None]] = {
     "parquet": _write_parquet,
     "csv": _write_csv,
     "jsonl": _write_jsonl,

@@ -11,7 +11,7 @@ from ..base.output_files import wrap_disk_errors
 from ..base.terminal import print_text
 from ..report.gate import build_gate_table, describe_gate, write_gate
 from ..report.table import Head, Row, Table
-from .options import open_run, parse_pairs
+from .options import open_run, parse_pairs, parse_part
 from .output import print_json, print_tables
 
 _EXITS = {"pass": (0, "green"), "fail": (4, "red"), "cannot tell": (5, "yellow")}
@@ -34,9 +34,7 @@ def gate_command(
 ) -> int:
     """Decide whether a candidate may replace its base; return the exit code."""
     gate_rules = _read_rules(margin, rules)
-    first, slash, last = look.partition("/")
-    if not (slash and first.isdecimal() and last.isdecimal() and 0 < int(first) <= int(last)):
-        raise ConfigError(f"--look {look} is not a look", "write I/N, with I from 1 to N")
+    looks = parse_part("look", look, first=1)
     with ExitStack() as stack:
         views: dict[Path, RunView] = {}
         old, new = (_open_side(text, views, stack) for text in (base, candidate))
@@ -44,7 +42,6 @@ def gate_command(
             rows = plan_gate(old, new, gate_rules, _SOURCES)
             print_json(rows) if json else print_tables([_plan_table(rows)])
             return 0
-        looks = int(first), int(last)
         gate = check_gate(old, new, gate_rules, look=looks, allow_unchecked=unchecked)
         outputs: dict[Path, set[str]] = {}
         for view, model in (old, new):

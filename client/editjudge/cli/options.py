@@ -304,16 +304,17 @@ def open_quietly(run: Path, options: Options) -> RunView:
     return RunView(run, data=options.get("data"), roots=parse_roots(options.get("root", ())))
 
 
-def parse_shard(text: str) -> tuple[int, int]:
-    """Parse the value of --shard, I/N.
+def parse_part(what: str, text: str, first: int = 0) -> tuple[int, int]:
+    """Parse the value of an option of the form I/N: one of N parts, counted from `first`.
 
     Raises:
-        ConfigError: there is no such shard.
+        ConfigError: there is no such part.
     """
-    first, slash, step = text.partition("/")
-    if not (slash and first.isdecimal() and step.isdecimal() and int(first) < int(step)):
-        raise ConfigError(f"--shard {text} is not a shard", "write I/N, with I from 0 to N - 1")
-    return int(first), int(step)
+    number, slash, count = text.partition("/")
+    if not (slash and number.isdecimal() and count.isdecimal() and first <= int(number) < int(count) + first):
+        last = "N" if first else "N - 1"
+        raise ConfigError(f"--{what} {text} is not a {what}", f"write I/N, with I from {first} to {last}")
+    return int(number), int(count)
 
 
 def parse_ray(options: Options) -> RayOptions | None:

@@ -31,7 +31,9 @@ def plot_command(
     for number, each in enumerate(selection, 1):
         if content := _draw_figure(each, results, numbers, format_, warning):
             file = folder / f"{results.benchmark.name}-{number}-{each.kind}.{format_}"
-            _write(file, content)
+            check_overwrite(file, _is_figure, "former figure of editjudge")
+            with wrap_disk_errors(file):
+                write_file(file, content)
             count += 1
             print_text(f"{file}: {each.kind}, {each.source}")
             for line in _describe_coverage(results, each, numbers):
@@ -57,11 +59,9 @@ def _select_figures(results: Results, kind: Kind | None) -> list[Figure]:
 def _draw_figure(figure: Figure, results: Results, numbers: Numbers, form: Format, warning: str) -> bytes:
     """Draw a figure; empty if it has no numbers."""
     panels = drawable_panels(figure, results.columns, numbers)
-    if not panels:
-        print_notice(f"{figure.kind}, {figure.source}: too few numbers")
-        return b""
     if sparse := [panel.title or "a panel" for panel in figure.panels if panel not in panels]:
-        print_notice(f"{figure.kind}, {figure.source}: too few numbers for {shorten_list(sparse)}")
+        where = f" for {shorten_list(sparse)}" if panels else ""
+        print_notice(f"{figure.kind}, {figure.source}: too few numbers{where}")
     return draw_figure(figure, results.columns, numbers, form, warning, results.checks)
 
 
@@ -92,12 +92,6 @@ def _describe_coverage(results: Results, figure: Figure, numbers: Numbers) -> It
         verdict_count = sum(cell.asked for cell in cells)
         if score_count < verdict_count:
             yield f"  {model}: {score_count:,} of {verdict_count:,} verdicts have a score"
-
-
-def _write(file: Path, content: bytes) -> None:
-    check_overwrite(file, _is_figure, "former figure of editjudge")
-    with wrap_disk_errors(file):
-        write_file(file, content)
 
 
 def _is_figure(file: Path) -> bool:

@@ -35,7 +35,7 @@ from ..report.display import format_progress, make_display
 from ..report.numbers import format_usage, untrained_warning
 from ..report.summary import build_results_tables, drop_empty_columns
 from ..report.table import Head, Row, Table
-from .options import check_judges, open_run, parse_judges, parse_ray, parse_shard, settings_from, spec_from
+from .options import check_judges, open_run, parse_judges, parse_part, parse_ray, settings_from, spec_from
 from .output import print_json, print_tables
 from .services import provide_services
 
@@ -95,7 +95,7 @@ def run_command(benchmark: str, out: Path, *, dry_run: bool, json: bool, retry: 
     settings = settings_from(options)
     spec = spec_from(benchmark, options, settings, stored_spec(out))
     check_judges(parse_judges(options), settings)
-    how: Any = {"shard": parse_shard(options["shard"]), "as_named": options["as_named"]}
+    how: Any = {"shard": parse_part("shard", options["shard"]), "as_named": options["as_named"]}
     if not dry_run:
         how |= {"retry": retry, "fail_on_error": options["fail_on_error"], "ray": parse_ray(options)}
         return _judge(spec, out, settings, how, as_json=json)

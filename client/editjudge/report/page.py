@@ -31,7 +31,7 @@ from ..benchmarks.column import Column
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.figures import load_figures
 from .edits import CHUNK, Edits, JsonObject, PageRun
-from .figures import MAX_LOOKS, draw_figure, drawable_panels, extract_svg_element
+from .figures import MAX_LOOKS, draw_figure, extract_svg_element
 from .numbers import explain_leads, format_interval, untrained_warning
 from .summary import (
     describe_comparability,
@@ -261,8 +261,7 @@ def _draw_figures(run: PageRun) -> Iterator[JsonObject]:
         return
     warning = untrained_warning(results.untrained)
     for figure in load_figures(results.benchmark.name):
-        if drawable_panels(figure, results.columns, numbers):
-            svg = draw_figure(figure, results.columns, numbers, "svg", warning, note=results.checks)
+        if svg := draw_figure(figure, results.columns, numbers, "svg", warning, note=results.checks):
             title = f"{figure.kind}, {figure.source}"
             yield {"title": title, "note": run.name, "svg": extract_svg_element(svg)}
 

@@ -158,7 +158,6 @@ def test_without_matplotlib_there_are_no_figures(page: Page, monkeypatch: pytest
         raise MissingExtra("figures", "demo")
 
     monkeypatch.setattr(module, "load_figures", lambda _: [Figure("radar", "figure 1", ())])
-    monkeypatch.setattr(module, "drawable_panels", lambda *_: [object()])
     monkeypatch.setattr(module, "draw_figure", missing)
     report = build_report(page.shown, page.index, PageOptions())
     assert report["figures"] == []
