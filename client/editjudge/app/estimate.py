@@ -16,7 +16,7 @@ from ..base.identity import Identities, ServiceName
 from ..base.item import Item
 from ..base.objects import find_url, read_object
 from ..base.strict import STRICT
-from ..base.text import format_count
+from ..base.text import format_count, group_by_key
 from ..benchmarks.dimension import Dimension
 from ..engine.outcomes import decide_outcomes, find_pending_fields, sort_by_dependency
 from ..engine.run_inputs import RunInputs
@@ -152,12 +152,10 @@ def _warn_of_short_limits(order: RunInputs, settings: Settings) -> Iterator[str]
 
 def _templates_by_judge(order: RunInputs) -> dict[str, list[Template]]:
     """Map each judge to the templates that the requested dimensions use."""
-    templates: dict[str, list[Template]] = {}
-    for dimension in sort_by_dependency(order.dimensions, order.dimensions_by_id):
-        for scorer in (reading.scorer for reading in dimension.readings):
-            if isinstance(scorer, JudgeScorer):
-                templates.setdefault(scorer.service, []).extend(scorer.templates)
-    return templates
+    dimensions = sort_by_dependency(order.dimensions, order.dimensions_by_id)
+    scorers = (reading.scorer for dimension in dimensions for reading in dimension.readings)
+    judges = (scorer for scorer in scorers if isinstance(scorer, JudgeScorer))
+    return group_by_key((judge.service, template) for judge in judges for template in judge.templates)
 
 
 def _warn_of_equal_rounds(order: RunInputs, settings: Settings) -> tuple[str, ...]:

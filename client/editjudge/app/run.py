@@ -17,7 +17,7 @@ from typing import Any, Literal, Self, TypeAlias, TypedDict, TypeVar, Unpack
 from ..base.config import Settings
 from ..base.errors import ConfigError, InputError
 from ..base.identity import Identities
-from ..base.text import format_count, shorten_list
+from ..base.text import format_count, group_by_key, shorten_list
 from ..benchmarks.dimension import Dimension
 from ..engine import events
 from ..engine.content_keys import FileCache
@@ -401,12 +401,8 @@ class RunSession:
     def _unreadable(self, plan: RunPlan) -> Mapping[str, list[str]]:
         """Return, by model, why present outputs of the selected items count as missing."""
         item_ids = {plan.ids[index] for index in plan.selected_positions}
-        reasons: dict[str, list[str]] = {}
-        for model in plan.todo:
-            for edit in self._store.edits(model):
-                if edit.item in item_ids and edit.missing and edit.missing.kind == "unreadable":
-                    reasons.setdefault(model, []).append(edit.missing.reason)
-        return reasons
+        edits = (edit for model in plan.todo for edit in self._store.edits(model) if edit.item in item_ids)
+        return group_by_key((e.model, e.missing.reason) for e in edits if e.missing and e.missing.kind == "unreadable")
 
 
 def _describe_idle_dimensions(spec: RunSpec, plan: RunPlan) -> tuple[str, ...]:

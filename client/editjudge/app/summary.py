@@ -6,6 +6,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from ..base.signature import Signature
+from ..base.text import group_by_key
 from ..base.verdict import Failure, Status
 from ..benchmarks.cell import Cell, Tally
 from ..benchmarks.column import Column, Mean
@@ -33,11 +34,8 @@ def mean_columns(
 
 def column_titles(table: Iterable[Column]) -> dict[str, str]:
     """Map dimensions to the titles of their means in a table, if all its columns agree."""
-    titles: dict[str, set[str]] = {}
-    for column in table:
-        if isinstance(column.how, Mean):
-            titles.setdefault(column.how.of, set()).add(column.title)
-    return {name: title for name, (title, *more) in titles.items() if not more}
+    titles = group_by_key((column.how.of, column.title) for column in table if isinstance(column.how, Mean))
+    return {name: of[0] for name, of in titles.items() if len({*of}) == 1}
 
 
 def _mean_title(dimension: str, title: str | None) -> str:

@@ -335,22 +335,12 @@ def dump_script_json(value: object) -> str:
     """
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    except ValueError:  # a service may return NaN or infinity
-        text = json.dumps(_replace_nan(value), ensure_ascii=False, separators=(",", ":"))
+    except ValueError:  # a service may return NaN or infinity, which become text
+        value = json.loads(json.dumps(value), parse_constant=str)
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     for character, escape in _ESCAPE.items():
         text = text.replace(character, escape)
     return text.encode("utf-8", "backslashreplace").decode()
-
-
-def _replace_nan(value: Any) -> Any:
-    """Replace NaN and infinity by text."""
-    if isinstance(value, Mapping):
-        return {name: _replace_nan(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_replace_nan(one) for one in value]
-    if isinstance(value, float) and value - value != 0:
-        return str(value)
-    return value
 
 
 @cache

@@ -398,14 +398,10 @@ def describe_outside(columns: Iterable[Column], cells: Cells) -> Iterator[str]:
 
 def list_interval_reasons(columns: Iterable[Column], cells: Cells) -> Iterator[str]:
     """List why numbers have no interval: one line per reason, with its columns."""
-    titles: dict[str, dict[str, None]] = {}
-    for column in columns:
-        for row in cells.values():
-            interval = row[column.id].interval
-            if interval and interval.half_width is None:
-                titles.setdefault(interval.reason, {})[_full_title(column)] = None
-    for reason, of in titles.items():
-        yield f"- without interval: {reason}: {shorten_list([*of], _MAX_COLUMNS)}"
+    intervals = ((row[column.id].interval, _full_title(column)) for column in columns for row in cells.values())
+    titles = group_by_key((of.reason, title) for of, title in intervals if of and of.half_width is None)
+    for reason, of_reason in titles.items():
+        yield f"- without interval: {reason}: {shorten_list([*dict.fromkeys(of_reason)], _MAX_COLUMNS)}"
 
 
 def _full_title(column: Column) -> str:

@@ -7,6 +7,8 @@ import html
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import count, product
+from string import ascii_lowercase
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -233,19 +235,15 @@ def _fill_template(table: Table, form: Literal["latex", "markdown", "html"]) -> 
     return environment.get_template(f"{form}.j2").render(
         table=table,
         rows=[(begins, zip(r.cells, texts, strict=True)) for r, begins, texts in table._lines()],
-        marks={text: _mark(number) for number, text in enumerate(dict.fromkeys(footnotes))},
+        marks=dict(zip(dict.fromkeys(footnotes), _list_marks(), strict=False)),
         other_script=_has_other_script(table),
     )
 
 
-def _mark(number: int) -> str:
-    """Return the mark of a footnote: a, b, … z, aa, ab, …."""
-    text = ""
-    number += 1
-    while number:
-        number, rest = divmod(number - 1, 26)
-        text = chr(ord("a") + rest) + text
-    return text
+def _list_marks() -> Iterator[str]:
+    """Yield the marks of footnotes: a, b, … z, aa, ab, …."""
+    for length in count(1):
+        yield from map("".join, product(ascii_lowercase, repeat=length))
 
 
 def _has_other_script(table: Table) -> bool:

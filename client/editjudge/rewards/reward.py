@@ -14,6 +14,7 @@ from ..base.config import Settings
 from ..base.errors import ConfigError, InputError
 from ..base.identity import ModelIdentity, ServiceName
 from ..base.item import Edit, EditArguments
+from ..base.text import group_by_key
 from ..benchmarks.rounds import JudgeRounds
 from ..engine.judge import roles_of
 from ..panel import Panel
@@ -232,10 +233,8 @@ def make_reply(
 
 def order_siblings(keys: Sequence[object]) -> list[int]:
     """Return the places of edits so that those with the same source follow one another."""
-    firsts: dict[object, int] = {}
-    for place, key in enumerate(keys):
-        firsts.setdefault(key, place)
-    return sorted(range(len(keys)), key=lambda place: firsts[keys[place]])
+    siblings = group_by_key((key, place) for place, key in enumerate(keys))
+    return [place for places in siblings.values() for place in places]
 
 
 def _source_key(edit: object) -> object:

@@ -69,7 +69,7 @@ def test_json_in_a_script_is_the_same_json(value: Any) -> None:
 
 def test_what_is_no_number_in_json_is_told_in_words() -> None:
     told = json.loads(dump_script_json({"a": [float("nan"), float("-inf")]}))
-    assert told == {"a": ["nan", "-inf"]}
+    assert told == {"a": ["NaN", "-Infinity"]}
 
 
 @pytest.mark.parametrize("mode", ["file", "folder"])
