@@ -507,6 +507,13 @@ async def iterate_completed(
         await asyncio.gather(*places, return_exceptions=True)
 
 
+async def work_on_all(things: Iterable[T], work: Callable[[int, T], Coroutine[Any, Any, object]], at_once: int) -> None:
+    """Work on the elements of an iterable side by side, and wait for all; see `iterate_completed`."""
+    async with aclosing(iterate_completed(things, work, at_once)) as results:
+        async for _ in results:
+            pass
+
+
 def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine in an event loop of its own, and return its result.
 

@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..app.client import work_on_all
 from ..app.ledger import AnyLedger, Ledger, open_ledger
 from ..base.config import Settings
 from ..base.errors import Abstention, ConfigError, CostLimit, EditjudgeError, NoAccess, NoModel, StoreError, WrongModel
@@ -181,7 +182,7 @@ class Preparation:
             with make_display(as_json=False) as live_display:
                 due = time.monotonic() + live_display.seconds_between
 
-                async def make_entry(ref: ItemRef) -> None:
+                async def make_entry(_: int, ref: ItemRef) -> None:
                     nonlocal due
                     self.entries[ref.id] = entry = await self._make_entry(ref, panel)
                     progress.count_edit({}, ())
@@ -192,14 +193,8 @@ class Preparation:
                         due = time.monotonic() + live_display.seconds_between
 
                 refs = (ref for ref in self.data.items() if ref.id not in self.entries)
-
-                async def work() -> None:
-                    for ref in refs:
-                        await make_entry(ref)
-
                 # Enough that no endpoint waits for images to be decoded.
-                workers = 2 * (os.cpu_count() or 1) + settings.concurrency
-                await asyncio.gather(*(work() for _ in range(workers)))
+                await work_on_all(refs, make_entry, 2 * (os.cpu_count() or 1) + settings.concurrency)
             self.usage = summarise_usage(panel, progress)
 
     async def _make_entry(self, ref: ItemRef, panel: Panel) -> Entry:

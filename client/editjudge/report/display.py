@@ -27,11 +27,17 @@ _ENDPOINTS = 3
 class Display(AbstractContextManager["Display"]):
     """Shows the events of a run; used as a context manager and as the run's `progress`.
 
+    It writes lines to standard error, at intervals that grow with the elapsed time.
+
     Attributes:
         seconds_between: Seconds between two events of kind `progress`.
     """
 
-    seconds_between = 1.0
+    seconds_between = 5.0
+
+    def __init__(self) -> None:
+        self._began_at = time.monotonic()
+        self._last_line_at = self._began_at
 
     def __exit__(self, *_: object) -> None:
         """End the display; the base class has nothing to end."""
@@ -49,20 +55,7 @@ class Display(AbstractContextManager["Display"]):
         print_notice(line)
 
     def show_progress(self, event: ProgressEvent) -> None:
-        """Show how far the run is."""
-
-
-class LineDisplay(Display):
-    """Writes lines to standard error, at intervals that grow with the elapsed time."""
-
-    seconds_between = 5.0
-
-    def __init__(self) -> None:
-        self._began_at = time.monotonic()
-        self._last_line_at = self._began_at
-
-    def show_progress(self, event: ProgressEvent) -> None:
-        """Write one line, unless the last one is too recent."""
+        """Show how far the run is, unless the last line is too recent."""
         now = time.monotonic()
         if now - self._last_line_at >= (now - self._began_at) * _SELDOM:
             self._last_line_at = now
@@ -77,10 +70,6 @@ class EventDisplay(Display):
     def __call__(self, event: RunEvent) -> None:
         """Write the event."""
         print_json_text(to_json(event, indent=None))
-
-    def show_message(self, line: str) -> None:
-        """Write the message as an event of kind `note`."""
-        self(NoteEvent(text=line))
 
 
 class TerminalDisplay(Display):
@@ -112,7 +101,7 @@ def make_display(*, as_json: bool) -> Display:
     """Return events for JSON, a bar for a terminal, and lines for any other output."""
     if as_json:
         return EventDisplay()
-    return TerminalDisplay() if sys.stderr.isatty() else LineDisplay()
+    return TerminalDisplay() if sys.stderr.isatty() else Display()
 
 
 def format_progress(counts: CountsEvent) -> str:

@@ -3,13 +3,13 @@
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from ..app.client import Client, JudgeConfigs, iterate_completed
+from ..app.client import Client, JudgeConfigs, work_on_all
 from ..base.config import Settings
 from ..base.errors import ConfigError, InputError
 from ..base.identity import ModelIdentity, ServiceName
@@ -165,7 +165,7 @@ class Reward:
         order = order_siblings([_source_key(edit) for edit in edits])
         client = await self._open()
         async with check_models(client.panel, config, names), end_after(config.deadline):
-            await score_all(order, one, config.concurrency)
+            await work_on_all(order, one, config.concurrency)
         return make_reply(config, names, ids, rewards, groups, time.monotonic() - began)
 
 
@@ -199,15 +199,6 @@ async def identify_models(panel: Panel) -> Mapping[ServiceName, ModelIdentity]:
     await panel.rebind()
     await panel.probe_judges()
     return panel.identities()
-
-
-async def score_all(
-    places: Iterable[int], score: Callable[[int, int], Coroutine[Any, Any, None]], at_once: int
-) -> None:
-    """Score edits side by side, in the order of their places."""
-    async with aclosing(iterate_completed(places, score, at_once)) as results:
-        async for _ in results:
-            pass
 
 
 def make_reply(

@@ -13,7 +13,7 @@ from rich.console import Console
 from editjudge.engine.events import FinishEvent, ProgressEvent
 from editjudge.engine.progress import DimensionProgress, Progress
 from editjudge.panel.replica import ServerLoad
-from editjudge.report.display import LineDisplay, draw_progress, format_progress
+from editjudge.report.display import Display, draw_progress, format_progress
 
 
 def progress(dimensions: int = 2, endpoints: int = 1, **more: Any) -> ProgressEvent:
@@ -119,9 +119,9 @@ def test_a_log_is_not_flooded(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     """Every five seconds at first; of an hour about fifty lines, not seven hundred."""
     now = 0.0
     monkeypatch.setattr("editjudge.report.display.time.monotonic", lambda: now)
-    lines = LineDisplay()
+    lines = Display()
     for step in range(1, 721):
-        now = step * LineDisplay.seconds_between
+        now = step * Display.seconds_between
         lines.show_progress(progress())
         if step == 5:
             assert capsys.readouterr().err.count("\n") == 5
