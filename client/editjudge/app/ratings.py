@@ -8,7 +8,6 @@ its place in the file.
 import csv
 import io
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -20,7 +19,7 @@ from zlib import crc32
 from pydantic import BaseModel, BeforeValidator, ConfigDict, FiniteFloat, ValidationError
 
 from ..base.errors import InputError, MissingExtra
-from ..base.parse import describe_failure, first_problem, parse_json
+from ..base.parse import describe_failure, first_problem, package_tables, parse_json
 from ..stats.preferences import Vote
 
 Json: TypeAlias = dict[str, Any]
@@ -28,13 +27,8 @@ Rows: TypeAlias = Iterable[tuple[str, object]]
 """Places in a file, and the records there."""
 _Votes: TypeAlias = Mapping[tuple[int, int], object]
 """A vote for each two edits of a record, by their places; something else where it cannot be read."""
-_WORDS = {
-    "A": ["a", "left", "leftvote", "a>b", "b<a", "imagea"],
-    "B": ["b", "right", "rightvote", "b>a", "a<b", "imageb"],
-    "tie": ["tie", "tievote", "a=b", "a=b=good"],
-    "both_bad": ["both_bad", "bothbad_vote", "a=b=bad"],
-}
-_VOTES = {word: cast(Vote, vote) for vote, words in _WORDS.items() for word in words}
+_FILE = package_tables(__package__, "public_sets.toml")
+_VOTES = {word: cast(Vote, vote) for vote, words in _FILE["votes"].items() for word in words}
 """The votes by the words that files have for them."""
 _OTHER_SIDE: Mapping[object, Vote] = {"A": "B", "B": "A"}
 _IN_BRACKETS = re.compile(r"\[\[([^\[\]]*)\]\]")
@@ -318,10 +312,7 @@ class _Set(BaseModel):
         return {name: own, f"{name} (as released)": _read_ranking(_find(record, self.judge_vote))}
 
 
-_SETS = [
-    _Set.model_validate(each)
-    for each in tomllib.loads(Path(__file__).with_name("public_sets.toml").read_text("utf-8"))["set"]
-]
+_SETS = [_Set.model_validate(each) for each in _FILE["set"]]
 
 
 def _add_set(of: Ratings, rows: Rows, form: _Set, file: Path) -> None:

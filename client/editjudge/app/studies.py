@@ -1,15 +1,14 @@
 """The papers' own comparisons with people, as `studies.toml` declares them."""
 
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
+from ..base.parse import package_tables
 from ..base.text import group_by_key
 from ..stats.preferences import VOTES
 from .agreement import Agreement, AgreementTable, Unit
@@ -36,10 +35,7 @@ class Study(BaseModel):
     unsaid: str
 
 
-STUDIES = {
-    name: Study.model_validate(each)
-    for name, each in tomllib.loads(Path(__file__).with_name("studies.toml").read_text("utf-8")).items()
-}
+STUDIES = {name: Study.model_validate(each) for name, each in package_tables(__package__, "studies.toml").items()}
 
 
 def measure_study(

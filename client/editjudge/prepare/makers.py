@@ -5,11 +5,9 @@ A mask shows the part of the image that the edit may change.
 
 import asyncio
 import io
-import tomllib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -24,6 +22,7 @@ from ..base.errors import ImageError
 from ..base.identity import ServiceName
 from ..base.images import Image, load_mask
 from ..base.item import Edit, Item
+from ..base.parse import package_tables
 from ..benchmarks.comparison_words import refers_to_source
 from ..benchmarks.items import Line
 from ..benchmarks.texts import is_blank
@@ -36,7 +35,7 @@ from .items import JUDGE, Entry, What, why_no_mask
 _Mask: TypeAlias = NDArray[np.bool_]
 _Regions: TypeAlias = Mapping[str, Mapping[str, _Mask | None]]
 """The mask of each phrase, by image (`source` or `target`); None where nothing was found."""
-_TYPES = tomllib.loads(Path(__file__).with_name("edit_types.toml").read_text("utf-8"))
+_TYPES = package_tables(__package__, "edit_types.toml")
 TASKS: Mapping[str, str] = {normalise_key(name): kind for kind, of in _TYPES.items() for name in of["names"]}
 """The edit types by task name, in the form of `normalise_key`."""
 INSTRUCTION = "prepare/instruction"

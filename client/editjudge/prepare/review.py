@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from ..base.errors import ConfigError, InputError
 from ..base.images import format_path, load_mask
+from ..base.parse import package_tables
 from ..base.strict import Strict
 from ..base.text import shorten_list
 from ..benchmarks.dataset import ItemRef
@@ -26,22 +27,7 @@ DECISIONS = "editjudge.prepare.1"
 _SIDE = 360
 _MAX_IDS = 5
 """How many items an error names."""
-_TITLES: Mapping[What, str] = {
-    "instructions": "Instructions",
-    "choice": "Multiple-choice questions",
-    "facts": "Questions and answers",
-    "masks": "Masks",
-}
-_GOOD_MASK = (
-    "A mask is good when every pixel that a right edit has to change is inside it, and what must "
-    "stay is outside. An item without a mask can be accepted as it is: it then has no dimension "
-    "that needs one."
-)
-_GOOD_QUESTION = (
-    "A question is good when its answer can be seen in a right result, is wrong for the source and "
-    "for an edit that failed, and leaves no second answer open."
-)
-_HOW = "Decisions stay in this browser; saving gives the file for editjudge review. Keys: ? lists them."
+_WORDS = package_tables(__package__, "review.toml")
 
 
 def write_page(folder: Folder, record: Record, entries: Mapping[str, Entry]) -> None:
@@ -65,11 +51,11 @@ def write_page(folder: Folder, record: Record, entries: Mapping[str, Entry]) -> 
     for ref in listed_refs:
         if name := _mask_name(ref):
             keep(name, _mask(data.image_paths(ref)["mask"][0], ref.data))
-    good = _GOOD_MASK if record.what == "masks" else _GOOD_QUESTION
+    good = _WORDS["good"].get(record.what, _WORDS["good"]["others"])
     made_by = [f"{role}: {identity}" for role, identity in record.made_by.items()]
     about = PageOptions(
-        f"{_TITLES[record.what]}: accept or reject",
-        introduction=[("", good), ("", _HOW), *(("", line) for line in made_by)],
+        f"{_WORDS['titles'][record.what]}: accept or reject",
+        introduction=[("", good), ("", _WORDS["how"]), *(("", line) for line in made_by)],
         review={
             "review": DECISIONS,
             "what": record.what,

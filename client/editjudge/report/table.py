@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from rich.cells import cell_len
 
+from ..base.parse import package_tables
 from ..base.terminal import escape_control
 from ..base.text import escape_formula
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 TextFormat: TypeAlias = Literal["latex", "markdown", "csv"]
 Lead: TypeAlias = Literal["", "best", "sure"]
+_LATEX_CHARACTERS: dict[str, str] = package_tables(__package__, "forms/latex.toml")
 _BETWEEN_CELLS = 3
 _NAME = 24
 """Characters that a column of names keeps where it is broken into lines."""
@@ -272,17 +274,3 @@ def _markdown_text(text: str) -> str:
     """Escape text for Markdown and HTML."""
     safe = "".join(f"\\{each}" if each in "\\`*_[]|#~$" else each for each in _one_line(text))
     return safe.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-_LATEX_CHARACTERS = {
-    **{each: rf"\{each}" for each in "&%$#_{}"},
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "\\": r"\textbackslash{}",
-    "↑": r"$\uparrow$",
-    "↓": r"$\downarrow$",
-    "±": r"$\pm$",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-}

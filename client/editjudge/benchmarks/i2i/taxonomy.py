@@ -32,13 +32,7 @@ SHARED_DIMENSIONS = tuple(name for name in ROWS["se"] if name in ROWS["me"] and 
 """The dimensions that both tables have, judged by the same method (section 4.5)."""
 NEEDS: Mapping[str, Need] = {TEXT: "target_text", WORLD: "hint"}
 """The item's field that each of these dimensions needs."""
-ABOUT = {
-    "text_rendering": TEXT,
-    "combination_text_rendering": TEXT,
-    "combination_editing_text": TEXT,
-    "world_knowledge_reasoning": WORLD,
-    "combination_reasoning": WORLD,
-}
+ABOUT: Mapping[str, str] = _FILE["about"]
 """The categories that test one of these dimensions."""
 
 

@@ -1,18 +1,15 @@
 """Table 2 of the paper, metrics by reasoning dimension and their averages; then figure 4."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 from ..column import Aggregation, Column, Composite, Mean, WeightedMean, of_tasks
 from ..fusion import mean
 from .switches import KrisSwitches
-from .taxonomy import REASONING_DIMENSIONS, TAXONOMY, TESTS_KNOWLEDGE
+from .taxonomy import REASONING_DIMENSIONS, TABLES, TAXONOMY, TESTS_KNOWLEDGE
 
-METRICS = {
-    "visual_consistency": "VC",
-    "visual_quality": "VQ",
-    "instruction_following": "IF",
-    "knowledge_plausibility": "KP",
-}
+METRICS: Mapping[str, str] = TABLES["metrics"]
+"""The metrics with their titles."""
 TO_PERCENT = (25.0, -25.0)
 """1 to 5 becomes 0 to 100 (section 4.2)."""
 _SOURCE = "KRIS-Bench, table 2"

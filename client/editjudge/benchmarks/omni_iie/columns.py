@@ -17,13 +17,6 @@ METRICS: dict[str, tuple[str, str, bool]] = {
     name: (row["of"], row["title"], row["higher_is_better"]) for name, row in TABLES["columns"].items()
 }
 """By name in ids: the dimension, the title, and whether higher is better."""
-_WEIGHTS = {
-    "lpips_fg": "omni_iie.share.foreground",
-    "lpips_bg": "omni_iie.share.background",
-    "clip_bg": "omni_iie.share.background",
-}
-
-
 Columns: TypeAlias = Iterator[Column]
 Sign: TypeAlias = Literal["+", "-"]
 Formula: TypeAlias = Callable[[Values], float]
@@ -81,8 +74,8 @@ def _group(name: str, title: str, where: Where, table: str, switches: OmniSwitch
     """The columns of one of the paper's tables."""
     for metric in _metrics(switches):
         of, words, higher = METRICS[metric]
-        weight = _WEIGHTS.get(metric, "") if switches.area_weighted else ""
-        how = Mean(f"omni_iie.{of}", where, weighted_by=weight)
+        weight = TABLES["columns"][metric].get("weight") if switches.area_weighted else None
+        how = Mean(f"omni_iie.{of}", where, weighted_by=f"omni_iie.{weight}" if weight else "")
         yield Column(f"omni_iie.{name}.{metric}", words, how, higher, f"{_PAPER}, {table}", title)
     if not switches.no_qa:
         yield _overall(name, title, overall, table, True)
