@@ -14,6 +14,7 @@ from ..base.config import Settings, load_settings
 from ..base.errors import ConfigError, ServiceError, StoreError
 from ..base.identity import Identities, ServiceName
 from ..base.local_stack import private, private_state_dir, state_dir
+from ..base.output_files import write_atomically
 from ..base.parse import describe_failure
 from ..base.strict import Strict
 from ..benchmarks.cell import standard_deviation
@@ -291,12 +292,10 @@ def _store_checks(file: Path, checks: Mapping[str, CanaryCheck]) -> None:
         return
     if file.parent == state_dir():
         private_state_dir()
-    partial = file.with_name(f"{file.name}.new")
     try:
         with FileLock(f"{file}.lock", mode=0o600):
             text = _CHECKS.dump_json({**_read_checks(file), **checks}, indent=1)
-            with open(partial, "wb", opener=private) as out:
+            with write_atomically(file) as partial, open(partial, "wb", opener=private) as out:
                 out.write(text)
-            partial.replace(file)
     except OSError as error:
         raise StoreError(f"{file}: {error.strerror}", "free space, or choose another ledger") from error

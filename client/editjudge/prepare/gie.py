@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
+from ..app.client import work_on_all
 from ..app.ledger import open_ledger
 from ..base.config import Settings
 from ..base.errors import Abstention
@@ -103,20 +105,17 @@ async def _answers(
     left: Sequence[tuple[Item, Mapping[str, Any]]], data: GieData, settings: Settings
 ) -> tuple[list[bool | None], dict[str, float]]:
     """Get the judge's answers, None where a reply could not be parsed, and the usage."""
-    room = asyncio.Semaphore(max(1, settings.concurrency))
+    answers: list[bool | None] = [None] * len(left)
     with open_ledger(settings.ledger or data.path / CALLS, settings.patience) as ledger:
         budget = Budget.of(settings, ledger)
         async with open_panel(settings, ledger, (JUDGE,), budget) as panel:
 
-            async def answer(item: Item, question: Mapping[str, Any]) -> bool | None:
-                async with room:
-                    try:
-                        return await _needs_source(item, question, panel.judge(JUDGE))
-                    except Abstention:
-                        return None
+            async def answer(place: int, pair: tuple[Item, Mapping[str, Any]]) -> None:
+                with suppress(Abstention):
+                    answers[place] = await _needs_source(*pair, panel.judge(JUDGE))
 
-            answers = await asyncio.gather(*(answer(*each) for each in left))
-            return list(answers), summarise_usage(panel, Progress(budget=budget))
+            await work_on_all(left, answer, max(1, settings.concurrency))
+            return answers, summarise_usage(panel, Progress(budget=budget))
 
 
 async def _needs_source(item: Item, question: Mapping[str, Any], judge: Judge) -> bool:
