@@ -13,9 +13,8 @@ from typing import Any, TypeAlias
 from urllib.parse import quote
 from zlib import crc32
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
 from ..base.errors import ConfigError
+from ..base.templates import make_templates
 from ..base.verdict import NotApplicable, Score
 from ..benchmarks.column import Row
 from ..benchmarks.dimension import Dimension
@@ -86,14 +85,7 @@ def build_configuration(pictures: Sequence[str], dimensions: Sequence[Dimension]
     Args:
         pictures: The names of the pictures that every task has.
     """
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        keep_trailing_newline=True,
-    )
-    template = environment.get_template("labelling.xml.j2")
+    template = make_templates(__package__).get_template("labelling.xml.j2")
     return template.render(pictures=pictures, dimensions=dimensions, control=control_name, pairs="left" in pictures)
 
 

@@ -14,8 +14,9 @@ from ..app.view import RunView
 from ..base.errors import EditjudgeError
 from ..base.output_files import wrap_disk_errors, write_file
 from ..base.signature import package_version
+from ..base.templates import make_templates
 from ..stats.preferences import TIE, VOTES, A
-from .page import get_template, source_hash
+from .page import source_hash
 from .pictures import make_thumbnail, to_data_uri
 from .site import check_out
 
@@ -32,12 +33,16 @@ def render_agreement(result: Agreement, views: Sequence[RunView]) -> str:
     """Render the page; text from data is escaped."""
     folder = files(__package__)
     style = "".join((folder / name).read_text("utf-8") for name in ("web/10-base.css", "forms/agreement.css"))
-    return get_template("forms/agreement.html.j2").render(
-        result=result,
-        sections=[_section(table, result, views) for table in result.tables],
-        style=Markup(style),  # noqa: S704 - ours
-        policy=f"default-src 'none'; style-src {source_hash(style)}; img-src data:",
-        version=package_version("editjudge"),
+    return (
+        make_templates(__package__)
+        .get_template("forms/agreement.html.j2")
+        .render(
+            result=result,
+            sections=[_section(table, result, views) for table in result.tables],
+            style=Markup(style),  # noqa: S704 - ours
+            policy=f"default-src 'none'; style-src {source_hash(style)}; img-src data:",
+            version=package_version("editjudge"),
+        )
     )
 
 

@@ -16,7 +16,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from ..app.results import Results
@@ -24,6 +23,7 @@ from ..base.errors import MissingExtra
 from ..base.identity import format_identities
 from ..base.signature import Signature, package_version
 from ..base.strict import to_plain
+from ..base.templates import make_templates
 from ..base.text import format_count, group_by_key
 from ..benchmarks.benchmark import Benchmark
 from ..benchmarks.cell import Cell, Interval
@@ -282,23 +282,20 @@ def render_page(
             `dump_script_json` where there are many.
         pictures: Data URIs by name, for a page that contains its pictures.
     """
-    return get_template(f"{_WEB}/page.html.j2").render(
-        title=report["title"],
-        mode=mode,
-        report=report,
-        style=Markup(_join_sources(".css")),  # noqa: S704 - ours
-        script=Markup(_join_sources(".js")),  # noqa: S704 - ours
-        policy=build_security_policy(mode),
-        blocks=list(_blocks(report, edits, details, pictures)),
-        version=package_version("editjudge"),
+    return (
+        make_templates(__package__)
+        .get_template(f"{_WEB}/page.html.j2")
+        .render(
+            title=report["title"],
+            mode=mode,
+            report=report,
+            style=Markup(_join_sources(".css")),  # noqa: S704 - ours
+            script=Markup(_join_sources(".js")),  # noqa: S704 - ours
+            policy=build_security_policy(mode),
+            blocks=list(_blocks(report, edits, details, pictures)),
+            version=package_version("editjudge"),
+        )
     )
-
-
-def get_template(name: str) -> Template:
-    """Return a template of a page, by its path in this package; it escapes text from data."""
-    trims: dict[str, Any] = {"trim_blocks": True, "lstrip_blocks": True}
-    loader = PackageLoader("editjudge.report", "")
-    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, **trims).get_template(name)
 
 
 def _blocks(

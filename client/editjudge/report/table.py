@@ -11,10 +11,10 @@ from itertools import count, product
 from string import ascii_lowercase
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from rich.cells import cell_len
 
 from ..base.parse import package_tables
+from ..base.templates import make_templates
 from ..base.terminal import escape_control
 from ..base.text import escape_formula
 
@@ -221,20 +221,13 @@ def _plain_cell(cell: Content) -> Plain:
 
 def _fill_template(table: Table, form: Literal["latex", "markdown", "html"]) -> str:
     """Write the table in a markup language, from the template of its form."""
-    environment = Environment(
-        loader=PackageLoader(__package__, "forms"),
-        autoescape=False,  # noqa: S701 - each text is escaped for its own form
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    environment = make_templates(__package__, autoescape=False)
     escape = {"latex": _latex_text, "markdown": _markdown_text, "html": _html_text}[form]
     environment.filters |= {"escaped": escape, "one_line": _one_line}
     environment.tests["number"] = lambda cell: isinstance(cell, Number)
     cells = (cell for row in table.rows for cell in row.cells)
     footnotes = (cell.footnote for cell in cells if isinstance(cell, Number) and cell.footnote)
-    return environment.get_template(f"{form}.j2").render(
+    return environment.get_template(f"forms/{form}.j2").render(
         table=table,
         rows=[(begins, zip(r.cells, texts, strict=True)) for r, begins, texts in table._lines()],
         marks=dict(zip(dict.fromkeys(footnotes), _list_marks(), strict=False)),

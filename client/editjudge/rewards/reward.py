@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from ..app.client import Client, JudgeConfigs, work_on_all
+from ..app.client import Client, JudgeConfigs
+from ..app.client import work_on_all as work_on_all
 from ..base.config import Settings
 from ..base.errors import ConfigError, InputError
 from ..base.identity import ModelIdentity, ServiceName

@@ -15,7 +15,7 @@ from editjudge.base.images import MAX_BYTES
 from editjudge.base.threads import in_thread
 from editjudge.rewards.config import RewardConfig
 from editjudge.rewards.mix import fail_edit, reward_edit
-from editjudge.rewards.reward import LATE, check_models, end_after, make_reply, order_siblings
+from editjudge.rewards.reward import LATE, check_models, end_after, make_reply, order_siblings, work_on_all
 from editjudge.rewards.schema import NoReward, PictureSource, RewardReply, RewardRequest, RewardValue
 
 from ..runtime.cache import BoundedCache
