@@ -3,14 +3,13 @@
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from ..app.client import Client, JudgeConfigs
-from ..app.client import work_on_all as work_on_all
+from ..app.client import Client, JudgeConfigs, work_on_all
 from ..base.config import Settings
 from ..base.errors import ConfigError, InputError
 from ..base.identity import ModelIdentity, ServiceName
@@ -163,10 +162,10 @@ class Reward:
             rewards[place] = reward_edit(config, names, judgement.edit, judgement.outcomes, judgement.signatures)
             groups[place] = " ".join(each.digest for each in judgement.edit.item.sources)
 
-        order = order_siblings([_source_key(edit) for edit in edits])
+        keys = [_source_key(edit) for edit in edits]
         client = await self._open()
         async with check_models(client.panel, config, names), end_after(config.deadline):
-            await work_on_all(order, one, config.concurrency)
+            await score_siblings(keys, one, config.concurrency)
         return make_reply(config, names, ids, rewards, groups, time.monotonic() - began)
 
 
@@ -223,10 +222,17 @@ def make_reply(
     return RewardReply(results=results, summary=summary, seconds=seconds)
 
 
-def order_siblings(keys: Sequence[object]) -> list[int]:
-    """Return the places of edits so that those with the same source follow one another."""
+async def score_siblings(
+    keys: Sequence[object], score: Callable[[int, int], Coroutine[Any, Any, None]], at_once: int
+) -> None:
+    """Score edits side by side, those with the same source one after another.
+
+    Args:
+        keys: What edits of one source have in common.
+        score: Is given the place of an edit as its second argument.
+    """
     siblings = group_by_key((key, place) for place, key in enumerate(keys))
-    return [place for places in siblings.values() for place in places]
+    await work_on_all((place for places in siblings.values() for place in places), score, at_once)
 
 
 def _source_key(edit: object) -> object:

@@ -8,14 +8,13 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from threading import Lock
 
-from editjudge.app.client import work_on_all
 from editjudge.base.digest import content_digest
 from editjudge.base.errors import ConfigError
 from editjudge.base.images import MAX_BYTES
 from editjudge.base.threads import in_thread
 from editjudge.rewards.config import RewardConfig
 from editjudge.rewards.mix import fail_edit, reward_edit
-from editjudge.rewards.reward import LATE, check_models, end_after, make_reply, order_siblings, work_on_all
+from editjudge.rewards.reward import LATE, check_models, end_after, make_reply, score_siblings
 from editjudge.rewards.schema import NoReward, PictureSource, RewardReply, RewardRequest, RewardValue
 
 from ..runtime.cache import BoundedCache
@@ -91,7 +90,7 @@ class RewardService:
         panel = self._service.client.panel
         watch = check_models(panel, config, names) if config.has_pin(names) else nullcontext()
         async with watch, end_after(seconds):
-            await work_on_all(order_siblings(sources), score_one, self._service.edits.largest)
+            await score_siblings(sources, score_one, self._service.edits.largest)
         edit_ids = [each.id or str(place) for place, each in enumerate(request.edits)]
         seconds = time.monotonic() - began
         reply = make_reply(config, names, edit_ids, rewards, sources, seconds)

@@ -25,7 +25,7 @@ from editjudge.rewards import Reward, RewardConfig
 from editjudge.rewards.audit import compare_rewards, find_correlates, measure_edit
 from editjudge.rewards.callables import make_compute_score, make_reward_function
 from editjudge.rewards.mix import reward_edit, sign_reward, summarise
-from editjudge.rewards.reward import order_siblings
+from editjudge.rewards.reward import score_siblings
 from editjudge.rewards.schema import EditReward, RewardError, RewardValue
 
 from ...small_data import save_picture
@@ -213,8 +213,14 @@ def test_a_summary_says_what_a_trainer_must_see(config: RewardConfig) -> None:
     assert (found.groups, found.flat_groups, found.spread) == (2, 1, 0.25)
 
 
-def test_siblings_follow_one_another() -> None:
-    assert order_siblings(["a", "b", "a", "c", "b"]) == [0, 2, 1, 4, 3]
+async def test_siblings_follow_one_another() -> None:
+    places: list[int] = []
+
+    async def score(_: int, place: int) -> None:
+        places.append(place)
+
+    await score_siblings(["a", "b", "a", "c", "b"], score, 1)
+    assert places == [0, 2, 1, 4, 3]
 
 
 def pixels(step: int) -> np.ndarray:
