@@ -73,6 +73,7 @@ def test_seeds_are_outputs_of_one_model(judged: Path, command: Command, tmp_path
         done = command("run", "core", *data, *outputs, "--dimension", "core.mse.source.whole")
         assert done.code == 0, done.err
         assert "editjudge compare" not in done.out + done.err, "there is one model"
+        assert "ours@" not in done.out, "its table has a row for each model"
         return tmp_path / name
 
     def read(out: Path) -> tuple[float, int, int]:
@@ -88,6 +89,8 @@ def test_seeds_are_outputs_of_one_model(judged: Path, command: Command, tmp_path
     compared = command("compare", whole, "ours@3", "ours").out
     assert "noise of ours on one item (sd):" in compared
     assert command("show", whole, "0", "--model", "ours@2").code == 0
+    rescored = command("rescore", whole, "--json")
+    assert (rescored.code, {row["changed"] for row in rescored.json}) == (0, {0})
     assert command("export", whole, "--format", "csv", "--out", tmp_path / "rows.csv").code == 0
     assert "ours@3" in (tmp_path / "rows.csv").read_text()
     assert command("report", whole, "--out", tmp_path / "page.html").code == 0

@@ -1,6 +1,7 @@
 """Computes the mean of each dimension of a run, with coverage, from the stored verdicts."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -45,7 +46,7 @@ def _mean_title(dimension: str, title: str | None) -> str:
 
 
 def mean_cells(store: RunStore, plan: RunPlan) -> Cells:
-    """Compute the mean of each model and dimension over the requested items.
+    """Compute the mean of each model and dimension over the requested items and all its outputs.
 
     The result equals that of `tabulation.tabulate` over the same outcomes, without loading all of
     them into memory. Verdicts that do not exist yet count as `pending`.
@@ -53,6 +54,7 @@ def mean_cells(store: RunStore, plan: RunPlan) -> Cells:
     Args:
         plan: The plan of the session; verdicts with other signatures than its own do not count.
     """
+    model_of = {name: model for model, names in store.header.models.items() for name in names}
     tallies: dict[tuple[str, str], Tally] = {}
     # The run may hold more items than were requested.
     places = {plan.ids[index]: index for index in plan.selected_positions}
@@ -63,13 +65,17 @@ def mean_cells(store: RunStore, plan: RunPlan) -> Cells:
         # An earlier failure that is not judged again has another state by now, which is counted.
         is_due = one.dimension in plan.todo[one.model][places[one.item]]
         if is_due or not isinstance(one.verdict, Failure):
-            tallies.setdefault((one.model, one.dimension), Tally()).add(one.verdict)
+            tallies.setdefault((model_of.get(one.model, one.model), one.dimension), Tally()).add(one.verdict)
+    counts: dict[str, dict[str, Counter[str]]] = {}
+    for name, row in plan.counts.items():
+        for dimension, states in row.items():
+            counts.setdefault(model_of.get(name, name), {}).setdefault(dimension, Counter()).update(states)
     return {
         model: {
             d.id: _cell(d, row[d.id], tallies.get((model, d.id), Tally()), plan.signatures[d.id])
             for d in plan.inputs.dimensions
         }
-        for model, row in plan.counts.items()
+        for model, row in counts.items()
     }
 
 
