@@ -28,8 +28,10 @@ from editjudge.base.errors import (
     ServiceError,
     Unreachable,
 )
+from editjudge.base.identity import ServiceName
 from editjudge.gateway.connection import JudgeService
-from editjudge.panel import SPECIALISTS, Panel, PoolPolicy
+from editjudge.panel import Panel, PoolPolicy
+from editjudge.panel.context import DEFAULT_TERMS
 from editjudge.panel.openai import OpenAiTransport
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.panel.replica import ServerLoad
@@ -56,9 +58,7 @@ async def _ask_judge(client: Any) -> str:
 
 
 async def _ask_triton(client: TritonEndpoint) -> float:
-    service, model = PIQE
-    inputs = {"IMAGE": b"image"}
-    said = await client.infer(SPECIALISTS[service], model, inputs, service=service)
+    said = await client.infer(ServiceName.parse(PIQE[0]), {"IMAGE": b"image"}, {}, DEFAULT_TERMS)
     return float(said["SCORE"][0])
 
 

@@ -14,9 +14,10 @@ import pytest
 
 from editjudge.app.run import run_async
 from editjudge.base.config import Endpoint, GatewayEndpoint, JudgeEndpoint, Settings
-from editjudge.base.contracts import CONTRACTS
+from editjudge.base.identity import ServiceName
 from editjudge.gateway.panel import Gateway
 from editjudge.panel import PoolPolicy
+from editjudge.panel.context import DEFAULT_TERMS
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.panel.retry import RetryPolicy
 from editjudge.panel.triton import TritonEndpoint
@@ -244,9 +245,8 @@ async def test_callers_spread_over_the_pods_of_one_address() -> None:
         callers = [await stack.enter_async_context(one) for one in made]
 
         async def ask_once() -> list[int]:
-            contract, inputs = CONTRACTS["quality"], {"IMAGE": b"image"}
-            asked = (caller.infer(contract, "quality_piqe", inputs, service="quality.piqe") for caller in callers)
-            await asyncio.gather(*asked)
+            piqe, inputs = ServiceName("quality", "piqe"), {"IMAGE": b"image"}
+            await asyncio.gather(*(caller.infer(piqe, inputs, {}, DEFAULT_TERMS) for caller in callers))
             return pods.counts()
 
         assert await ask_once() == [sources]

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from editjudge.base.config import Endpoint
+from editjudge.base.identity import ServiceName
 from editjudge.base.probes import probe_inputs
-from editjudge.panel import SPECIALISTS, model_name
+from editjudge.panel import model_name
 from editjudge.panel.context import CallTerms
 from editjudge.panel.retry import RetryPolicy
 from editjudge.panel.triton import TritonEndpoint
@@ -21,7 +22,7 @@ from ..patience import until
 from .test_server import serving
 
 pytestmark = pytest.mark.triton
-SERVICE = "quality.piqe"
+SERVICE = ServiceName("quality", "piqe")
 URGENT = CallTerms(urgent=True)
 
 
@@ -35,12 +36,11 @@ def waiting(server: TritonServer) -> int:
 async def order(server: TritonServer) -> list[str]:
     """How 16 calls end of which the two that come last are urgent."""
     ended: list[str] = []
-    asked = (SPECIALISTS[SERVICE], model_name(SERVICE), probe_inputs("quality"))
     async with TritonEndpoint(Endpoint(url=server.url), RetryPolicy(attempts=1)) as triton:
         await triton.identity(model_name(SERVICE), 10)
 
         async def call(name: str, terms: CallTerms) -> None:
-            await triton.infer(*asked, service=SERVICE, terms=terms)
+            await triton.infer(SERVICE, probe_inputs("quality"), {}, terms)
             ended.append(name)
 
         calls = [asyncio.create_task(call("other", CallTerms())) for _ in range(14)]

@@ -24,8 +24,10 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from editjudge.base import errors
 from editjudge.base.config import Endpoint, Secret, Settings, StackSettings
+from editjudge.base.identity import ServiceName
 from editjudge.base.probes import probe_inputs
-from editjudge.panel import SPECIALISTS, Panel, model_name
+from editjudge.panel import Panel
+from editjudge.panel.context import DEFAULT_TERMS
 from editjudge.panel.retry import RetryPolicy
 from editjudge.panel.triton import TritonEndpoint
 from editjudge_services.quality.piqe_service import Piqe
@@ -103,11 +105,8 @@ async def ask(panel: Panel) -> Any:
 async def at_once(server: TritonServer, calls: int) -> list[Any]:
     """Calls side by side; a panel would find out how much the server takes, these know no limit."""
     async with TritonEndpoint(Endpoint(url=server.url), RetryPolicy(attempts=1)) as triton:
-        service, inputs = "quality.piqe", probe_inputs("quality")
-        asked = (SPECIALISTS[service], model_name(service), inputs)
-        return await asyncio.gather(
-            *(triton.infer(*asked, service=service) for _ in range(calls)), return_exceptions=True
-        )
+        asked = ServiceName("quality", "piqe"), probe_inputs("quality"), {}, DEFAULT_TERMS
+        return await asyncio.gather(*(triton.infer(*asked) for _ in range(calls)), return_exceptions=True)
 
 
 async def test_overload_is_rejected_and_not_queued_for_ever(tmp_path: Path) -> None:
@@ -202,8 +201,8 @@ async def test_old_connections_are_left_and_a_server_that_ends_says_so(tmp_path:
             async with TritonEndpoint(endpoint, RetryPolicy(attempts=1)) as triton:
 
                 async def infer() -> Any:
-                    asked = SPECIALISTS["quality.piqe"], "quality_piqe", probe_inputs("quality")
-                    return await triton.infer(*asked, service="quality.piqe")
+                    piqe = ServiceName("quality", "piqe")
+                    return await triton.infer(piqe, probe_inputs("quality"), {}, DEFAULT_TERMS)
 
                 for _ in range(4):
                     assert "SCORE" in await infer(), "a call is longer than its connection is old"

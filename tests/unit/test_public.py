@@ -93,7 +93,7 @@ def test_dimensions_are_fully_declared(name: str) -> None:
 def test_every_service_has_a_specialist_and_a_probe() -> None:
     served = {kind.name.replace("_", ".", 1) for kind in find_specialists()}
     unknown = sorted(served - set(SPECIALISTS))
-    assert not unknown, f"name {unknown} in SPECIALISTS, client/editjudge/panel/specialists.py"
+    assert not unknown, f"name {unknown} in SPECIALISTS, client/editjudge/panel/specialists.toml"
     without = sorted(set(SPECIALISTS) - served)
     assert not without, f"no class in services/editjudge_services/*/*_service.py is {without}"
     for name, contract in SPECIALISTS.items():

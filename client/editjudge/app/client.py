@@ -107,7 +107,8 @@ class Client:
             if self.settings.ledger is not None:
                 from ..storage.shared_ledger import open_ledger
 
-                ledger = resources.enter_context(open_ledger(self.settings.ledger, self.settings.patience))
+                ledger = open_ledger(self.settings.ledger, self.settings.patience)
+                resources.callback(ledger.close)
             if self.settings.gateway is not None:
                 from ..gateway.panel import Gateway
 

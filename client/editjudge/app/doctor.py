@@ -31,7 +31,7 @@ from ..gateway.panel import Gateway
 from ..panel import SPECIALISTS, Panel, Specialist, model_name
 from ..panel.budget import Budget
 from ..panel.choices import IN_WORDS
-from ..panel.context import CallContext
+from ..panel.context import DEFAULT_TERMS, CallContext
 from ..panel.judge import Judge
 from ..panel.prompt import Prompt, Text
 from ..panel.specialists import list_custom_services
@@ -180,7 +180,7 @@ async def _check_at(endpoint: TritonEndpoint, service: Specialist, settings: Set
     try:
         server = await endpoint.server(timeout)
         milliseconds = await _measure_round_trip(lambda: endpoint.ready(model_name(name), timeout))
-        reply = await service.call_at(endpoint, probe_inputs(name.role))
+        reply = await endpoint.infer(name, probe_inputs(name.role), {}, DEFAULT_TERMS)
         wrong = wrong_answer(name, reply, service.identity.facts)
         has_answer = has_known_answer(name, service.identity.facts)
     except (ServiceError, Abstention) as error:

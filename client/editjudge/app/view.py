@@ -11,6 +11,7 @@ from typing import Self
 
 from pydantic import JsonValue
 
+from ..base.closeable import Closeable
 from ..base.errors import ConfigError, EditjudgeError
 from ..base.identity import ServiceName
 from ..base.item import Item
@@ -37,7 +38,7 @@ from .spec import ResolvedSpec, RunSpec, check_known
 __all__ = ["RUN_FILE", "Pictures", "RunView", "StoredEdit", "StoredPrompt", "StoredVerdict"]
 
 
-class RunView:
+class RunView(Closeable):
     """A view of a stored run; it is a context manager.
 
     It takes no lock and changes nothing, so it works beside the process that judges; each method
@@ -89,12 +90,6 @@ class RunView:
     def exists_at(folder: Path) -> bool:
         """Return whether a folder has a run, or the beginning of one."""
         return (folder / RUN_FILE).is_file()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the file."""

@@ -34,9 +34,6 @@ class Part(NamedTuple):
     owner: str
     name: str = ""
 
-    def __str__(self) -> str:
-        return WORDS[self.kind].format(of=self.owner, name=self.name)
-
 
 @result(frozen=True, slots=True, config=STRICT)
 class Difference:
@@ -57,9 +54,9 @@ class Difference:
     after: str
 
     def __str__(self) -> str:
-        part = Part(self.kind, self.of, self.name)
+        part = WORDS[self.kind].format(of=self.of, name=self.name)
         if not (self.before or self.after):
-            return str(part)
+            return part
         return f"{part} ({self.before or 'absent'} → {self.after or 'absent'})"
 
 

@@ -40,6 +40,7 @@ from .rgb import (
 )
 from .rgb import RGB as RGB  # noqa: PLC0414 - others have it from here
 from .signature import implementation
+from .text import cut_middle, one_line
 
 _Unread: TypeAlias = "str | os.PathLike[str] | bytes | Pil.Image | NDArray[Any]"
 ImageLike: TypeAlias = "_Unread | Image"
@@ -49,17 +50,7 @@ MAX_PIXELS = 64 * 1024 * 1024
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "TIFF", "GIF", "PPM")
 MASK_THRESHOLD = 128
 """The lowest value that counts as white in a JPEG mask, because JPEG does not preserve zeros."""
-_SUFFIXES = {
-    ".png": "PNG",
-    ".jpg": "JPEG",
-    ".jpeg": "JPEG",
-    ".webp": "WEBP",
-    ".bmp": "BMP",
-    ".tif": "TIFF",
-    ".tiff": "TIFF",
-    ".gif": "GIF",
-    ".ppm": "PPM",
-}
+_SUFFIXES = {f".{kind.lower()}": kind for kind in FORMATS} | {".jpg": "JPEG", ".tif": "TIFF"}
 _JPEG = b"\xff\xd8"
 
 
@@ -160,11 +151,6 @@ class Image(_Picture):
     def had_alpha(self) -> bool:
         """Whether the image had transparency, which was dropped or blended with white."""
         return any(note.kind == "alpha" for note in self.notes)
-
-    @property
-    def pixels(self) -> RGB:
-        """The same as `rgb`."""
-        return self.rgb
 
     @property
     def rgb(self) -> RGB:
@@ -424,9 +410,9 @@ def _decode(data: bytes, reading: DecodingRules, least_side: int = 0) -> Decoded
     except DepthError:
         raise
     except ValueError as error:
-        raise ValueError(_one_line(error)) from None
+        raise ValueError(one_line(error)) from None
     except Exception as error:  # noqa: BLE001 - Pillow's plugins raise anything on damaged data
-        raise ValueError(f"damaged or truncated: {_one_line(error)}") from None
+        raise ValueError(f"damaged or truncated: {one_line(error)}") from None
     rgb.setflags(write=False)
     return DecodedPicture(rgb, notes, media_type)
 
@@ -468,14 +454,7 @@ def read_thumbnail(path: str | os.PathLike[str], side: int) -> RGB | None:
 def format_path(path: os.PathLike[str] | str) -> str:
     """Format a path, or its URL, as printable UTF-8; beyond 1,024 characters it is cut."""
     text = os.fsencode(find_url(path) or path).decode("utf-8", "backslashreplace")
-    if len(text) <= _LONGEST:
-        return text
-    return f"{text[: _LONGEST // 2]} … ({len(text):,} characters) … {text[-_LONGEST // 4 :]}"
-
-
-def _one_line(error: BaseException) -> str:
-    """Format an error in one line."""
-    return " ".join(str(error).split())[:200] or type(error).__name__
+    return cut_middle(text, _LONGEST)
 
 
 def _read_file(path: Path, name: str) -> bytes:
@@ -548,7 +527,7 @@ def _make_image_error(name: str, error: Exception) -> ImageError:
     """Make the error of an image that cannot be read; a `DepthError` already names the fix."""
     if isinstance(error, DepthError):
         return ImageError(name, str(error))
-    return ImageError(name, _one_line(error), "give one still image")
+    return ImageError(name, one_line(error), "give one still image")
 
 
 def _from_array(array: NDArray[Any], name: str, reading: DecodingRules) -> Image:

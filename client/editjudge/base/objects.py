@@ -18,6 +18,7 @@ from threading import RLock
 from typing import Any, NamedTuple
 
 from .errors import MissingExtra
+from .text import one_line
 
 SCHEMES = ("s3", "gs")
 """The object stores, by the beginning of their URLs."""
@@ -137,8 +138,7 @@ def _ask(url: str, method: str, **options: Any) -> Any:
     except PermissionError as error:
         raise PermissionError(errno.EACCES, "no permission", url) from error
     except Exception as error:  # each store's package has kinds of its own
-        why = " ".join(str(error).split())[:200] or type(error).__name__
-        raise OSError(errno.EIO, f"{type(error).__name__}: {why}", url) from error
+        raise OSError(errno.EIO, f"{type(error).__name__}: {one_line(error)}", url) from error
 
 
 @cache

@@ -34,6 +34,11 @@ def group_by_key(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
     return groups
 
 
+def one_line(error: BaseException) -> str:
+    """Format an error in one line of at most 200 characters."""
+    return " ".join(str(error).split())[:200] or type(error).__name__
+
+
 def cut_middle(text: str, most: int) -> str:
     """Cut the middle out of a text of more than `most` characters, since names differ at ends."""
     if len(text) <= most:

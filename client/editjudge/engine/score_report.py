@@ -8,7 +8,7 @@ from ..base.identity import format_identities
 from ..base.item import Edit
 from ..base.signature import versions
 from ..base.strict import STRICT, Number, Strict
-from ..base.verdict import Evidence, NoScore, NoScoreKind, Outcome, Score, Status, calls_of
+from ..base.verdict import Evidence, NoScoreKind, Outcome, Status, calls_of
 from ..panel.calls import CallRecord
 from .judge import Judgement
 
@@ -50,18 +50,10 @@ class Row(Strict):
         Args:
             more: Values of further fields.
         """
-        return cls(
-            item=item,
-            model=model,
-            dimension=dimension,
-            status=outcome.status,
-            value=outcome.value,
-            kind=outcome.kind if isinstance(outcome, NoScore) else None,
-            reason=outcome.reason,
-            imputed=outcome.imputed if isinstance(outcome, Score) else None,
-            evidence=getattr(outcome, "evidence", {}),
-            **more,
-        )
+        names = ("status", "value", "kind", "reason", "imputed")
+        own: dict[str, Any] = {name: getattr(outcome, name, None) for name in names}
+        evidence = getattr(outcome, "evidence", {})
+        return cls(item=item, model=model, dimension=dimension, evidence=evidence, **own, **more)
 
 
 class Picture(Strict):

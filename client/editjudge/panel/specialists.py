@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ..base.contracts import CONTRACTS, Contract, Tensors
 from ..base.errors import ConfigError, NoModel
 from ..base.identity import ModelIdentity, ServiceName
+from ..base.parse import package_tables
 from .calls import NOT_STORED
 from .context import DEFAULT_TERMS, AnyTerms
 
@@ -21,25 +22,9 @@ if TYPE_CHECKING:
     from .triton import TritonEndpoint
 
 SPECIALISTS: Mapping[ServiceName, Contract] = {
-    name: CONTRACTS[name.role]
-    for name in map(
-        ServiceName.parse,
-        (
-            "quality.piqe",
-            "quality.qinsight",
-            "aesthetics.artimuse",
-            "ocr.ppocr",
-            "ocr.got",
-            "features.dinov3",
-            "features.dinov2",
-            "clip.vit_b_32",
-            "lpips.vgg",
-            "lpips.alex",
-            "segmenter.grounded_sam",
-            "segmenter.grounded_sam_huge",
-            "segmenter.sa2va",
-        ),
-    )
+    ServiceName(role, variant): CONTRACTS[role]
+    for role, variants in package_tables(__package__, "specialists.toml").items()
+    for variant in variants
 }
 """Every specialist that editjudge comes with, as `role.variant`, and the contract of its role."""
 
@@ -82,18 +67,8 @@ class Specialist:
         """
         if self.pool is None:
             raise NoModel(NOT_STORED, service=self.name)
-        return await self.pool.run(lambda endpoint: self.call_at(endpoint, inputs, parameters, terms), terms=terms)
-
-    async def call_at(
-        self,
-        endpoint: TritonEndpoint,
-        inputs: Mapping[str, bytes],
-        parameters: Mapping[str, str] | None = None,
-        terms: AnyTerms = DEFAULT_TERMS,
-    ) -> Tensors:
-        """Call it at the given endpoint, past its pool and its limits."""
-        return await endpoint.infer(
-            CONTRACTS[self.name.role], model_name(self.name), inputs, parameters, service=self.name, terms=terms
+        return await self.pool.run(
+            lambda endpoint: endpoint.infer(self.name, inputs, parameters or {}, terms), terms=terms
         )
 
 

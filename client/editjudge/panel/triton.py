@@ -13,14 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.config import Endpoint
-from ..base.contracts import ABSTENTION, MODEL_HEADER, Contract, Tensor, Tensors
+from ..base.contracts import ABSTENTION, CONTRACTS, MODEL_HEADER, Contract, Tensor, Tensors
 from ..base.errors import Abstention, BadReply, NoModel, Rejection, ServiceError
-from ..base.identity import ModelIdentity
+from ..base.identity import ModelIdentity, ServiceName
 from ..base.verdict import NoScoreKind
-from .context import DEFAULT_TERMS, AnyTerms
+from .context import AnyTerms
 from .grpc_channel import GrpcConnection, read_status, read_team
 from .redaction import shorten
 from .retry import RetryPolicy, call_with_retries
+from .specialists import model_name
 
 MAX_REQUEST_BYTES = 32 * 1024 * 1024
 MAX_TEXT_BYTES = 1024 * 1024
@@ -126,23 +127,14 @@ class TritonEndpoint(GrpcConnection):
         return (await self._fetch("ModelConfig", model, timeout)).config
 
     async def infer(
-        self,
-        contract: Contract,
-        model: str,
-        inputs: Mapping[str, bytes],
-        parameters: Mapping[str, str] | None = None,
-        *,
-        service: str,
-        terms: AnyTerms = DEFAULT_TERMS,
+        self, service: ServiceName, inputs: Mapping[str, bytes], parameters: Mapping[str, str], terms: AnyTerms
     ) -> Tensors:
-        """Call a model on one request, with retries within the policy's deadline.
+        """Call the model of a service on one request, with retries within the policy's deadline.
 
         Args:
-            contract: Contract of its role: tensors and parameters.
-            model: Name of the model at the server.
+            service: Its role has the contract.
             inputs: Encoded bytes by tensor name.
             parameters: The contract's parameters; the server fills in defaults.
-            service: `role.variant`, for errors.
             terms: Terms of the callers.
 
         Returns:
@@ -154,8 +146,9 @@ class TritonEndpoint(GrpcConnection):
             Abstention: the model has no value for this input.
             ServiceError: see `editjudge.base.errors`.
         """
+        contract, model = CONTRACTS[service.role], model_name(service)
         request = self._request(contract, model, inputs, service)
-        for name, value in (parameters or {}).items():
+        for name, value in parameters.items():
             request.parameters[name].string_param = value
         if terms.urgent:
             request.parameters["priority"].int64_param = FIRST

@@ -282,11 +282,16 @@ def load_templates() -> Mapping[str, Template]:
         for file in sorted(folder.iterdir(), key=lambda file: file.name):
             if file.name.endswith(".toml"):
                 name = f"{folder.name}/{file.name.removesuffix('.toml')}"
-                by_name[name] = _read_template(name, file, shared_system)
+                by_name[name] = read_template(name, file, shared_system)
     return by_name
 
 
-def _read_template(name: str, file: Traversable, shared_system: str) -> Template:
+def read_template(name: str, file: Traversable, shared_system: str) -> Template:
+    """Read the TOML file of a template.
+
+    Args:
+        shared_system: System text of a template that has none of its own.
+    """
     file_content = parse_file(TemplateFile, file.read_text("utf-8"), f"prompt {name}")
     answer = dict(file_content.answer)
     max_tokens = answer.pop("max_tokens", MAX_TOKENS)

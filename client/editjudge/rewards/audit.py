@@ -49,14 +49,14 @@ def measure_edit(edit: Edit) -> dict[str, float]:
     facts = {"length": float(len(edit.item.instruction))}
     if edit.image is None:
         return facts
-    pixels = edit.image.pixels.astype(np.float32)
+    pixels = edit.image.rgb.astype(np.float32)
     grey, highest = pixels.mean(axis=2), pixels.max(axis=2)
     facts["sharpness"] = sum(float(np.abs(np.diff(grey, axis=axis)).mean()) for axis in (0, 1) if grey.shape[axis] > 1)
     facts["saturation"] = float((1 - pixels.min(axis=2) / np.maximum(highest, 1)).mean())
     facts["brightness"] = float(grey.mean())
     source = edit.item.source
     if source is not None and source.size == edit.image.size:
-        facts["change"] = float(np.abs(pixels - source.pixels).mean())
+        facts["change"] = float(np.abs(pixels - source.rgb).mean())
     return facts
 
 

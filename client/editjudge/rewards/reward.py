@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mappin
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from ..app.client import Client, JudgeConfigs, work_on_all
+from ..base.closeable import Closeable
 from ..base.config import Settings
 from ..base.errors import ConfigError, InputError
 from ..base.identity import ModelIdentity, ServiceName
@@ -28,7 +29,7 @@ LATE = NoReward(kind="deadline", reason="not judged within the deadline", retry=
 """Why an edit has no reward that was not judged in time."""
 
 
-class Reward:
+class Reward(Closeable):
     """Scores edits for a trainer.
 
     ```python
@@ -60,12 +61,6 @@ class Reward:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="editjudge.rewards", daemon=True)
         self._opening: asyncio.Task[Client] | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the connections and end the thread; the object is then of no more use."""

@@ -12,10 +12,11 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from pydantic import JsonValue
 
+from ..base.closeable import Closeable
 from ..base.errors import StoreError
 from ..panel.calls import AnyCall, CallRecord, CallStore, Reply, SpecialistCall
 from ..panel.prompt import Prompt, Text
@@ -33,7 +34,7 @@ class LedgerRows(NamedTuple):
     calls: Sequence[Row] = ()
 
 
-class Ledger(CallStore):
+class Ledger(CallStore, Closeable):
     """A `CallStore` in a file or in memory; use it as a context manager.
 
     `put` commits a reply before it returns, so the reply survives a kill of the process. A crash of
@@ -72,12 +73,6 @@ class Ledger(CallStore):
     def for_team(self, team: str) -> Ledger:
         """Return the ledger of a team in the same file. Closing it leaves the file open."""
         return Ledger(team=team, database=self._database)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the file."""

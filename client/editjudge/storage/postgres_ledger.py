@@ -17,8 +17,8 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import Self
 
+from ..base.closeable import Closeable
 from ..base.errors import StoreError
 from ..panel.calls import Account, AnyCall, CallRecord, Reply, ReplyStore, SpecialistCall
 from .codec import digest_to_bytes
@@ -43,7 +43,7 @@ def _load_statements() -> dict[str, str]:
     return dict(_STATEMENT.findall(Path(__file__).with_suffix(".sql").read_text("utf-8")))
 
 
-class PostgresLedger(ReplyStore):
+class PostgresLedger(ReplyStore, Closeable):
     """A `ReplyStore` in PostgreSQL; use it as a context manager.
 
     Each process claims a call before it makes it. A claim is a lease that is renewed while the call
@@ -75,12 +75,6 @@ class PostgresLedger(ReplyStore):
     def for_team(self, team: str) -> PostgresLedger:
         """Return the ledger of a team in the same database."""
         return PostgresLedger(self._database, team=team)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the connections."""

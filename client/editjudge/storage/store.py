@@ -19,6 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self, TypeAlias
 
+from ..base.closeable import Closeable
 from ..base.errors import ConfigError, StoreError
 from ..base.file_states import ABSENT, FileState
 from ..base.output_files import lock_folder
@@ -61,7 +62,7 @@ _Document: TypeAlias = "tuple[Provenance, Any, Any]"
 """A stored verdict: its provenance, its encoded outcome, and its details (evidence and calls)."""
 
 
-class RunStore:
+class RunStore(Closeable):
     """An open run; use as a context manager. `RunStore.open` makes one.
 
     Attributes:
@@ -114,12 +115,6 @@ class RunStore:
                 store.extend_header(header)
             store._resources = resources.pop_all()
             return store
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the file and release the lock."""

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
@@ -19,6 +19,7 @@ from ...base.errors import (
     ServiceError,
 )
 from ...base.providers import find_provider
+from ...base.text import shorten_list
 from ..calls import Reply
 from ..choices import ChoiceDistribution, list_labels, make_distribution, select_label_tokens
 from ..context import DEFAULT_TERMS, NO_CALLER, AnyTerms, CallContext
@@ -336,7 +337,7 @@ class OpenAiTransport(Transport):
             refusal.field = setting  # type: ignore[attr-defined]
             return refusal
         if isinstance(error, NoModel) and self._listed_names:
-            return self._error(NoModel, f"{error.detail}; it lists {_shorten_list(self._listed_names)}")
+            return self._error(NoModel, f"{error.detail}; it lists {shorten_list(self._listed_names, 10)}")
         return error
 
     def _without_logprobs(self, why: str) -> ServiceError:
@@ -359,7 +360,7 @@ class OpenAiTransport(Transport):
         if not self._model_name and len(by_name) == 1:
             return next(iter(by_name.values()))
         self._listed_names = tuple(sorted(by_name))
-        there = _shorten_list(self._listed_names) or "none"
+        there = shorten_list(self._listed_names, 10) or "none"
         name = self._model_name
         if not name:
             raise self._error(NoModel, f"name the `model` (--judge-model); there is {there}")
@@ -398,10 +399,6 @@ class OpenAiTransport(Transport):
     def _error(self, kind: type[ServiceError], detail: str) -> ServiceError:
         model = self._model.name if self._model else self._model_name
         return self._server.make_error(kind, detail, model)
-
-
-def _shorten_list(names: Sequence[str]) -> str:
-    return ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
 
 
 def _is_vllm(model: JudgeModel) -> bool:
