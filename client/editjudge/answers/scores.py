@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -179,7 +179,9 @@ class Scores(OutputContract[ScoresAnswer]):
         else:
             values = read_object(reply, (*self.texts, *names))
             reasons = [_reason(values[key]) for key in self.texts]
-            _refuse_declined(reasons)
+            for reason in reasons:  # a judge that is held to the form cannot decline elsewhere
+                if is_refusal(re.split(r"[.!?。\n]", reason, maxsplit=1)[0]):
+                    raise Refusal(reason)
         due = self._list_values(values[LIST]) if self.as_list else [values[field.name] for field in self.fields]
         scores = {f.name: f.read(value) for f, value in zip(self.fields, due, strict=True)}
         return ScoresAnswer(scores, "\n\n".join(reasons))
@@ -201,16 +203,6 @@ def _format_number(number: float) -> str:
 
 def _describe_field(field: ScoreField) -> str:
     return f"{field.name} ({field.description})" if field.description else field.name
-
-
-def _refuse_declined(reasons: Iterable[str]) -> None:
-    """Raise `Refusal` if a reason begins with a sentence in which the judge declines.
-
-    A judge that is held to the form cannot decline elsewhere.
-    """
-    for reason in reasons:
-        if is_refusal(re.split(r"[.!?。\n]", reason, maxsplit=1)[0]):
-            raise Refusal(reason)
 
 
 def _reason(value: Value) -> str:

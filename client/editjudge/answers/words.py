@@ -55,10 +55,6 @@ _CUES, _AFTER = ("|".join(_OTHERS[name]) for name in ("cues", "after"))
 _NO_NEGATION = "".join(f"(?<!{word} )" for word in _OTHERS["negations"])
 
 
-def _plain(words: str) -> str:
-    return " ".join(words.replace("\u2019", "'").split())
-
-
 def is_refusal(words: str) -> bool:
     """Whether a judge declines in words, which stand beside an answer or in the place of one.
 
@@ -68,7 +64,8 @@ def is_refusal(words: str) -> bool:
         words: What the judge says, without the draft.
     """
     words = _JSON.split(words, maxsplit=1)[0]
-    return len(words) <= LONGEST and _REFUSES.search(_plain(words)) is not None
+    plain = " ".join(words.replace("\u2019", "'").split())
+    return len(words) <= LONGEST and _REFUSES.search(plain) is not None
 
 
 def is_denial(words: str) -> bool:

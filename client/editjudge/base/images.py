@@ -40,7 +40,7 @@ from .rgb import (
 )
 from .rgb import RGB as RGB  # noqa: PLC0414 - others have it from here
 from .signature import implementation
-from .text import cut_middle, one_line
+from .text import one_line
 
 _Unread: TypeAlias = "str | os.PathLike[str] | bytes | Pil.Image | NDArray[Any]"
 ImageLike: TypeAlias = "_Unread | Image"
@@ -454,7 +454,9 @@ def read_thumbnail(path: str | os.PathLike[str], side: int) -> RGB | None:
 def format_path(path: os.PathLike[str] | str) -> str:
     """Format a path, or its URL, as printable UTF-8; beyond 1,024 characters it is cut."""
     text = os.fsencode(find_url(path) or path).decode("utf-8", "backslashreplace")
-    return cut_middle(text, _LONGEST)
+    if len(text) <= _LONGEST:
+        return text
+    return f"{text[: _LONGEST // 2]} … ({len(text):,} characters) … {text[-_LONGEST // 4 :]}"
 
 
 def _read_file(path: Path, name: str) -> bytes:

@@ -46,10 +46,7 @@ class PromptRelease:
     @property
     def is_imported(self) -> bool:
         """Whether all texts are imported, byte for byte."""
-        return all(
-            (path := self.folder / name).is_file() and _digest(path.read_bytes()) == digest
-            for name, digest in self.texts.items()
-        )
+        return all(_read_imported(self.folder / name, digest) is not None for name, digest in self.texts.items())
 
     def text(self, name: str) -> str:
         """Read an imported text.

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ..base.item import Item, Missing
+from ..base.text import group_by_key
 from ..base.verdict import (
     CountedMissing,
     Failure,
@@ -188,12 +189,9 @@ def find_pending_fields(
     dimensions: Iterable[Dimension], outcomes: Mapping[str, Outcome]
 ) -> dict[Scorer, frozenset[str]]:
     """Find the fields that each scorer has to compute: those that pending dimensions read."""
-    calls: dict[Scorer, frozenset[str]] = {}
-    for dimension in dimensions:
-        if isinstance(outcomes[dimension.id], Pending):
-            for reading in dimension.readings:
-                calls[reading.scorer] = calls.get(reading.scorer, frozenset()) | {reading.field}
-    return calls
+    pending = (each for each in dimensions if isinstance(outcomes[each.id], Pending))
+    fields = group_by_key((reading.scorer, reading.field) for each in pending for reading in each.readings)
+    return {scorer: frozenset(names) for scorer, names in fields.items()}
 
 
 def sort_by_dependency(

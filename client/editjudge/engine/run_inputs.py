@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ..base.identity import Identities, ServiceName
 from ..base.objects import find_url
+from ..base.text import group_by_key
 from ..benchmarks.dataset import Dataset
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.rounds import JudgeRounds
@@ -75,11 +76,9 @@ class RunInputs:
     @cached_property
     def dependents(self) -> Mapping[str, frozenset[str]]:
         """By dimension id, those of `dimensions` that derive from it, directly or indirectly."""
-        dependents: dict[str, set[str]] = {}
-        for dimension in self.dimensions:
-            for part in sort_by_dependency([dimension], self.dimensions_by_id):
-                dependents.setdefault(part.id, set()).add(dimension.id)
-        return {name: frozenset(ids - {name}) for name, ids in dependents.items()}
+        parts = {each.id: sort_by_dependency([each], self.dimensions_by_id) for each in self.dimensions}
+        dependents = group_by_key((part.id, name) for name, of in parts.items() for part in of)
+        return {name: frozenset(ids) - {name} for name, ids in dependents.items()}
 
     def roles(self, dimensions: Iterable[str]) -> frozenset[ServiceName]:
         """Find the services that dimensions call.

@@ -156,8 +156,7 @@ class EndpointPool(Generic[E]):
         await asyncio.sleep(wait)
 
     def _has_another(self, tried_replicas: set[Replica[E]]) -> bool:
-        serving = (replica for replica in self.replicas if not replica.state.is_lost)
-        return any(replica not in tried_replicas for replica in serving)
+        return any(replica not in tried_replicas and not replica.state.is_lost for replica in self.replicas)
 
     def _find_loss_start(self, error: ServiceError, place: Place[E]) -> float:
         """When it began to show that a call does not reach its server."""

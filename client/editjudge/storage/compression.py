@@ -40,7 +40,7 @@ class Compressor:
             a dictionary would retain texts of purged prompts.
     """
 
-    def __init__(self, dictionaries: Callable[[], Iterable[bytes]], keep: Callable[[bytes], None] | None) -> None:
+    def __init__(self, dictionaries: Callable[[], Iterable[bytes]], keep: Callable[[bytes], object] | None) -> None:
         self._read = dictionaries
         self._keep = keep
         self._dictionaries: dict[int, bytes] | None = None
@@ -97,7 +97,7 @@ class Compressor:
         self._dictionaries = {zlib.adler32(one): one for one in dictionaries}
         self._latest = dictionaries[-1] if dictionaries else b""
 
-    def _add_dictionary(self, keep: Callable[[bytes], None]) -> None:
+    def _add_dictionary(self, keep: Callable[[bytes], object]) -> None:
         """Store a dictionary of the first documents if it makes them enough smaller."""
         new = make_dictionary(self._samples)
         sizes = [sum(len(deflate(d, by)) for d in self._samples) for by in (self._latest, new)]

@@ -69,7 +69,7 @@ class Database:
         self.path = path
         self.compressor = Compressor(
             lambda: [row[1] for row in self.rows(DICTIONARIES, "ORDER BY id")],
-            self._keep_dictionary if is_run else None,
+            (lambda text: self.put(DICTIONARIES, text=text)) if is_run else None,
         )
         self._depth = 0
         self._turn = RLock()
@@ -280,9 +280,6 @@ class Database:
             row = self.row(FACTS, "WHERE name = ?", encode_text(name))
             number = None if row is None else row[0]
             self.put(FACTS, id=number, name=encode_text(name), value=encode_text(value))
-
-    def _keep_dictionary(self, text: bytes) -> None:
-        self.put(DICTIONARIES, text=text)
 
     def _open(self) -> sqlite3.Connection:
         db = _connect(str(self.path or ":memory:"))

@@ -167,10 +167,9 @@ class Ledger(CallStore, Closeable):
 
     async def count_by_team(self) -> Counter[str]:
         """Count the calls of each team."""
-        return await self._database.run_in_thread(self._count_by_team)
-
-    def _count_by_team(self) -> Counter[str]:
-        return Counter(decode_text(row[1]) for row in self._database.rows(CALLS))
+        return await self._database.run_in_thread(
+            lambda: Counter(decode_text(row[1]) for row in self._database.rows(CALLS))
+        )
 
     async def get_dropped_keys(self) -> frozenset[str]:
         """Get the keys of all calls of which a reply was ever dropped."""

@@ -6,7 +6,7 @@ These are pure functions; `OpenAiTransport` makes the calls.
 import json
 import math
 import re
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, TypeAlias
@@ -70,13 +70,6 @@ def make_chat_body(fields: Mapping[str, Any], system: str, parts: Sequence[Part]
     return [*pieces, pending + b"]}]}"]
 
 
-def _join_data_runs(prompt: Prompt) -> Iterator[str]:
-    """The text from data, joined where nothing else is between: a token could span two parts."""
-    for data, run in groupby(prompt.parts, _is_data):
-        if data:
-            yield "".join(part.text for part in run if isinstance(part, Text))
-
-
 def join_parts(prompt: Prompt, control_tokens: Container[str] = ()) -> list[Part]:
     """The user turn with neighbouring texts joined and control tokens in data broken.
 
@@ -97,10 +90,11 @@ def join_parts(prompt: Prompt, control_tokens: Container[str] = ()) -> list[Part
 
 
 def find_token_candidates(prompt: Prompt) -> set[str]:
-    """What looks like a control token in the data of a prompt."""
+    """What looks like a control token in the data of a prompt; one could span two parts."""
     return {
         m.group()
-        for text in _join_data_runs(prompt)
+        for data, run in groupby(prompt.parts, _is_data)
+        for text in ["".join(part.text for part in run if data and isinstance(part, Text))]
         for pattern in (_ANGLE_TOKEN, _BRACKET_TOKEN)
         for m in pattern.finditer(text)
     }

@@ -385,15 +385,12 @@ def _encode_piece(piece: bytes | Picture) -> bytes:
 
 async def _read_body(response: aiohttp.ClientResponse) -> bytes | None:
     """The reply's body, or None where it is larger than the limit (after decompression)."""
-    pieces: list[bytes] = []
-    size = 0
-    async for piece in response.content.iter_any():
-        size += len(piece)
-        if size > MAX_REPLY_BYTES:
-            response.close()
-            return None
-        pieces.append(piece)
-    return b"".join(pieces)
+    try:
+        await response.content.readexactly(MAX_REPLY_BYTES + 1)
+    except asyncio.IncompleteReadError as error:
+        return error.partial
+    response.close()
+    return None
 
 
 def _make_tls_context(endpoint: JudgeEndpoint) -> ssl.SSLContext | None:
