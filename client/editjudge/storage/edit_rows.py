@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
@@ -94,9 +93,7 @@ def verdict_to_json(verdict: Verdict, calls: Collection[int]) -> tuple[Any, Any]
     return outcome, (detail | ({"calls": list(calls)} if calls else {})) or None
 
 
-def verdict_from_json(
-    outcome: Any, evidence: Mapping[str, Any] = MappingProxyType({}), calls: tuple[str, ...] = ()
-) -> Verdict:
+def verdict_from_json(outcome: Any, evidence: Mapping[str, Any], calls: tuple[str, ...]) -> Verdict:
     """Decode what `verdict_to_json` returned."""
     evidence = dict(evidence)
     if not isinstance(outcome, dict):

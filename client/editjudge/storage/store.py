@@ -219,18 +219,14 @@ class RunStore(Closeable):
             if row is None or row[1:] != content:
                 self.database.put(FILES, id=number, **content._asdict())
 
-    def _rows_of(self, item: str, model: str) -> list[EditRow]:
-        """Read the rows of an edit with their details: one for each content, newest last."""
-        where = "WHERE item = ? AND model = ? ORDER BY id"
-        return list(self._rows(where, encode_text(item), encode_text(model), long=True))
-
     def _row_of(self, edit: JudgedEdit) -> EditRow:
         """Make the row for an edit's content from the stored row, if there is one.
 
         An older row is deleted and made new, since the newest row is the one that is valid now. A
         new row has the number 0. Content that was not read is taken from the newest row.
         """
-        rows = self._rows_of(edit.item, edit.model)
+        item_and_model = encode_text(edit.item), encode_text(edit.model)
+        rows = list(self._rows("WHERE item = ? AND model = ? ORDER BY id", *item_and_model, long=True))
         last = rows[-1] if rows else None
         last_content = last.content if last else b""
         content = last_content if edit.content is None else edit.content.key
@@ -240,7 +236,6 @@ class RunStore(Closeable):
             if row.content in {content, b""} and (was_not_read or row.output == output):
                 break
         else:
-            item_and_model = encode_text(edit.item), encode_text(edit.model)
             row = EditRow(0, *item_and_model, content, output, None, ABSENT, 0, b"[]")
         if last is not None and row.id not in {0, last.id}:
             self.database.run("DELETE FROM edits WHERE id = ?", row.id)
@@ -516,17 +511,11 @@ class RunStore(Closeable):
         """Decode the verdicts of a row; for `evidence` it must have been read with its details."""
         item, model = decode_text(row.item), decode_text(row.model)
         try:
-            if not evidence:
-                for provenance, outcome in self._outcomes(row):
-                    name, signature, versions = provenance
-                    verdict = verdict_from_json(outcome)
-                    yield StoredVerdict(item, model, name, verdict, signature, versions)
-                return
-            for (name, signature, versions), outcome, detail in self._documents(row).values():
+            plain = ((*pair, None) for pair in self._outcomes(row))
+            for (name, signature, versions), outcome, detail in self._documents(row).values() if evidence else plain:
                 replies = tuple(map(self.ledger.read_record, (detail or {}).get("calls", ())))
                 evidence_json = (detail or {}).get("evidence", {})
-                keys = tuple(one.call for one in replies)
-                verdict = verdict_from_json(outcome, evidence_json, keys)
+                verdict = verdict_from_json(outcome, evidence_json, tuple(one.call for one in replies))
                 yield StoredVerdict(item, model, name, verdict, signature, versions, replies)
         except ValueError as error:
             raise StoreError(

@@ -22,7 +22,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from jinja2 import TemplateError, nodes
@@ -258,7 +258,7 @@ class ChatTemplate:
         self._image_id = image_id
         self._key = secrets.token_hex(16)
         self._mark = re.compile(f"{self._key}x([0-9]+)x")
-        self._renderings: dict[tuple[bool, _Shape], list[str]] = {}
+        self._render = lru_cache(_CACHE_SIZE)(self._render_template)
         try:
             self._template = _environment().from_string(source)
         except TemplateError as error:
@@ -297,19 +297,14 @@ class ChatTemplate:
             ValueError: the template does not take such a prompt.
         """
         runs = _split_runs(prompt)
-        shape = (bool(prompt.system), tuple(run is None for run in runs))
-        rendering = self._renderings.get(shape)  # several threads may do so
-        if rendering is None:
-            if len(self._renderings) >= _CACHE_SIZE:
-                self._renderings.clear()
-            rendering = self._renderings[shape] = self._render(*shape)
+        rendering = self._render(bool(prompt.system), tuple(run is None for run in runs))
         # Every other element is the number of a text.
         texts = [prompt.system, *runs]
         return [
             (part, False) if i % 2 == 0 else (texts[int(part)] or "", True) for i, part in enumerate(rendering) if part
         ]
 
-    def _render(self, system: bool, shape: _Shape) -> list[str]:
+    def _render_template(self, system: bool, shape: _Shape) -> list[str]:
         """The template's own text, split at the marks; in between stand the numbers of texts."""
         order = [*([0] if system else []), *(i for i, image in enumerate(shape, 1) if not image)]
         reasons = []
