@@ -133,7 +133,7 @@ def summarise(config: RewardConfig, name: str, results: Sequence[EditReward], gr
     """Summarise one reward over a batch.
 
     Args:
-        groups: Of each edit what its siblings have in common: the digest of the source.
+        groups: Of each edit what its siblings have in common: the source and the instruction.
     """
     values = [result.rewards[name] for result in results]
     low, high = config.rewards[name].scale

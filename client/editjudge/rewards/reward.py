@@ -155,7 +155,8 @@ class Reward(Closeable):
                 rewards[place] = fail_edit(config, names, why)
                 return
             rewards[place] = reward_edit(config, names, judgement.edit, judgement.outcomes, judgement.signatures)
-            groups[place] = " ".join(each.digest for each in judgement.edit.item.sources)
+            item = judgement.edit.item
+            groups[place] = " ".join([*(each.digest for each in item.sources), item.instruction])
 
         keys = [_source_key(edit) for edit in edits]
         client = await self._open()

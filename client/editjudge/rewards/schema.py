@@ -173,7 +173,7 @@ class Summary(_SchemaModel):
     gates: dict[str, int]
     """How many stand at each closed gate."""
     groups: int
-    """How many sources have at least two rewards."""
+    """How many pairs of source and instruction have at least two rewards."""
     flat_groups: int
     """How many of these have no spread: they teach nothing."""
     spread: float | None

@@ -93,7 +93,8 @@ class RewardService:
             await score_siblings(sources, score_one, self._service.edits.largest)
         edit_ids = [each.id or str(place) for place, each in enumerate(request.edits)]
         seconds = time.monotonic() - began
-        reply = make_reply(config, names, edit_ids, rewards, sources, seconds)
+        groups = [f"{source} {each.instruction}" for source, each in zip(sources, request.edits, strict=True)]
+        reply = make_reply(config, names, edit_ids, rewards, groups, seconds)
         for name, summary in reply.summary.items():
             self._service.metrics.add_rewards(team, name, summary, seconds)
         return reply

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import math
 from collections.abc import Mapping
@@ -11,13 +12,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import skimage.data
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError, InputError
-from editjudge.base.item import Edit
+from editjudge.base.item import Edit, EditArguments
 from editjudge.base.signature import Signature
 from editjudge.base.verdict import Failure, NoScore, NotApplicable, NotServed, Outcome, Score
 from editjudge.cli import root
@@ -31,6 +34,7 @@ from editjudge.rewards.schema import EditReward, RewardError, RewardValue
 from ...small_data import save_picture
 
 SSIM, MSE = "core.ssim.source.whole", "core.mse.source.whole"
+ROOT = Path(__file__).parents[3]
 FILE = f"""
 [rewards.quality.parts]
 "{SSIM}" = {{ weight = 3.0, range = [0.0, 1.0] }}
@@ -91,6 +95,27 @@ def test_a_closed_gate_caps_the_reward_and_is_named(tmp_path: Path) -> None:
     half = load(tmp_path, FILE.replace("below = 0.5", "below = 0.5\ncap = 0.5"))
     assert mixed(half, ssim=1.0, psnr=100.0, mse=0.0).reward == 0.5
     assert mixed(half, ssim=0.0, psnr=10.0, mse=0.0).reward == 0.0
+
+
+@pytest.mark.parametrize("form", [("JPEG", 90), ("JPEG", 75), ("WEBP", 75)])
+@pytest.mark.parametrize("name", ["coffee", "astronaut", "rocket"])
+def test_the_documented_reward_pays_nothing_for_a_copy(tmp_path: Path, name: str, form: tuple[str, int]) -> None:
+    text, rubric = (
+        (ROOT / f"docs/howto/{page}.md").read_text().partition("```toml\n")[2].partition("```")[0]
+        for page in ("rewards", "own")
+    )
+    (tmp_path / "light.toml").write_text(rubric)
+    config = load(tmp_path, text)
+    source, saved = Image.fromarray(getattr(skimage.data, name)()), io.BytesIO()
+    source.save(saved, form[0], quality=form[1])
+    changed: EditArguments = {"source": np.asarray(source), "edited": np.asarray(source)[::-1], "instruction": "x"}
+    copy: EditArguments = {**changed, "edited": np.asarray(Image.open(saved).convert("RGB"))}
+    with Reward(config, Settings()) as reward:  # without a judge: only a closed gate gives a number
+        paid, open_gates = (one.rewards["quality"] for one in reward.score([copy, changed]).results)
+    assert paid.reward == 0.0
+    assert paid.parts["gate.unchanged_copy"].cap == 0.0
+    assert open_gates.reward is None
+    assert open_gates.parts["gate.unchanged_copy"].cap is None
 
 
 @pytest.mark.parametrize("at", ["ssim", "psnr", "mse"])
@@ -235,17 +260,19 @@ def test_a_batch_is_scored_in_its_order(config: RewardConfig, tmp_path: Path) ->
         {"source": GREY, "edited": broken, "instruction": "x"},
         {"source": GREY, "edited": pixels(20), "instruction": "x"},
         {"source": GREY, "edited": pixels(0), "instruction": "x"},
+        {"source": GREY, "edited": pixels(5), "instruction": "y"},
+        {"source": GREY, "edited": pixels(6), "instruction": "y"},
     ]
     with Reward(config, Settings()) as reward:
         reply = reward.score(edits)
-        assert [each.id for each in reply.results] == ["a", "1", "2", "3"]
-        first, second, third, copy = (each.rewards["quality"] for each in reply.results)
+        assert [each.id for each in reply.results] == ["a", "1", "2", "3", "4", "5"]
+        first, second, third, copy, *_ = (each.rewards["quality"] for each in reply.results)
         assert first.reward is not None and third.reward is not None  # noqa: PT018
         assert first.reward > third.reward > 0.0
         assert copy.reward == 0.0
         assert second.unscored is not None
         assert second.unscored.kind == "input"
-        assert reply.summary["quality"].groups == 1
+        assert reply.summary["quality"].groups == 2  # of equal source and instruction
         assert first.signature == reward.describe()[0]["quality"]
         with pytest.raises(RewardError, match="1 has no reward quality: .*broken.png"):
             reply.numbers("quality")
