@@ -169,7 +169,7 @@ class _Comparison:
             why = Figure(value=None, reason="its scale is not people's")
             figures = {} if is_on_scale else dict.fromkeys(("mae", "rmse"), why)
             sides.append(_side(judge.name, judge.kind, values, means, figures=figures))
-        sides.append(_leave_one_out(by_edit, fmean))
+        sides += _against_the_rest(by_edit, fmean, [side for side in sides if side.kind == "judge"])
         constant = np.full(len(people), people.mean())  # the least RMSE; the median has the least MAE
         others = {"mae": np.full(len(people), np.median(people))}
         sides.append(Side("the best constant", "constant", keys, constant, people, others))
@@ -216,7 +216,7 @@ class _Comparison:
                 }
                 side = self._decide(_side(judge.name, judge.kind, gaps, labels))
             sides.append(side)
-        sides.append(_leave_one_out(pairs, _majority))
+        sides += _against_the_rest(pairs, _majority, [side for side in sides if side.kind == "judge"])
         for vote in (*([A, B] if has_sides else []), TIE, *([BOTH_BAD] * (BOTH_BAD in people))):
             always = np.full(len(people), vote)
             sides.append(Side(f"always {VOTES[vote]}", "constant", keys, always, people))
@@ -335,16 +335,32 @@ def _side(
     return Side(who, kind, keys, one, other, figures=figures)
 
 
-def _leave_one_out(answers: Mapping[Key, Sequence[float]], join: Callable[[Sequence[Any]], float]) -> Side:
-    """Return each rater against what the others say together."""
-    one = [
-        (key, value, join([*values[:n], *values[n + 1 :]]))
-        for key, values in answers.items()
-        if len(values) > 1
-        for n, value in enumerate(values)
-    ]
-    own, others = (np.array([row[n] for row in one]) for n in (1, 2))
-    return Side("a rater against the others", "people", [key for key, *_ in one], own, others)
+def _against_the_rest(
+    answers: Mapping[Key, Sequence[float]], join: Callable[[Sequence[Any]], float], judges: Sequence[Side]
+) -> list[Side]:
+    """Return each rater, then each judge, against what the other raters say together.
+
+    A judge that is as good as a rater has the rater's figures, in expectation.
+    """
+    rests = {key: [join([*of[:n], *of[n + 1 :]]) for n in range(len(of))] for key, of in answers.items() if len(of) > 1}
+    keys = [key for key, of in rests.items() for _ in of]
+    own, others = (np.array([v for key in rests for v in of[key]]) for of in (answers, rests))
+    sides = [Side("a rater against the others", "people", keys, own, others)]
+    for judge in judges:
+        at = [(n, rest) for n, key in enumerate(judge.keys) for rest in rests.get(key, ())]
+        places = np.array([n for n, _ in at], int)
+        sides.append(
+            Side(
+                f"{judge.who} in a rater's place",
+                "people",
+                [judge.keys[n] for n in places],
+                judge.values[places],
+                np.array([rest for _, rest in at]),
+                {name: of[places] for name, of in judge.others.items()},
+                {name: of for name, of in judge.figures.items() if of.value is None},
+            )
+        )
+    return sides
 
 
 def _mean_by_model(values: Mapping[Key, float]) -> dict[Key, float]:

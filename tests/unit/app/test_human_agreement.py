@@ -101,6 +101,21 @@ def test_a_judge_that_is_right_and_one_that_is_not(tmp_path: Path) -> None:
     assert raters.alpha["interval"].value > 0.9
 
 
+def test_a_judge_that_is_as_good_as_a_rater_has_a_raters_figures(tmp_path: Path) -> None:
+    # Four true values, and each combination of errors of two raters and of the judge.
+    edits = {(n % ITEMS, n // ITEMS): (25.0 + 2 * (n // 8), n & 1, n >> 1 & 1, n >> 2 & 1) for n in range(32)}
+    run = make_run(tmp_path, "run", lambda *edit: edits[edit][0] + 3 * edits[edit][3] if edit in edits else 20.0)
+    lines = [
+        f"{item},{MODELS[model]},{PSNR},{rater},{of[0] + 3 * of[rater]}"
+        for (item, model), of in edits.items()
+        for rater in (1, 2)
+    ]
+    result = compare([run], write_lines(tmp_path / "ratings.csv", [RATINGS, *lines]))
+    rater, judge = (figures(result, "edit", who) for who in ("a rater against the others", "run in a rater's place"))
+    assert rater == pytest.approx(judge)
+    assert figures(result, "edit", "run")["pearson"] > judge["pearson"] + 0.05  # the mean of both is surer
+
+
 def test_votes_with_ties(tmp_path: Path) -> None:
     run = make_run(tmp_path, "run", quality)
     lines = ["item,model_a,model_b,dimension,rater,vote"]
