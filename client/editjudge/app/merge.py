@@ -125,16 +125,17 @@ def _join_headers(runs: Sequence[RunStore]) -> RunHeader:
 
 def _join_items(runs: Sequence[RunStore]) -> FileCache:
     """Join the items of runs; of an item that runs have in several versions, the judged one."""
-    datasets = [run.stored_items(Path(run.header.data), run.header.data_digest) for run in runs]
-    if None in datasets:  # one of them was begun and never got so far
+    stored_items = (run.stored_items(Path(run.header.data), run.header.data_digest) for run in runs)
+    datasets = [dataset for dataset in stored_items if dataset is not None]
+    if len(datasets) < len(runs):  # one of them was begun and never got so far
         return FileCache()
-    digests = sorted({dataset.digest for dataset in filter(None, datasets)})
+    digests = sorted({dataset.digest for dataset in datasets})
     if len(digests) == 1:
         return replace(runs[0].file_cache(), files={}, items=tuple(runs[0].item_blocks()))
     refs: dict[str, ItemRef] = {}
     flaws: dict[str, Flaws] = {}
     records: dict[str, bytes] = {}
-    for run, dataset in zip(runs, filter(None, datasets), strict=True):
+    for run, dataset in zip(runs, datasets, strict=True):
         judged_ids = run.content_keys().keys()
         for ref in dataset.items():
             if ref.id not in refs or ref.id in judged_ids:
@@ -142,8 +143,7 @@ def _join_items(runs: Sequence[RunStore]) -> FileCache:
                 refs[ref.id] = replace(ref, index=index)
                 records[ref.id] = dataset.record_digest(ref)[:KEY_BYTES]
                 flaws[ref.id] = dataset.find_file_flaws(ref)
-    first = next(filter(None, datasets))
-    traits = encode_traits(first, {name: one for name, one in flaws.items() if one})
+    traits = encode_traits(datasets[0], {name: one for name, one in flaws.items() if one})
     digest = content_digest("\n".join(digests).encode())
     items = encode_items(refs.values())
     return FileCache({}, digest, b"".join(records.values()), traits, items)

@@ -172,8 +172,7 @@ def write_report(
         if problems:
             unseen = format_count(len(problems), "picture")
             warnings = (*warnings, f"{unseen} cannot be shown (first: {problems[0]})")
-        data = target.data
-        options = replace(options, mode=target.mode, data=data, warnings=warnings)
+        options = replace(options, mode=target.mode, data=target.data, warnings=warnings)
         target.finish(build_report(page_runs, edits, options), edits.build_index())
     return WrittenPage(target.page, edits.count, problems)
 

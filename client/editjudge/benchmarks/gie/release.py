@@ -48,16 +48,7 @@ SIDE = 224
 """Rows and columns of every mask."""
 MAX_REST = 64 * 1024 * 1024
 """The largest size in bytes of the text without its masks, and of one mask's text."""
-FIELDS = (
-    "edit_instruction",
-    "evaluation_question",
-    "expected_answer",
-    "multiple_choice_options",
-    "edit_type",
-    "image",
-    "image_content_type",
-    "url",
-)
+FIELDS: tuple[str, ...] = tuple(TABLES["release"]["fields"])
 """The fields of a record that are used, besides its mask."""
 
 PackedMask: TypeAlias = NDArray[np.uint8]

@@ -21,15 +21,9 @@ _ROWS = [
 KNOWLEDGE_TASKS = tuple(folder for dimension, folder, _ in _ROWS if dimension in TESTS_KNOWLEDGE)
 MULTI_ELEMENT = "multi-element_composition"
 TEMPORAL = "temporal_prediction"
-FRAMES = 4
-# The folder is three tasks, by the frame that is to be predicted.
-_TEMPORAL_TASKS = {
-    1: "reverse_prediction",
-    2: "intermediate_prediction",
-    3: "intermediate_prediction",
-    4: "forward_prediction",
-}
-TEMPORAL_TASKS = tuple(dict.fromkeys(_TEMPORAL_TASKS.values()))
+_BY_FRAME: list[str] = TABLES["temporal_tasks"]["by_frame"]
+FRAMES = len(_BY_FRAME)
+TEMPORAL_TASKS = tuple(dict.fromkeys(_BY_FRAME))
 
 FOLDERS: Mapping[str, int] = {folder: items for _, folder, items in _ROWS}
 """Folders of the release, each with its number of items; 1,267 in all."""
@@ -46,7 +40,7 @@ def task_of(folder: str, frame: int | None = None) -> str:
     Args:
         frame: The one to be predicted, 1 to 4; of temporal prediction.
     """
-    return folder if frame is None else _TEMPORAL_TASKS[frame]
+    return folder if frame is None else _BY_FRAME[frame - 1]
 
 
 def reasoning_dimension(item: Item) -> str | None:
