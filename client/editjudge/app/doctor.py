@@ -261,29 +261,14 @@ async def _check_gateway(endpoint: GatewayEndpoint, settings: Settings, referenc
         return [_update(finding, problem=str(error), fix=fix)]
     finding = _update(finding, server=f"editjudge {gateway.version}", round_trip_ms=milliseconds)
     own = package_version("editjudge")
-    findings = [
-        _update(
-            finding,
-            identity=f"it has {len(identities)} services",
-            answer="same version as here" if gateway.version == own else f"{own} here",
-            team=panel.team,
-        )
-    ]
-    findings += [
-        _update(
-            finding, service=role, identity=str(identity), answer=NOT_CHECKED_HERE, note=describe_sampling(identity)
-        )
-        for role, identity in sorted(identities.items())
-    ]
-    findings += [
-        Finding(
-            service="all",
-            endpoint=endpoint.url,
-            problem=f"there: {problem}",
-            fix="tell the operator of the Judge service",
-        )
-        for problem in gateway.service_problems
-    ]
+    version = "same version as here" if gateway.version == own else f"{own} here"
+    findings = [_update(finding, identity=f"it has {len(identities)} services", answer=version, team=panel.team)]
+    for role, identity in sorted(identities.items()):
+        there = {"service": role, "identity": str(identity), "note": describe_sampling(identity)}
+        findings.append(_update(finding, answer=NOT_CHECKED_HERE, **there))
+    for problem in gateway.service_problems:
+        fix = "tell the operator of the Judge service"
+        findings.append(Finding(service="all", endpoint=endpoint.url, problem=f"there: {problem}", fix=fix))
     if reference is None:
         return findings
     actual = {name: service_facts(identity) for name, identity in identities.items()}
