@@ -136,15 +136,12 @@ def _compare_two(first: Judge, second: Judge, dimension: str, cluster_of: Callab
     """Compare two judges round by round, or their means where they have not as many rounds."""
     one, other = first.values[dimension], second.values[dimension]
     edits = [edit for edit in one if edit in other]
-    rounds = [
-        (*pair, cluster_of(edit[0]))
-        for edit in edits
-        for pair in (
-            zip(one[edit], other[edit], strict=True)
-            if len(one[edit]) == len(other[edit])
-            else [(fmean(one[edit]), fmean(other[edit]))]
-        )
-    ]
+    rounds: list[tuple[float, float, Hashable]] = []
+    for edit in edits:
+        sides = one[edit], other[edit]
+        if len(sides[0]) != len(sides[1]):
+            sides = (fmean(sides[0]),), (fmean(sides[1]),)
+        rounds += [(a, b, cluster_of(edit[0])) for a, b in zip(*sides, strict=True)]
     columns = [np.array([each[n] for each in rounds]) for n in (0, 1)]
     ends = first.ranges[dimension]
     statistics = {n: VALUES[n] for n in ("pearson", "spearman", "kendall", "mae")}

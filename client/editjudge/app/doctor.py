@@ -93,13 +93,8 @@ async def check_services(settings: Settings, reference: Services | None = None) 
     if settings.gateway is not None:
         return await _check_gateway(settings.gateway, settings, reference)
     if not settings.endpoints and not settings.judges:
-        return [
-            Finding(
-                service="all",
-                problem="no endpoint is configured and no local stack runs",
-                fix=f"{MissingExtra('', 'serve').fix}, or configure one (docs/howto/configuration.md)",
-            )
-        ]
+        fix = f"{MissingExtra('', 'serve').fix}, or configure one (docs/howto/configuration.md)"
+        return [Finding(service="all", problem="no endpoint is configured and no local stack runs", fix=fix)]
     # The services shall answer now: no reply comes from the ledger, and none is stored there.
     settings = settings.model_copy(update={"ledger": None, "patience": 0.0})
     async with Panel(settings) as panel:

@@ -106,17 +106,12 @@ def _build_task(
     row: Row, pictures: Mapping[str, str], dimensions: Mapping[str, Dimension], protocol: str
 ) -> dict[str, Any]:
     values = {name: _value_of(row, name) for name in dimensions}
-    results = [
-        {
-            "id": control_name(name),
-            "from_name": control_name(name),
-            "to_name": "edited",
-            "type": "number",
-            "value": {"number": value},
-        }
-        for name, value in values.items()
-        if value is not None
-    ]
+    results: list[dict[str, Any]] = []
+    for name, value in values.items():
+        tag = control_name(name)
+        if value is not None:
+            of = {"id": tag, "from_name": tag, "to_name": "edited", "type": "number"}
+            results.append({**of, "value": {"number": value}})
     data = {
         "item": row.item.id,
         "model": row.model,

@@ -33,16 +33,13 @@ def render_agreement(result: Agreement, views: Sequence[RunView]) -> str:
     """Render the page; text from data is escaped."""
     folder = files(__package__)
     style = "".join((folder / name).read_text("utf-8") for name in ("web/10-base.css", "forms/agreement.css"))
-    return (
-        make_templates(__package__)
-        .get_template("forms/agreement.html.j2")
-        .render(
-            result=result,
-            sections=[_section(table, result, views) for table in result.tables],
-            style=Markup(style),  # noqa: S704 - ours
-            policy=f"default-src 'none'; style-src {source_hash(style)}; img-src data:",
-            version=package_version("editjudge"),
-        )
+    template = make_templates(__package__).get_template("forms/agreement.html.j2")
+    return template.render(
+        result=result,
+        sections=[_section(table, result, views) for table in result.tables],
+        style=Markup(style),  # noqa: S704 - ours
+        policy=f"default-src 'none'; style-src {source_hash(style)}; img-src data:",
+        version=package_version("editjudge"),
     )
 
 

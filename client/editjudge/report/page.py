@@ -282,19 +282,16 @@ def render_page(
             `dump_script_json` where there are many.
         pictures: Data URIs by name, for a page that contains its pictures.
     """
-    return (
-        make_templates(__package__)
-        .get_template(f"{_WEB}/page.html.j2")
-        .render(
-            title=report["title"],
-            mode=mode,
-            report=report,
-            style=Markup(_join_sources(".css")),  # noqa: S704 - ours
-            script=Markup(_join_sources(".js")),  # noqa: S704 - ours
-            policy=build_security_policy(mode),
-            blocks=list(_blocks(report, edits, details, pictures)),
-            version=package_version("editjudge"),
-        )
+    template = make_templates(__package__).get_template(f"{_WEB}/page.html.j2")
+    return template.render(
+        title=report["title"],
+        mode=mode,
+        report=report,
+        style=Markup(_join_sources(".css")),  # noqa: S704 - ours
+        script=Markup(_join_sources(".js")),  # noqa: S704 - ours
+        policy=build_security_policy(mode),
+        blocks=list(_blocks(report, edits, details, pictures)),
+        version=package_version("editjudge"),
     )
 
 

@@ -51,14 +51,10 @@ def dimensions(switches: CoEditSwitches) -> tuple[Dimension, ...]:
     Raises:
         ConfigError: no metric is left.
     """
-    metrics = {
-        group: {
-            name: one
-            for name, one in of["metrics"].items()
-            if (switches.reasoning if "call" in one else switches.specialists)
-        }
-        for group, of in GROUPS.items()
-    }
+    metrics: dict[str, dict[str, _Row]] = {}
+    for group, of in GROUPS.items():
+        is_on = {n: switches.reasoning if "call" in one else switches.specialists for n, one in of["metrics"].items()}
+        metrics[group] = {name: one for name, one in of["metrics"].items() if is_on[name]}
     groups = [group for group, there in metrics.items() if there]
     if not groups:
         raise ConfigError("co_edit without specialists and reasoning has no metric", "leave one of them on")

@@ -82,19 +82,13 @@ class I2iData(ItemsFile):
     def notes(self) -> tuple[str, ...]:
         """Return what only a switch judges, what lacks a field, and how quotas are met."""
         lines = [ref.data for ref in self.items()]
-        odd = {
-            f"names {ARTIFACTS}, judged of multi-image editing with `--with me_editing_artifacts` alone": [
-                line.id for line in lines if TRACKS[line.task] == "me" and ARTIFACTS in (line.dimensions or ())
-            ],
-            **{
-                f"{task} without a {NEEDS[dimension]}, so not judged on {dimension}": [
-                    line.id
-                    for line in lines
-                    if line.task == task and line.dimensions is None and not getattr(line, NEEDS[dimension])
-                ]
-                for task, dimension in ABOUT.items()
-            },
-        }
+        with_artifacts = [line for line in lines if ARTIFACTS in (line.dimensions or ())]
+        what = f"names {ARTIFACTS}, judged of multi-image editing with `--with me_editing_artifacts` alone"
+        odd = {what: [line.id for line in with_artifacts if TRACKS[line.task] == "me"]}
+        usual_lines = [line for line in lines if line.dimensions is None]
+        for task, dimension in ABOUT.items():
+            without = [line.id for line in usual_lines if line.task == task and not getattr(line, NEEDS[dimension])]
+            odd[f"{task} without a {NEEDS[dimension]}, so not judged on {dimension}"] = without
         return (*format_notes(odd), _of_quotas(lines))
 
 

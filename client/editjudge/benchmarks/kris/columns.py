@@ -1,6 +1,7 @@
 """Table 2 of the paper, metrics by reasoning dimension and their averages; then figure 4."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import product
 from typing import Literal
 
 from ..column import Aggregation, Column, Composite, Mean, WeightedMean, of_tasks
@@ -29,21 +30,17 @@ def _ids(dimension: str) -> dict[str, str]:
     return {name: f"kris.{dimension}.{name}" for name in _metrics(dimension)}
 
 
-def _of_dimension(dimension: str, switches: KrisSwitches) -> tuple[Column, ...]:
-    """Return the columns of a reasoning dimension: its metrics and their mean."""
+def _of_dimension(dimension: str, switches: KrisSwitches) -> Iterator[Column]:
+    """Yield the columns of a reasoning dimension: its metrics and their mean."""
     where = of_tasks(*(task for task, of in REASONING_DIMENSIONS.items() if of == dimension))
     how: Aggregation = Composite(mean, _ids(dimension))
     if switches.pooled_metrics and switches.missing_skipped:
         # While every item has all of its metrics, values and metrics weigh the same.
         how = WeightedMean(tuple(_ids(dimension).values()))
     group = _words(dimension)
-    return (
-        *(
-            Column(column, METRICS[name], Mean(f"kris.{name}", where, affine=TO_PERCENT), True, _SOURCE, group)
-            for name, column in _ids(dimension).items()
-        ),
-        Column(f"kris.{dimension}", "Avg", how, True, _SOURCE, group),
-    )
+    for name, column in _ids(dimension).items():
+        yield Column(column, METRICS[name], Mean(f"kris.{name}", where, affine=TO_PERCENT), True, _SOURCE, group)
+    yield Column(f"kris.{dimension}", "Avg", how, True, _SOURCE, group)
 
 
 def _average(name: str, dimensions: tuple[str, ...], switches: KrisSwitches) -> Column:
@@ -66,30 +63,24 @@ def _of_task(task: str, column: str, dimension: str, group: str, source: str) ->
     return Column(f"kris.task.{column}", _words(task), how, True, source, group)
 
 
-BY_TASK: tuple[Column, ...] = (
-    *(
-        _of_task(task, task, "average", "By task", "KRIS-Bench, metrics of figure 3 by task")
-        for task in REASONING_DIMENSIONS
-    ),
-    *(
-        _of_task(task, f"{task}.{metric}", metric, f"{short} by task", "KRIS-Bench, figure 4")
-        for metric, short in METRICS.items()
-        for task, dimension in REASONING_DIMENSIONS.items()
-        if metric in _metrics(dimension)
-    ),
-)
+def _by_task() -> Iterator[Column]:
+    for task in REASONING_DIMENSIONS:
+        yield _of_task(task, task, "average", "By task", "KRIS-Bench, metrics of figure 3 by task")
+    for (metric, short), (task, dimension) in product(METRICS.items(), REASONING_DIMENSIONS.items()):
+        if metric in _metrics(dimension):
+            yield _of_task(task, f"{task}.{metric}", metric, f"{short} by task", "KRIS-Bench, figure 4")
+
+
+BY_TASK = tuple(_by_task())
 """The mean of each of the 22 tasks over all metrics of an edit, then of each metric (figure 4)."""
 
 
 def columns(switches: KrisSwitches) -> tuple[Column, ...]:
     """Return the paper's table, then `BY_TASK`."""
+    table: list[Column] = []
+    for name, dimensions in TAXONOMY.items():
+        for dimension in dimensions:
+            table += _of_dimension(dimension, switches)
+        table.append(_average(name, tuple(dimensions), switches))
     every = tuple(d for dimensions in TAXONOMY.values() for d in dimensions)
-    table = (
-        column
-        for name, dimensions in TAXONOMY.items()
-        for column in (
-            *(one for dimension in dimensions for one in _of_dimension(dimension, switches)),
-            _average(name, tuple(dimensions), switches),
-        )
-    )
     return (*table, _average("overall", every, switches), *BY_TASK)

@@ -74,12 +74,8 @@ def dimensions(switches: KrisSwitches) -> tuple[Dimension, ...]:
         "knowledge_plausibility": _plausibility(switches, Reading(instruction, "knowledge_score")),
     }
     average = make_formula(mean, *(f"kris.{name}" for name in metrics))
-    return tuple(
-        make_dimension(
-            TABLES["dimensions"][name],
-            f"kris.{name}",
-            how,
-            when=_tests_knowledge if name == "knowledge_plausibility" else _of_kris,
-        )
-        for name, how in (metrics | {"average": average}).items()
-    )
+    by_name = {}
+    for name, how in (metrics | {"average": average}).items():
+        when = _tests_knowledge if name == "knowledge_plausibility" else _of_kris
+        by_name[name] = make_dimension(TABLES["dimensions"][name], f"kris.{name}", how, when=when)
+    return tuple(by_name.values())

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from itertools import chain
 from typing import Literal, TypeAlias
 
 from ...base.item import Item
@@ -24,28 +23,21 @@ Formula: TypeAlias = Callable[[Values], float]
 
 def columns(switches: OmniSwitches) -> tuple[Column, ...]:
     """By the switches that are on."""
-    groups = [
-        _group("single_turn", "Single turn", _of("level", *SCALES), "table 2", switches),
-        *(
-            _group(f"single_turn.{s}", f"Single turn, {s}", _of("level", s), table, switches)
-            for s, table in zip(SCALES, ("table 4", "table 5"), strict=True)
-        ),
-        _drop(switches),
-        _group("multi_turn", "Multi turn", _in_dialogue, "table 3", switches),
-        *(
-            _group(f"multi_turn.{name}", f"Multi turn, {words}", where, source, switches)
-            for name, words, where, source in _of_dialogues()
-        ),
-    ]
-    return tuple(chain.from_iterable(groups))
+    return tuple(_list_columns(switches))
 
 
-def _of_dialogues() -> Iterator[tuple[str, str, Where, str]]:
-    """Name, title, items and source of each round, and of each switch between rounds."""
+def _list_columns(switches: OmniSwitches) -> Columns:
+    yield from _group("single_turn", "Single turn", _of("level", *SCALES), "table 2", switches)
+    for scale, table in zip(SCALES, ("table 4", "table 5"), strict=True):
+        yield from _group(f"single_turn.{scale}", f"Single turn, {scale}", _of("level", scale), table, switches)
+    yield from _drop(switches)
+    yield from _group("multi_turn", "Multi turn", _in_dialogue, "table 3", switches)
     for number in range(1, ROUNDS + 1):
-        yield f"round_{number}", f"round {number}", _of("level", str(number)), "section 5.4"
+        name, where = f"multi_turn.round_{number}", _of("level", str(number))
+        yield from _group(name, f"Multi turn, round {number}", where, "section 5.4", switches)
     for turn, words in TURNS.items():
-        yield turn, words, _of("switch", turn), "section 3.3.2"
+        name, where = f"multi_turn.{turn}", _of("switch", turn)
+        yield from _group(name, f"Multi turn, {words}", where, "section 3.3.2", switches)
 
 
 def overall(values: Values) -> float:
