@@ -60,25 +60,23 @@ async def judge(folder: Path, place: LedgerPlace | None, count: int) -> tuple[fl
 
 
 async def measure_full(place: PostgresAddress, server: Server, count: int) -> None:
-    """Fill a ledger with made replies by COPY; tell its size and how fast it is."""
+    """Fill a ledger with made replies, by the server itself; tell its size and how fast it is."""
     call = Call("judge", Prompt("", (Text("question"),)), {"max_tokens": 9})
     random.seed(1)
     documents = [random.randbytes(300) for _ in range(1000)]  # a compressed reply does not shrink
     with open_database(place, 60.0) as ledger:
         began = time.perf_counter()
-        sql = "COPY editjudge.calls (team, key, made, cost, document) FROM STDIN (FORMAT BINARY)"
-        with (
-            psycopg.connect(server.url(place.url.rpartition("/")[2]), password=PASSWORD) as db,
-            db.cursor().copy(sql) as copy,
-        ):
-            copy.set_types(["bytea", "bytea", "timestamptz", "float8", "bytea"])
-            start = datetime.now(UTC) - timedelta(days=100)
-            for number in range(count):
-                key = hashlib.sha256(str(number).encode()).digest()
-                made = start + timedelta(days=100) * number / count
-                team = b"%d" % (number % 10)
-                copy.write_row((team, key, made, 0.1, documents[number % 1000]))
-        print(f"{count} replies by COPY in {time.perf_counter() - began:.0f} s")
+        with psycopg.connect(server.url(place.url.rpartition("/")[2]), password=PASSWORD) as db, db.cursor() as cursor:
+            cursor.execute("CREATE TEMPORARY TABLE made_document (place int, document bytea)")
+            cursor.executemany("INSERT INTO made_document VALUES (%s, %s)", [*enumerate(documents)])
+            cursor.execute(
+                "INSERT INTO editjudge.calls (team, key, made, cost, document)"
+                " SELECT convert_to((n %% 10)::text, 'UTF8'), sha256(convert_to(n::text, 'UTF8')),"
+                " now() - interval '100 days' * (1 - n / %(count)s::float8), 0.1, document"
+                " FROM generate_series(0, %(count)s - 1) n JOIN made_document ON place = n %% 1000",
+                {"count": count},
+            )
+        print(f"{count} replies by the server in {time.perf_counter() - began:.0f} s", flush=True)
         sizes = "pg_table_size(c.oid), pg_indexes_size(c.oid) FROM pg_class c"
         ((table, indexes),) = server.execute(place.url, f"SELECT {sizes} WHERE oid = 'editjudge.calls'::regclass")
         print(f"table {table / 1e9:.2f} GB, indexes {indexes / 1e9:.2f} GB")

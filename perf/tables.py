@@ -15,14 +15,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import random
 import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from itertools import product
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -59,13 +59,15 @@ def asked(folder: Path, name: str):
 def make(folder: Path, name: str, verdicts: int) -> None:
     """Items of which four share a picture, and a run in which all is judged."""
     from editjudge.base.config import Settings
-    from editjudge.base.file_states import ABSENT, FileState
-    from editjudge.base.item import Missing
-    from editjudge.base.verdict import NoScore, Score
-    from editjudge.engine.content_keys import ItemContents, JudgedEdit
+    from editjudge.base.file_states import ABSENT
+    from editjudge.base.signature import versions
+    from editjudge.engine.content_keys import ItemContents
+    from editjudge.storage.compression import dumps
+    from editjudge.storage.edit_rows import Provenance
+    from editjudge.storage.schema import EDITS, FILES, encode_text
     from editjudge.storage.store import RunStore
 
-    rng = random.Random(0)
+    rng, numbers = np.random.default_rng(0), count(1)
     Pil.fromarray(np.zeros((64, 64, 3), np.uint8)).save(folder / "0.png")
     (folder / "sources").mkdir()
     (folder / "outputs").mkdir()
@@ -87,24 +89,45 @@ def make(folder: Path, name: str, verdicts: int) -> None:
     skills = {model: number / 20 for number, model in enumerate(resolved.spec.outputs)}
     with RunStore.open(folder / "run", resolved.header(Settings())) as store, store.database.transaction():
         contents = ItemContents(resolved.dataset)
-        for ref, model in product(resolved.dataset.items(), resolved.spec.outputs):
-            index, item, content = ref.index, ref.id, contents.read(ref)
-            if rng.random() < MISSING:
-                missing = Missing("absent", "no file")
-                store.save_edit_now(JudgedEdit(item, model, None, missing, content))
-                continue
-            verdicts_of = {}
-            for dimension in signatures:
-                low, high = ends[dimension]
-                # Most values lie near one end, each model's a little elsewhere.
-                value = low + (high - low) * rng.betavariate(5 + skills[model], 1.5)
-                verdict = Score(value=value, evidence={"seen": index})
-                if rng.random() < UNSCORED:
-                    verdict = NoScore(kind="unparsable", reason=f"reply {index}")
-                verdicts_of[dimension] = verdict
-            seen = FileState(ABSENT, "sha256:" + "0" * 64)
-            store.save_edit_now(JudgedEdit(item, model, seen, None, content), verdicts_of, signatures)
-        store.save_contents([], contents.updates(), {})
+        provenances = tuple(Provenance(name, signatures[name], versions()) for name in sorted(signatures))
+        signing = store._save_provenances(provenances)
+        compress = store.database.compressor.compress
+        details = [compress([{"evidence": {"seen": number}}] * len(signatures)) for number in range(1000)]
+
+        def rows():
+            missing = encode_text(dumps(["absent", "no file"]))
+            low, high = np.array([ends[one.dimension] for one in provenances]).T
+            for ref in resolved.dataset.items():
+                content, item = contents.read(ref).key, encode_text(ref.id)
+                for model, skill in skills.items():
+                    edit = (next(numbers), item, encode_text(model), content)
+                    if rng.random() < MISSING:
+                        yield (*edit, None, missing, ABSENT, 0, b"[]"), None
+                        continue
+                    # Most values lie near one end, each model's a little elsewhere.
+                    values = (low + (high - low) * rng.beta(5 + skill, 1.5, len(low))).tolist()
+                    for place in np.flatnonzero(rng.random(len(low)) < UNSCORED):
+                        values[place] = {"status": "unscored", "kind": "unparsable", "reason": f"reply {ref.index}"}
+                    detail = details[ref.index % len(details)]
+                    yield (*edit, bytes(32), None, ABSENT, signing, encode_text(dumps(values))), detail
+
+        fill(store.database, EDITS, rows())
+        updates = contents.updates()
+        fill(store.database, FILES, (((number, *one), None) for number, one in updates.files.items()))
+        store.save_contents([], replace(updates, files={}), {})
+
+
+def fill(database, table, rows) -> None:
+    """Insert rows at once, with the checksums of the store; each is its short values and a long one."""
+    from editjudge.storage.database import _insertion
+    from editjudge.storage.schema import checksum, long_checksum
+
+    def whole():
+        for row, long in rows:
+            short = (*row, long_checksum((long,))) if table.long else row
+            yield (*short, checksum(short), long) if table.long else (*short, checksum(short))
+
+    database._db.executemany(_insertion(table), whole())
 
 
 def measure(folder: Path, what: str) -> dict[str, float]:
@@ -115,7 +138,7 @@ def measure(folder: Path, what: str) -> dict[str, float]:
     from editjudge.base.strict import to_json
     from editjudge.report.site import write_report
 
-    start, out = time.process_time(), folder / f"out.{what}"
+    start, began, out = time.process_time(), time.monotonic(), folder / f"out.{what}"
     with RunView(folder / "run") as view:
         if what == "summary":
             out.write_text(to_json(view.results()))
@@ -127,7 +150,7 @@ def measure(folder: Path, what: str) -> dict[str, float]:
             write_report([folder / "run"], out, pictures=False)
         else:
             export(view, out, what)
-    used = time.process_time() - start
+    used, wall = time.process_time() - start, time.monotonic() - began
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     digest = hashlib.sha256()  # to compare what two versions say
     for file in sorted(out.rglob("*.js"), key=lambda f: f.name) if out.is_dir() else [out]:
@@ -135,7 +158,7 @@ def measure(folder: Path, what: str) -> dict[str, float]:
             while block := opened.read(1 << 20):
                 digest.update(block)
     shutil.rmtree(out) if out.is_dir() else out.unlink()
-    return {"seconds": used, "MB": most, "digest": digest.hexdigest()[:12]}
+    return {"seconds": used, "clock": wall, "MB": most, "digest": digest.hexdigest()[:12]}
 
 
 def in_process(*arguments: str) -> dict[str, float]:

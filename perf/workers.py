@@ -1,27 +1,56 @@
-"""The schedule of workers on Ray, simulated: how near 1, 2 and 64 come to an even share.
+"""Workers on Ray: a run in one process, on one real worker and on two, and the schedule of 64 simulated.
 
-The rule is that of `RayScheduler`; workers and their edits are simulated, so no Ray is needed. A
-worker begins after a random time, does so many edits at once, and takes others five times a second.
+    make test-machines && python perf/workers.py [edits] [rounds]
+
+The runs align pictures of several sizes, in turns, on a Ray of two processors on this machine. Each
+is judged twice, of one edit and of all, and the difference is told: seconds by the clock and of the
+processor, those of Ray's workers included. With no edits only the schedule is simulated.
+
+The rule of the schedule is that of `RayScheduler`; workers and their edits are simulated there, by a
+virtual clock and the processor seconds that the pictures took here. A worker begins after a random
+time, does so many edits at once, and takes others five times a second.
 """
 
 from __future__ import annotations
 
 import heapq
+import json
+import os
 import random
+import statistics
+import sys
+import tempfile
+import time
 from collections import deque
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import cv2
+import numpy as np
+import skimage.data
 
 from editjudge.app.ray_pool import RayOptions, RayScheduler, _Hand
 
 ITEMS = 20_000
 INTERVAL, BEGIN = 0.2, (3.0, 8.0)
-KINDS = {"pixels, .6 s an edit": (2, 0.6), "a judge, 2 s a call": (50, 2.0)}
-"""Edits at once, and the median of their seconds; one in 100 takes ten times as long or more."""
+SIDES = {1024: 0.6, 1536: 0.25, 2048: 0.13, 4096: 0.02}
+"""Pictures of these sides, and their shares."""
+SECONDS = {1024: 0.29, 1536: 0.35, 2048: 0.46, 4096: 1.1}
+"""What an edit of each takes where none was measured."""
+PHOTOGRAPHS = ("astronaut", "chelsea", "coffee", "rocket", "cat")
+DIMENSION = "core.aligned_psnr.source.whole"
 
 
-def simulate(workers: int, at_once: int, median: float) -> float:
-    """How long all take, as a multiple of an even share with the longest edit after it."""
+def draw_sides(count: int, chance: random.Random) -> list[int]:
+    """Sides of pictures, few of which are large."""
+    return chance.choices([*SIDES], [*SIDES.values()], k=count)
+
+
+def simulate(workers: int, at_once: int, in_flight: int, seconds: list[float]) -> float:
+    """How long all edits take."""
     chance = random.Random(15)
     nobody: Any = None
     pool = RayScheduler(
@@ -32,10 +61,9 @@ def simulate(workers: int, at_once: int, median: float) -> float:
         calls=nobody,
         options=RayOptions("simulated"),
     )
-    sources = (SimpleNamespace(index=number) for number in range(ITEMS))
+    sources = (SimpleNamespace(index=number) for number in range(len(seconds)))
     pool._rest = ([(item, {"model": frozenset({"d"})})] for item in sources)
-    pool._left_count, pool._most_given = ITEMS, 2 * at_once
-    seconds = [chance.lognormvariate(0.0, 1.0) * median for _ in range(ITEMS)]
+    pool._left_count, pool._most_given = len(seconds), 2 * in_flight
     events: list[tuple[float, int]] = []
     queues: list[deque[int]] = [deque() for _ in range(workers)]
     busy: list[list[tuple[float, int]]] = [[] for _ in range(workers)]
@@ -49,9 +77,16 @@ def simulate(workers: int, at_once: int, median: float) -> float:
     end = 0.0
     while events:
         now, number = heapq.heappop(events)
-        hand = pool._hands[number]
-        while busy[number] and busy[number][0][0] <= now:
-            end, place = heapq.heappop(busy[number])
+        hand, began = pool._hands[number], now
+        while queues[number] or busy[number]:
+            # Until now it went on with what it had, from one edit to the next.
+            while queues[number] and len(busy[number]) < at_once:
+                place = queues[number].popleft()
+                heapq.heappush(busy[number], (began + seconds[place], place))
+            if busy[number][0][0] > now:
+                break
+            began, place = heapq.heappop(busy[number])
+            end = max(end, began)
             del hand.items[place]
         pool._give(hand)
         while queues[number] and len(busy[number]) < at_once:
@@ -59,15 +94,112 @@ def simulate(workers: int, at_once: int, median: float) -> float:
             heapq.heappush(busy[number], (now + seconds[place], place))
         if hand.items:
             heapq.heappush(events, (now + INTERVAL, number))
-    return end / (max(seconds) + sum(seconds) / workers / at_once)
+    return end
+
+
+def make(folder: Path, count: int) -> None:
+    """Items, each a photograph of its own, and what a model made of it: turned, with a patch repainted."""
+    (folder / "ours").mkdir()
+    lines = []
+    for number, side in enumerate(draw_sides(count, random.Random(3))):
+        photograph = getattr(skimage.data, PHOTOGRAPHS[number % len(PHOTOGRAPHS)])()
+        source = cv2.resize(photograph, (side, side), interpolation=cv2.INTER_CUBIC)
+        turn = cv2.getRotationMatrix2D((side / 2, side / 2), number % 7 / 7, 1.01)
+        edited = cv2.warpAffine(source, turn, (side, side), borderMode=cv2.BORDER_REFLECT)
+        edited[side // 3 : side // 2, side // 4 : side // 2] = (number, 90, 200)
+        source[:4, :4] = number
+        for name, pixels in ((f"{number}.jpg", source), (f"ours/{number}.jpg", edited)):
+            cv2.imwrite(str(folder / name), np.ascontiguousarray(pixels[..., ::-1]))
+        line = {"id": str(number), "instruction": f"edit {number}", "source": f"{number}.jpg", "task": "local_editing"}
+        lines.append(json.dumps(line))
+    (folder / "items.jsonl").write_text("\n".join(lines))
+
+
+def count_processor_seconds(session: int) -> float:
+    """What all processes of a node took so far, those that ended included."""
+    from tests.ray.cluster import find_processes
+
+    ticks = 0
+    for pid in find_processes(session):
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def run(folder: Path, out: Path, cluster: Any, workers: int, limit: int) -> tuple[float, float]:
+    """Judge, and return the seconds by the clock and of processors."""
+    (node,) = cluster._nodes
+    words = ["-m", "editjudge", "run", "core", "--data", folder / "items.jsonl", "--outputs", f"ours={folder / 'ours'}"]
+    words += ["--dimension", DIMENSION, "--json", "--out", out, "--limit", limit]
+    words += ["--ray", cluster.address, "--workers", workers] if workers else []
+    began, used = time.perf_counter(), count_processor_seconds(node)
+    actions = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
+    command, variables = [sys.executable, *map(str, words)], {**os.environ, **cluster.variables}
+    pid = os.posix_spawn(sys.executable, command, variables, file_actions=actions)
+    _, status, usage = os.wait4(pid, 0)
+    if status:
+        sys.exit(f"a run on {workers} workers failed")
+    wall = time.perf_counter() - began
+    time.sleep(1)  # until Ray has counted its workers that ended
+    return wall, usage.ru_utime + usage.ru_stime + count_processor_seconds(node) - used
+
+
+def measure_runs(folder: Path, count: int, rounds: int) -> None:
+    """Print what an edit takes in each kind of run."""
+    from tests.ray.cluster import cluster
+
+    kinds = {"one process": 0, "1 worker": 1, "2 workers": 2}
+    table: dict[str, list[tuple[float, ...]]] = {kind: [] for kind in kinds}
+    with cluster() as started:
+        for number in range(rounds):
+            for kind, workers in kinds.items():
+                few = run(folder, folder / f"few {workers} {number}", started, workers, 1)
+                many = run(folder, folder / f"run {workers} {number}", started, workers, count)
+                each = ((of_all - of_one) / (count - 1) for of_all, of_one in zip(many, few, strict=True))
+                table[kind].append((*each, few[0]))
+    for kind, rows in table.items():
+        clock, used, first = (statistics.median(column) for column in zip(*rows, strict=True))
+        print(f"{kind:12} an edit {clock:.2f} s by the clock, {used:.2f} of processors; a run of one {first:.1f} s")
+
+
+def measure_edits(folder: Path) -> dict[int, float]:
+    """Processor seconds of an edit of each side, in one thread."""
+    import editjudge
+
+    sides: dict[int, list[float]] = {}
+    for file in sorted((folder / "ours").iterdir()):
+        pictures = {"source": folder / file.name, "edited": file}
+        editjudge.score(dimensions="core.psnr.source.whole", instruction="x", **pictures)  # loads what it needs
+        began = time.process_time()
+        editjudge.score(dimensions=DIMENSION, instruction="x", **pictures)
+        side = cv2.imread(str(file)).shape[0]
+        sides.setdefault(side, []).append(time.process_time() - began)
+    return {side: statistics.median(each) for side, each in sides.items()}
 
 
 def main() -> None:
-    """Print a row for each kind of work."""
-    for kind, (at_once, median) in KINDS.items():
-        row = {workers: simulate(workers, at_once, median) for workers in (1, 2, 64)}
-        text = ", ".join(f"{workers} workers {ratio:.2f}" for workers, ratio in row.items())
-        print(f"{kind}: time as a multiple of an even share and the longest edit: {text}")
+    """Print a row for each kind of run, and of work that is simulated."""
+    count, rounds = (int(word) for word in (sys.argv[1:] + ["16", "2"][len(sys.argv) - 1 :]))
+    seconds_by_side = SECONDS
+    if count:
+        with tempfile.TemporaryDirectory() as name:
+            make(Path(name), count)
+            measure_runs(Path(name), count, rounds)
+            seconds_by_side = SECONDS | measure_edits(Path(name))
+            print("processor seconds of an edit by side:", {k: round(v, 2) for k, v in seconds_by_side.items()})
+    chance = random.Random(15)
+    pixels = [seconds_by_side[side] * chance.lognormvariate(0, 0.25) for side in draw_sides(ITEMS, chance)]
+    calls = [2 * chance.lognormvariate(0, 1) for _ in range(ITEMS)]
+    for kind, at_once, in_flight, seconds in (("pixels", 1, 2, pixels), ("a judge, 2 s a call", 50, 50, calls)):
+        texts = []
+        for workers in (1, 2, 64):
+            end = simulate(workers, at_once, in_flight, seconds)
+            ratio = end / (max(seconds) + sum(seconds) / workers / at_once)
+            texts.append(f"{workers} workers {end:.0f} s ({ratio:.2f})")
+        print(f"{kind}, {ITEMS} edits (over an even share and the longest edit): {', '.join(texts)}")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +39,23 @@ class Bucket:
         )
 
 
-@pytest.fixture
-def bucket(tmp_path: Path) -> Iterator[Bucket]:
+@contextmanager
+def serve_bucket() -> Iterator[Bucket]:
+    """An empty bucket."""
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     try:
         host, port = server.get_host_and_port()
         made = Bucket(f"http://{host}:{port}")
         made.client.create_bucket(Bucket="pictures")
+        yield made
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def bucket(tmp_path: Path) -> Iterator[Bucket]:
+    with serve_bucket() as made:
         lines = ({"source": f"sources/{n}.png"} for n in range(COUNT))
         made.put(write_items(tmp_path, lines), "items.jsonl")
         for number in range(COUNT):
@@ -53,8 +63,6 @@ def bucket(tmp_path: Path) -> Iterator[Bucket]:
             made.put(picture, f"sources/{number}.png")
             made.put(picture, f"ours/{number}.png")
         yield made
-    finally:
-        server.stop()
 
 
 def test_data_sources_and_outputs_are_read_from_s3(bucket: Bucket, tmp_path: Path) -> None:

@@ -11,8 +11,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from ..patience import wait_until
 from ..postgres.server import PASSWORD
@@ -47,12 +49,15 @@ class Cluster:
         jobs: Where jobs are handed in; "" for nowhere.
     """
 
-    def __init__(self, processors: int = 2, *, takes_jobs: bool = False) -> None:
+    def __init__(
+        self, processors: int = 2, *, takes_jobs: bool = False, variables: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="ej-ray-")
         port, jobs_port = find_port(), find_port()
         self.address = f"127.0.0.2:{port}"
         self.jobs = f"http://127.0.0.2:{jobs_port}" if takes_jobs else ""
         self.variables = {
+            **variables,
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN": secrets.token_hex(32),
             # A dead node is to be found within seconds.
@@ -130,8 +135,8 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def cluster(processors: int = 2, *, takes_jobs: bool = False) -> Iterator[Cluster]:
-    started = Cluster(processors, takes_jobs=takes_jobs)
+def cluster(processors: int = 2, **options: Any) -> Iterator[Cluster]:
+    started = Cluster(processors, **options)
     try:
         yield started
     finally:

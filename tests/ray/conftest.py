@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from ..objects.test_s3 import Bucket, serve_bucket
 from ..postgres.conftest import password, server, shared
 from .cluster import Cluster, cluster
 
@@ -11,7 +12,14 @@ __all__ = ["password", "server", "shared"]
 
 
 @pytest.fixture(scope="session")
-def ray() -> Iterator[Cluster]:
+def bucket() -> Iterator[Bucket]:
+    """An object store whose address and keys all nodes have."""
+    with serve_bucket() as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def ray(bucket: Bucket) -> Iterator[Cluster]:
     """A cluster of one node with two processors."""
-    with cluster() as started:
+    with cluster(variables=bucket.variables) as started:
         yield started

@@ -19,6 +19,7 @@ from editjudge.base.config import PostgresAddress
 
 from ..e2e.conftest import Ran, ended, here, process
 from ..e2e.test_judge import Judge
+from ..objects.test_s3 import URL, Bucket
 from ..patience import until
 from ..postgres.server import Server
 from ..small_data import save_picture, write_items
@@ -277,9 +278,17 @@ async def test_without_a_ledger_replies_may_be_paid_twice(setting: Setting) -> N
     assert setting.table("a") == await setting.one_process()
 
 
-async def test_pixels_need_no_ledger(setting: Setting) -> None:
-    asked = setting.arguments("a", "--workers", "2", ledger=False)
-    first = asked.index("--dimension")
-    done = await ran(*asked[:first], *asked[first + 2 :], **setting.variables)
-    assert done.code == 0, done.err
-    assert last_event(done)["columns"]["ours"]["core.psnr.source.whole"]["counts"]["scored"] == EDITS - 1
+async def test_pixels_need_no_ledger_and_come_from_an_object_store(setting: Setting, bucket: Bucket) -> None:
+    def pixels(place: object, out: str, *options: str, ray: bool) -> list[Any]:
+        rest = setting.arguments(out, *options, ray=ray, ledger=False)
+        rest = rest[rest.index("core.editing_artifacts") + 1 :]
+        return ["run", "core", "--data", f"{place}/data/items.jsonl", "--outputs", f"ours={place}/ours", *rest]
+
+    for file in filter(Path.is_file, setting.folder.rglob("*")):
+        bucket.put(file, str(file.relative_to(setting.folder)))
+    alone = await ran(*pixels(setting.folder, "plain", ray=False))
+    done = await ran(*pixels(URL, "a", "--workers", "2", ray=True), **setting.variables)
+    assert (alone.code, done.code) == (0, 0), done.err
+    columns = last_event(done)["columns"]
+    assert columns == last_event(alone)["columns"]
+    assert columns["ours"]["core.psnr.source.whole"]["counts"]["scored"] == EDITS - 1

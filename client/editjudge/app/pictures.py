@@ -1,6 +1,6 @@
 """Finds the pictures that a run judged: where data and outputs are now, or in the run's folder."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice, repeat
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..base.digest import digest_bytes
 from ..base.file_states import ABSENT, FileStates, stat_of
-from ..benchmarks.dataset import Dataset, resolve_official_path
+from ..benchmarks.dataset import Dataset, ItemRef, resolve_official_path
 from ..benchmarks.outputs import Outputs
 from ..benchmarks.registry import load_benchmark
 from ..engine.content_keys import KEY_BYTES, FileContent, ItemContents
@@ -89,6 +89,7 @@ class PictureFinder:
     Attributes:
         names: By path, the names that found pictures have in a bundle.
         others: Paths of files that were left out.
+        needs: Whether an item will be asked for, by its id; what others have is not held.
     """
 
     def __init__(
@@ -96,19 +97,24 @@ class PictureFinder:
     ) -> None:
         self.names: dict[Path, str] = {}
         self.others: set[str] = set()
+        self.needs: Callable[[str], bool] = lambda _: True
         self._store, self._items, self._live, self._checks = store, items, live, checks
         self._contents = ItemContents(items, store.file_cache())
-        self._refs = {ref.id: ref for ref in items.items()}
-        self._live_refs = {ref.id: ref for ref in live.items()} if live else {}
         self._outputs = {model: self._list_outputs(folder) for model, folder in outputs.items()}
         self._files = FileStates()
+
+    @cached_property
+    def _refs(self) -> tuple[Mapping[str, ItemRef], Mapping[str, ItemRef]]:
+        """The items that are needed, and the same in the data where it is now, by id."""
+        refs = {data: {r.id: r for r in data.items() if self.needs(r.id)} for data in {self._items, self._live} if data}
+        return refs[self._items], refs[self._live] if self._live else {}
 
     def find(self, item: str) -> Pictures:
         """Find the pictures of an item and of its outputs; of an unknown item outputs alone."""
         outputs = {model: self._find_output(item, model) for model in self._outputs}
         paths: dict[str, tuple[Path, ...]] = {}
-        if (ref := self._refs.get(item)) is not None:
-            live_ref = self._live_refs.get(item)
+        if (ref := self._refs[0].get(item)) is not None:
+            live_ref = self._refs[1].get(item)
             there = self._live.image_paths(live_ref) if self._live and live_ref else {}
             contents = map(self._contents.get_stored, self._items.files(ref))
             for name, of in ref.files.items():
@@ -120,7 +126,7 @@ class PictureFinder:
     def find_originals(self) -> Iterator[tuple[str, Path]]:
         """Yield every picture that is there as it was judged, each once, with its name."""
         names = set[str]()
-        for item in self._refs:
+        for item in self._refs[0]:
             pictures = self.find(item)
             for path in (*pictures.files, *filter(None, pictures.outputs.values())):
                 name = self.names.get(path)

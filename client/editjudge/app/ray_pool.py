@@ -156,8 +156,7 @@ class RayScheduler(Scheduler):
             self._order, self._most_given = self._ray.put(order), 2 * order.max_in_flight
             # One processor each, so that many workers fill a machine.
             self._worker_class = self._ray.remote(num_cpus=1)(Worker)
-            processors = int(self._ray.cluster_resources().get("CPU", 1))
-            self._limits = self.options.workers or (processors, processors)
+            self._limits = self.options.workers or (int(self._ray.cluster_resources().get("CPU", 1)),) * 2
             self._rest = _list_chunks(self.plan)
             self._left_count = self.plan.edit_count
             self._start_workers()
@@ -175,8 +174,7 @@ class RayScheduler(Scheduler):
         return self.end_reason
 
     async def _make_order(self) -> WorkOrder:
-        inputs, spec, budget = self.plan.inputs, self.spec.spec, self.progress.budget
-        settings = self.settings
+        inputs, spec, budget, settings = self.plan.inputs, self.spec.spec, self.progress.budget, self.settings
         if settings.max_cost is not None and settings.budget is None:
             # One for the workers of this session, in which the earlier ones have a part too.
             name = f"workers {secrets.token_hex(8)}"

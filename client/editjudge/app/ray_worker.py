@@ -25,6 +25,7 @@ from ..engine.run_plan import RunPlan
 from ..engine.scheduler import EndReason, Job, Scheduler, make_jobs
 from ..panel.budget import Budget
 from ..panel.calls import NO_USAGE, Usage
+from ..scorers.pixels import ALIGNERS
 from ..storage.ledger import Ledger, LedgerRows
 from ..storage.shared_ledger import SharedCalls, open_call_store
 from .spec import ResolvedSpec, RunSpec
@@ -121,6 +122,7 @@ class Worker:
     def __init__(self, order: WorkOrder) -> None:
         # See `cli.runs`; here each processor has a worker of its own.
         os.environ.setdefault("OPENCV_FOR_THREADS_NUM", "1")
+        ALIGNERS.count = 1
         self._order = order
         self._queue: asyncio.Queue[Sequence[Work] | None] = asyncio.Queue()
         self._task: asyncio.Task[EndReason] | None = None
@@ -179,8 +181,7 @@ class Worker:
                 costs, lines = (budget.cost, budget.dearest), [*notes]
                 part = Part(results, rows, counts, budget.usage, costs, lines, scheduler.end_reason)
                 repeated_count = calls.repeated_count
-                budget.calls, budget.stored_replies, budget.cost = 0, 0, 0.0
-                budget.usage = NO_USAGE
+                budget.calls, budget.stored_replies, budget.cost, budget.usage = 0, 0, 0.0, NO_USAGE
                 scheduler.results.clear()
                 notes.clear()
                 if results or any(rows) or any(counts) or lines or is_done:

@@ -28,11 +28,14 @@ class FairThreads(ThreadPoolExecutor):
     Args:
         count: How many threads are busy at a time, unless there are more teams; None for four more
             than cores.
+
+    Attributes:
+        count: Likewise; it may be changed.
     """
 
     def __init__(self, count: int | None = None, name: str = "editjudge") -> None:
         super().__init__(_MOST_THREADS, name)
-        self._count = count or min(32, (os.cpu_count() or 1) + 4)
+        self.count = count or min(32, (os.cpu_count() or 1) + 4)
         self._busy = 0
         self._order: FairQueue[Callable[[], None]] = FairQueue(time.monotonic)
         self._lock = Lock()
@@ -48,7 +51,7 @@ class FairThreads(ThreadPoolExecutor):
 
     def _begin_turns(self) -> None:
         while self._busy < _MOST_THREADS:
-            if (item := self._order.pop(may_share=self._busy < self._count)) is None:
+            if (item := self._order.pop(may_share=self._busy < self.count)) is None:
                 return
             team, run = item
             self._busy += 1

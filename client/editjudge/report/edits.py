@@ -83,6 +83,7 @@ class PageRun:
             ConfigError: the run has dimensions that this version does not know, or its data set
                 has none of its items.
         """
+        self.finder.needs = edits.is_listed
         self.results = self.view.results(each=partial(edits.add, self), evidence=edits.is_listed)
         self.published_beside = read_published(self.results) if with_published else None
 

@@ -132,8 +132,7 @@ def _warnings(runs: Sequence[PageRun]) -> Iterator[str]:
         before = f"{run.name}: " if len(runs) > 1 else ""
         lines = [*filter(None, [untrained_warning(run.results.untrained), run.results.checks])]
         if run.header.editjudge != today:
-            by = run.header.editjudge
-            lines.append(f"the run was last written by editjudge {by}, this is {today}")
+            lines.append(f"the run was last written by editjudge {run.header.editjudge}, this is {today}")
         lines += [run.view.data_note] if run.view.data_note else []
         if others := sorted(run.finder.others):
             count = format_count(len(others), "picture is", "pictures are")

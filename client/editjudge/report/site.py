@@ -147,7 +147,8 @@ def write_report(
     check_out(out, is_file=is_file)
     with ExitStack() as stack, wrap_disk_errors(out):
         views = [stack.enter_context(open_run(run)) for run in runs]
-        count = sum(_count_edits(view, items) for view in views)
+        # Those that have an output, and so a picture on the page.
+        count = sum(e.missing is None and (items is None or e.item in items) for view in views for e in view.edits())
         if is_file and count > MAX_EDITS_IN_FILE:
             raise ConfigError(
                 f"{count:,} edits with an output are too many for one file, at most {MAX_EDITS_IN_FILE:,}",
@@ -175,11 +176,6 @@ def write_report(
         options = replace(options, mode=target.mode, data=target.data, warnings=warnings)
         target.finish(build_report(page_runs, edits, options), edits.build_index())
     return WrittenPage(target.page, edits.count, problems)
-
-
-def _count_edits(view: RunView, items: Collection[str] | None) -> int:
-    """Count the edits of a run that have an output, and so a picture on the page."""
-    return sum(e.missing is None and (items is None or e.item in items) for e in view.edits())
 
 
 def check_out(out: Path, *, is_file: bool) -> None:

@@ -42,7 +42,7 @@ COARSE_ALIGNING_BYTES = 70 * 1024**2
 _ALIGNING = MemoryBudget(ALIGNING_MEMORY)
 # A pool of their own: more of them than cores would only take memory, and in the event loop's they
 # would hold up the pictures that judges wait for.
-_ALIGNERS = FairThreads(_CORES, "editjudge-align")
+ALIGNERS = FairThreads(_CORES, "editjudge-align")
 _KEYPOINTS = KeypointCache(64 * 1024**2)  # a photograph of 1024x1024 has some 2 MB of them
 _COARSE_KEYPOINTS = KeypointCache(16 * 1024**2, find_coarse_keypoints)  # some 0.5 MB each
 NO_ALIGNMENT = "unaligned"
@@ -123,7 +123,7 @@ class PixelComparison(PixelScorer):
         """
         if not self.aligned:
             return await super().score(edit, panel, fields)
-        return await in_thread(self._in_turn, edit, fields, executor=_ALIGNERS)
+        return await in_thread(self._in_turn, edit, fields, executor=ALIGNERS)
 
     def _in_turn(self, edit: Edit, fields: frozenset[str]) -> Verdicts:
         reference: Image = getattr(edit.item, self.reference)

@@ -145,7 +145,7 @@ async def test_alignments_take_turns(corners: np.ndarray, monkeypatch: pytest.Mo
     small = corners[::2, ::2].copy()
     edit = Edit.load(source=corners, edited=small, instruction="x")
     scorer, panel = PixelComparison("source", aligned=True), cast("Any", None)
-    monkeypatch.setattr(module, "_ALIGNERS", ThreadPoolExecutor(12))
+    monkeypatch.setattr(module, "ALIGNERS", ThreadPoolExecutor(12))
     await asyncio.gather(*(scorer.score(edit, panel, MSE) for _ in range(12)))
     assert len(most) == 12
     assert max(most) == 2
