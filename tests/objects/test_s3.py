@@ -22,14 +22,15 @@ KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_DEFA
 class Bucket:
     """A bucket on loopback with a data set of ten folders' depth at most."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, name: str) -> None:
+        self.name = name
         self.variables = {**KEYS, "AWS_ENDPOINT_URL": url}
         self.client: Any = boto3.client(
             "s3", endpoint_url=url, aws_access_key_id="key", aws_secret_access_key="secret", region_name="us-east-1"
         )
 
     def put(self, file: Path, key: str) -> None:
-        self.client.put_object(Bucket="pictures", Key=f"set/{key}", Body=file.read_bytes())
+        self.client.put_object(Bucket=self.name, Key=f"set/{key}", Body=file.read_bytes())
 
     def run(self, out: Path, *options: str, data: str = URL, **variables: str) -> Ran:
         return run(
@@ -40,14 +41,14 @@ class Bucket:
 
 
 @contextmanager
-def serve_bucket() -> Iterator[Bucket]:
-    """An empty bucket."""
+def serve_bucket(name: str = "pictures") -> Iterator[Bucket]:
+    """An empty bucket; servers of one process share what has the same name."""
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     try:
         host, port = server.get_host_and_port()
-        made = Bucket(f"http://{host}:{port}")
-        made.client.create_bucket(Bucket="pictures")
+        made = Bucket(f"http://{host}:{port}", name)
+        made.client.create_bucket(Bucket=name)
         yield made
     finally:
         server.stop()

@@ -14,7 +14,7 @@ __all__ = ["password", "server", "shared"]
 @pytest.fixture(scope="session")
 def bucket() -> Iterator[Bucket]:
     """An object store whose address and keys all nodes have."""
-    with serve_bucket() as made:
+    with serve_bucket("workers") as made:
         yield made
 
 

@@ -19,7 +19,7 @@ from editjudge.base.config import PostgresAddress
 
 from ..e2e.conftest import Ran, ended, here, process
 from ..e2e.test_judge import Judge
-from ..objects.test_s3 import URL, Bucket
+from ..objects.test_s3 import Bucket
 from ..patience import until
 from ..postgres.server import Server
 from ..small_data import save_picture, write_items
@@ -287,7 +287,7 @@ async def test_pixels_need_no_ledger_and_come_from_an_object_store(setting: Sett
     for file in filter(Path.is_file, setting.folder.rglob("*")):
         bucket.put(file, str(file.relative_to(setting.folder)))
     alone = await ran(*pixels(setting.folder, "plain", ray=False))
-    done = await ran(*pixels(URL, "a", "--workers", "2", ray=True), **setting.variables)
+    done = await ran(*pixels(f"s3://{bucket.name}/set", "a", "--workers", "2", ray=True), **setting.variables)
     assert (alone.code, done.code) == (0, 0), done.err
     columns = last_event(done)["columns"]
     assert columns == last_event(alone)["columns"]
