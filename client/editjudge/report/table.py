@@ -221,7 +221,8 @@ def _plain_cell(cell: Content) -> Plain:
 
 def _fill_template(table: Table, form: Literal["latex", "markdown", "html"]) -> str:
     """Write the table in a markup language, from the template of its form."""
-    environment = make_templates(__package__, autoescape=False)
+    # Each text is escaped for its own form.
+    environment = make_templates(__package__).overlay(autoescape=False)
     escape = {"latex": _latex_text, "markdown": _markdown_text, "html": _html_text}[form]
     environment.filters |= {"escaped": escape, "one_line": _one_line}
     environment.tests["number"] = lambda cell: isinstance(cell, Number)
