@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,12 @@ ROOT = DOCS.parent
 
 project = "editjudge"
 version = release = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-extensions = ["myst_parser", "sphinx_copybutton"]
+sys.path.insert(0, str(DOCS))
+extensions = ["myst_parser", "sphinx_copybutton", "notebooks"]
+# These are run when the site is built.
+notebook_pages = ["tutorials/first", "tutorials/table", "tutorials/criterion"]
+html_static_path = ["static"]
+html_css_files = ["results.css"]
 html_theme = "furo"
 # The address of the repository, for "edit this page"; the files do not know where they are hosted.
 html_theme_options = (

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from ..fakes.openai import ScriptedOpenAi, reply
-from ..tutorials import FOLDER, run_tutorial
+from ..tutorials import ADDRESS, FOLDER, TutorialJudge, run_tutorial
 
-ADDRESS = "http://127.0.0.1:8000/v1"
 ENDS = {
     "first": "exact beats no_edit by",
     "criterion": "rubric.light",
@@ -24,16 +20,6 @@ ENDS = {
 """What the comparisons of each tutorial say."""
 ELSEWHERE = {"shared": "tests/front", "kubernetes": "tests/k8s"}
 """Where the others are run."""
-
-
-class TutorialJudge(ScriptedOpenAi):
-    """Gives 4 of 5 for whatever it is asked for."""
-
-    def said(self) -> dict[str, Any]:
-        form = self.requests[-1].get("response_format", {}).get("json_schema", {}).get("schema", {})
-        fields = form.get("properties", {"reasoning": {"type": "string"}, "score": {}})
-        text = {name: "as asked" if "string" in str(of) else 4 for name, of in fields.items()}
-        return reply(json.dumps(text))
 
 
 def test_every_tutorial_is_run() -> None:
