@@ -9,7 +9,7 @@ VLLM_VENV := .venv-vllm
 PARITY_VENV := .venv-parity
 # helm, kubectl and the schemas of Kubernetes.
 K8S_VENV := .venv-k8s
-# Sphinx and what it needs.
+# Sphinx, what runs notebooks, and what these need.
 DOCS_VENV := .venv-docs
 
 # Installing from a checkout makes their messages.
@@ -68,8 +68,9 @@ images: $(VENV)/.dev $(K8S_VENV)/.k8s
 locks: $(VENV)/.dev $(K8S_VENV)/.k8s
 	$(BIN)/python k8s/images/lock.py $(K8S_VENV)/bin/uv $(NAMES)
 
-# The words of the pages, then the site in out/site, which needs no network: open out/site/index.html.
-docs: $(DOCS_VENV)/.docs
+# The words of the pages, then the site in out/site, which needs no network: open out/site/index.html. Three
+# tutorials are run as notebooks (docs/notebooks.py).
+docs: $(VENV)/.dev $(DOCS_VENV)/.docs
 	$(DOCS_VENV)/bin/python docs/prose.py
 	$(DOCS_VENV)/bin/sphinx-build -q -W --keep-going -E -b html docs out/site
 

@@ -1,8 +1,8 @@
 """Runs tutorials as notebooks when the site is built, and shows what each step printed and drew.
 
 A page stays plain Markdown, as a code host shows it and tests run it. Its samples become the cells of a
-notebook, which is run in an empty folder, beside a scripted judge where the page needs one. The site shows
-results below the samples, and offers the notebook with its results.
+notebook, which is run beside a scripted judge where the page needs one. All run in one folder, so the demo
+is judged once. The site shows results below the samples, and offers the notebook with its results.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 
 import nbformat
 from nbclient import NotebookClient
+from traitlets.config import Config
 
 ROOT = Path(__file__).parents[1]
 BIN = ROOT / ".venv" / "bin"
@@ -38,8 +39,7 @@ def scripted_judge() -> Iterator[str]:
     command = [BIN / "python", "-m", "tests.tutorials"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - ours
         try:
-            assert process.stdout is not None
-            yield process.stdout.readline().strip()
+            yield process.stdout.readline().strip() if process.stdout else ""
         finally:
             process.terminate()
 
@@ -61,27 +61,29 @@ def make_notebook(page: str) -> nbformat.NotebookNode:
     return nbformat.v4.new_notebook(cells=[*cells, nbformat.v4.new_markdown_cell(page[start:])])
 
 
-def run_notebook(notebook: nbformat.NotebookNode) -> None:
-    """Run all cells; one that fails raises.
+def run_notebook(notebook: nbformat.NotebookNode, folder: str) -> None:
+    """Run all cells in a folder, which is the reader's home too; a cell that fails raises.
 
     The kernel is that of the docs' environment. It finds what `.venv` has, behind its own packages.
     """
     with ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory())
-        home = stack.enter_context(tempfile.TemporaryDirectory())
         address = JUDGE
         if JUDGE in nbformat.writes(notebook):
             address = stack.enter_context(scripted_judge())
         packages = Path(site.getsitepackages()[0].replace(str(site.PREFIXES[0]), str(BIN.parent)))
-        first = nbformat.v4.new_code_cell(f"import site\nsite.addsitedir({str(packages)!r})\n%matplotlib inline")
+        # Commands draw into files: they do not know the notebook's way of drawing.
+        find = f"import site\nsite.addsitedir({str(packages)!r})\n%matplotlib inline\n%env MPLBACKEND=agg"
+        first = nbformat.v4.new_code_cell(find)
         run = nbformat.from_dict(notebook)
         run.cells = [first, *run.cells]
         for cell in run.cells:
             cell.source = cell.source.replace(JUDGE, address)
         keep = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "EDITJUDGE_"))}
-        env = keep | {"PATH": f"{BIN}:{os.environ['PATH']}", "HOME": home, "COLUMNS": COLUMNS}
-        client = NotebookClient(run, timeout=SECONDS, resources={"metadata": {"path": folder}}, kernel_name="python3")
-        client.execute(env=env)
+        env = keep | {"PATH": f"{BIN}:{os.environ['PATH']}", "HOME": folder, "COLUMNS": COLUMNS}
+        # Sockets in the file system: nobody else on the machine can talk to the kernel.
+        config = Config({"KernelManager": {"transport": "ipc"}})
+        place = {"metadata": {"path": folder}}
+        NotebookClient(run, config=config, timeout=SECONDS, resources=place, kernel_name="python3").execute(env=env)
         for cell in run.cells:
             cell.source = cell.source.replace(address, JUDGE)
             for output in cell.get("outputs", []):
@@ -109,7 +111,7 @@ def show_results(app: Any, page: str, source: list[str]) -> None:
         return
     text = source[0]
     notebook = make_notebook(text)
-    run_notebook(notebook)
+    run_notebook(notebook, app.notebook_folder.name)
     file = Path(app.outdir) / "notebooks" / f"{Path(page).name}.ipynb"
     file.parent.mkdir(parents=True, exist_ok=True)
     nbformat.write(notebook, file)
@@ -125,5 +127,7 @@ def show_results(app: Any, page: str, source: list[str]) -> None:
 def setup(app: Any) -> dict[str, bool]:
     """Connects the extension; `-D notebook_pages=` builds without running anything."""
     app.add_config_value("notebook_pages", [], "env", [list])
+    app.notebook_folder = tempfile.TemporaryDirectory()
     app.connect("source-read", show_results)
-    return {"parallel_read_safe": True}
+    app.connect("build-finished", lambda *_: app.notebook_folder.cleanup())
+    return {"parallel_read_safe": False}
