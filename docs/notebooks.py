@@ -30,6 +30,8 @@ BLOCK = re.compile(r"^```(toml|python|console)\n(.*?)^```\n", re.DOTALL | re.MUL
 SECONDS = 1200
 """How long a cell may take on a busy machine."""
 COLUMNS = "110"
+PLAIN = "import os\nfor name in ('FORCE_COLOR', 'CLICOLOR', 'CLICOLOR_FORCE'):\n    os.environ.pop(name, None)"
+"""The kernel asks programs for colours, which neither the page nor every notebook shows."""
 SCRIPTED = " Its judge is scripted: it sees how much was changed, and is no model."
 
 
@@ -72,7 +74,7 @@ def run_notebook(notebook: nbformat.NotebookNode, folder: str) -> None:
             address = stack.enter_context(scripted_judge())
         packages = Path(site.getsitepackages()[0].replace(str(site.PREFIXES[0]), str(BIN.parent)))
         # Commands draw into files: they do not know the notebook's way of drawing.
-        find = f"import site\nsite.addsitedir({str(packages)!r})\n%matplotlib inline\n%env MPLBACKEND=agg"
+        find = f"import site\nsite.addsitedir({str(packages)!r})\n%matplotlib inline\n%env MPLBACKEND=agg\n{PLAIN}"
         first = nbformat.v4.new_code_cell(find)
         run = nbformat.from_dict(notebook)
         run.cells = [first, *run.cells]
@@ -94,12 +96,12 @@ def run_notebook(notebook: nbformat.NotebookNode, folder: str) -> None:
 
 def show_outputs(cell: nbformat.NotebookNode) -> str:
     """What a cell printed and drew, as Markdown; its progress is in the notebook alone."""
+    printed = "".join(one.text for one in cell.outputs if one.get("name") == "stdout").rstrip()
     shown = []
+    if printed and not cell.source.startswith("%%writefile"):
+        shown = [f'<div class="highlight result"><pre tabindex="0">{html.escape(printed)}</pre></div>']
     for output in cell.outputs:
-        if output.output_type == "stream" and output.name == "stdout" and not cell.source.startswith("%%writefile"):
-            text = html.escape(output.text.rstrip())
-            shown.append(f'<div class="highlight result"><pre tabindex="0">{text}</pre></div>')
-        elif picture := output.get("data", {}).get("image/png"):
+        if picture := output.get("data", {}).get("image/png"):
             data = picture.replace("\n", "")
             shown.append(f'<img class="result" alt="What this sample draws" src="data:image/png;base64,{data}">')
     return "".join(f"\n`````{{raw}} html\n{one}\n`````\n" for one in shown)

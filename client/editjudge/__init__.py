@@ -1,4 +1,4 @@
-"""Judges for image editing, served.
+"""Judges image-editing models.
 
 Each public name is imported when it is first used, so that `editjudge --help` stays instant and
 one PSNR loads little. What a service of your own needs besides is in `editjudge.service`.

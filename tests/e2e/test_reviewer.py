@@ -130,7 +130,7 @@ async def test_what_cannot_be_read_is_said_in_one_line(runs: Path, home: Path) -
         (("report", runs / "run", "--data", "none", "--out", "p"), "none: no such file"),
         (("report", runs / "run", "--root", "/x=/none", "--out", "p.html"), ""),
         (("report", runs / "run", runs / "bundle", "--data", "x"), "of one run are; name one RUN"),
-        (("bundle", runs / "run", "--out", runs / "run" / "run.sqlite"), "is there, and is no"),
+        (("bundle", runs / "run", "--out", runs / "run" / "run.sqlite"), "exists and is no"),
         (("bundle", runs / "none", "--out", "b.zip"), "holds no run"),
     ]
     for words, error in mistakes:

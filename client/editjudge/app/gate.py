@@ -191,9 +191,9 @@ def check_gate(
     Args:
         base: A run and the name of a model under test in it.
         candidate: The other model with its run, which may be the same object.
-        look: Which look this is of how many at growing data, from 1; each spends a part of the
+        look: If data grows, the number of this look, from 1, and of all planned looks; each spends a part of the
             error rate.
-        allow_unchecked: Answer also where a judge was not checked since.
+        allow_unchecked: Answer also where a judge was not checked after the runs.
 
     Raises:
         ConfigError: the two cannot be compared: an edit is not judged yet, a signature or the

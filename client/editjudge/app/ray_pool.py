@@ -284,7 +284,7 @@ class RayScheduler(Scheduler):
         if not hand.is_ready:
             self._early_deaths += 1
             if self._early_deaths >= _MOST_DEATHS:
-                raise ConfigError(f"no worker on Ray begins: {cause}", "see docs/howto/machines.md#ray")
+                raise ConfigError(f"no worker started on Ray: {cause}", "see docs/howto/machines.md#ray")
         elif self.end_reason == "done":
             count = format_count(hand.edit_count, "edit goes", "edits go")
             self.say(f"a worker died, {count} to others: {cause}")

@@ -315,7 +315,7 @@ class ResolvedSpec(RunInputs):
         roots = {old: str(new) for old, new in self.spec.roots.items()}
         if has_path_mapping(roots) and not self.benchmark.has_official_paths:
             raise ConfigError(
-                f"the data of {self.benchmark.name} names no official paths",
+                f"the data of {self.benchmark.name} does not name the paths of the release",
                 "give --root FOLDER, for pictures outside its own folder",
             )
         return self.benchmark.data(self.spec.data, **({"roots": roots} if roots else {}))

@@ -26,7 +26,7 @@ def check_overwrite(file: Path, is_ours: Callable[[Path], bool], what: str) -> N
     with wrap_disk_errors(file):
         free = not file.exists() or (file.is_file() and (not file.stat().st_size or is_ours(file)))
     if not free:
-        raise ConfigError(f"{file} is there, and is no {what}", f"{_OTHER}, or move it away")
+        raise ConfigError(f"{file} exists and is no {what}", f"{_OTHER}, or move it away")
 
 
 @contextmanager

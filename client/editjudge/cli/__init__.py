@@ -94,7 +94,7 @@ def _move_global_first(arguments: list[str]) -> list[str]:
     " stand anywhere, and be given several times.",
 )
 def root(config: Path | None, set_: tuple[str, ...]) -> None:
-    """Judges for image editing, served.
+    """Judge image-editing models.
 
     Exit codes: 0 success; 1 a problem with the services; 2 wrong input, setting or usage;
     3 verdicts failed, or a run ended early; 4 a gate fails; 5 a gate cannot tell; 130 interrupted.

@@ -114,7 +114,7 @@ def _prepare(maker: Maker, options: Options, *, json: bool) -> int:
     settings, out = bind_single_judge(settings_from(options), options), options["out"]
     roots = {name: str(folder) for name, folder in parse_roots(options["root"]).items()}
     if has_path_mapping(roots):
-        raise ConfigError("items.jsonl names no official paths", "give --root FOLDER")
+        raise ConfigError("items.jsonl does not name the paths of the release", "give --root FOLDER")
     with open_preparation(options["data"], out, maker, settings, options["limit"], roots) as work:
         if work.pending_count:
             _make(work)

@@ -100,5 +100,5 @@ def _read_edits(path: Path) -> tuple[list[Any], list[dict[str, float | None]]]:
             kept_rewards.append(before)
         except (ValueError, TypeError) as error:
             fix = 'write {"source": "a.png", "instruction": "…", "edited": "b.png"}'
-            raise ConfigError(f"{path}:{number}: this is no edit", fix) from error
+            raise ConfigError(f"{path}:{number}: this line is not an edit", fix) from error
     return edits, kept_rewards

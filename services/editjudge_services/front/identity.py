@@ -348,9 +348,9 @@ def _load_private_key(path: Path) -> ec.EllipticCurvePrivateKey:
     try:
         key = serialization.load_pem_private_key(path.read_bytes(), None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise ConfigError(f"{path}: this is no key of ours", "take the file away") from error
+        raise ConfigError(f"{path}: this key was not made by editjudge", "take the file away") from error
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise ConfigError(f"{path}: this is no key of ours", "take the file away")
+        raise ConfigError(f"{path}: this key was not made by editjudge", "take the file away")
     return key
 
 

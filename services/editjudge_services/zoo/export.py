@@ -113,7 +113,7 @@ def verify(entry: Entry) -> list[str]:
         what = f"{entry.name} {artefact.precision} is right, fingerprint {outcome}"
         lines.append(f"{what} ({artefact.source})")
     if not lines:
-        raise ConfigError(f"nothing of {entry.name} is installed", _pull_command(entry))
+        raise ConfigError(f"{entry.name} is not installed", _pull_command(entry))
     return lines
 
 

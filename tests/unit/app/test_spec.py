@@ -106,7 +106,7 @@ def test_dimensions_that_other_rules_lack_are_left_out() -> None:
 
 
 def test_data_without_official_paths_has_none_to_map(core: RunSpec) -> None:
-    with pytest.raises(ConfigError, match="the data of core names no official paths"):
+    with pytest.raises(ConfigError, match="the data of core does not name the paths of the release"):
         _ = ResolvedSpec(core.model_copy(update={"roots": {"/a": Path("/b")}})).dataset
     _ = ResolvedSpec(core.model_copy(update={"roots": {"/a": Path("/a")}})).dataset
 

@@ -141,7 +141,7 @@ def test_the_page_says_what_is_pending(small: Any, tmp_path: Path) -> None:
     ("out", "told"),
     [
         ("file", "is a file; give a folder"),
-        ("folder.html", "is there, and is no page of editjudge report"),
+        ("folder.html", "exists and is no page of editjudge report"),
         ("file/page.html", "Not a directory|File exists"),
     ],
 )

@@ -358,7 +358,7 @@ def test_the_commands_check_and_preview(tmp_path: Path, monkeypatch: pytest.Monk
     )
     (tmp_path / "edits.jsonl").write_text("[1]")
     refused = CliRunner().invoke(root, ["reward", "preview", "reward.toml", "edits.jsonl"])
-    assert "edits.jsonl:1: this is no edit" in str(refused.exception)
+    assert "edits.jsonl:1: this line is not an edit" in str(refused.exception)
 
 
 def test_what_an_editor_may_please_a_judge_with_is_measured() -> None:

@@ -175,7 +175,7 @@ def test_a_file_that_is_no_key_is_named(keys: TeamKeys, authority: Authority, tm
     (tmp_path / "teams" / "a@x.pem").write_text("junk")  # no key of ours is called so
     issue(keys, "audio")
     (tmp_path / "teams" / "b@1.pem").write_text("junk")
-    with pytest.raises(ConfigError, match="b@1.pem: this is no key of ours"):
+    with pytest.raises(ConfigError, match="b@1.pem: this key was not made by editjudge"):
         keys.publish()
     authority.certificate.write_text("junk")
     with pytest.raises(ConfigError, match="ca.pem: this is not a certificate"):

@@ -170,7 +170,7 @@ def test_an_export_needs_a_checkpoint_a_precision_and_unchanged_weights(recipe: 
 
 
 def test_what_is_installed_is_verified() -> None:
-    with pytest.raises(ConfigError, match="nothing of lpips-vgg is installed"):
+    with pytest.raises(ConfigError, match="lpips-vgg is not installed"):
         verify(ENTRY)
     make_untrained(ENTRY)
     export(ENTRY, "fp32")

@@ -299,7 +299,7 @@ def data(path: Path, roots: Mapping[str, str] | None = None) -> Dataset:
     A folder is one's own where it holds `items.jsonl` and neither form of the official data.
 
     Raises:
-        ConfigError: `items.jsonl` names no official paths, which roots could map.
+        ConfigError: `items.jsonl` does not name the paths of the release, which roots could map.
         InputError: there is nothing to read.
     """
     files = (release.CONVERTED_FILE, release.OFFICIAL_FILE)

@@ -123,5 +123,5 @@ def test_a_demo_takes_the_place_of_nothing_else(tmp_path, name):
     (mine := tmp_path / name).parent.mkdir(exist_ok=True)
     mine.write_text('{"id": "mine"}')
     done = CliRunner().invoke(command, ["--out", str(tmp_path)])
-    assert f"{name} is there, and is no file of an earlier demo" in str(done.exception)
+    assert f"{name} exists and is no file of an earlier demo" in str(done.exception)
     assert [*tmp_path.rglob("*.*")] == [mine]
