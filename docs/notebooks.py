@@ -20,7 +20,6 @@ from typing import Any
 
 import nbformat
 from nbclient import NotebookClient
-from traitlets.config import Config
 
 ROOT = Path(__file__).parents[1]
 BIN = ROOT / ".venv" / "bin"
@@ -82,10 +81,8 @@ def run_notebook(notebook: nbformat.NotebookNode, folder: str) -> None:
             cell.source = cell.source.replace(JUDGE, address)
         keep = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "EDITJUDGE_"))}
         env = keep | {"PATH": f"{BIN}:{os.environ['PATH']}", "HOME": folder, "COLUMNS": COLUMNS}
-        # Sockets in the file system: nobody else on the machine can talk to the kernel.
-        config = Config({"KernelManager": {"transport": "ipc"}})
-        place = {"metadata": {"path": folder}}
-        NotebookClient(run, config=config, timeout=SECONDS, resources=place, kernel_name="python3").execute(env=env)
+        place, patient = {"metadata": {"path": folder}}, {"timeout": SECONDS, "startup_timeout": SECONDS}
+        NotebookClient(run, resources=place, kernel_name="python3", **patient).execute(env=env)
         for cell in run.cells:
             cell.source = cell.source.replace(address, JUDGE)
             for output in cell.get("outputs", []):
