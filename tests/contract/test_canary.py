@@ -196,6 +196,15 @@ async def test_on_demand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         assert code == 0
         code, _ = await asked()
         assert code == 0
+        ((identity, check),) = json.loads(file.read_text()).items()
+        before = f"{identity.partition('(')[0]}(server=vllm 0.1)"
+        file.write_text(json.dumps({before: check, "another-model(server=vllm 0.1)": check}))
+        code, shown = await asked()  # of a server that was upgraded
+        assert code == 0
+        assert f"new baseline stored in {file}" in shown.replace("\n", "")
+        assert f"The last one was of {before}." in shown
+        (told,) = json.loads((await asked("--json"))[1])
+        assert (told["first"], told["other"]) == (False, "")
         judge.levels = {name: 6 - level for name, level in RIGHT.items()}
         code, shown = await asked("--new-baseline")
         assert code == 3

@@ -59,6 +59,9 @@ async def test_nothing_judged_is_no_success(data: Data) -> None:
     done = await data.run(LEVELS, code=3)
     assert "nothing could be judged: 2 verdicts wait for a service" in done.err
     assert "no judge is configured" in done.out
+    done = await data.run(PIXELS, LEVELS)
+    last = done.err.splitlines()[-1]
+    assert last.startswith("incomplete: 1 dimension was not judged, generalist.judge: no judge is configured")
 
 
 async def test_what_was_not_served_is_told_by_every_verb(data: Data) -> None:

@@ -94,6 +94,8 @@ class CanaryResult(Strict):
         changed: Number of canaries whose score differs from the baseline.
         tau: Agreement with the known order, from -1 to 1.
         first: Whether this check is the baseline.
+        other: The identity that the last baseline of this model was of, if it was another one: of
+            another server or other settings. Nothing compares this baseline with that one.
         since: Time of the baseline; null if there is none.
         calls: Number of calls that were made.
         cost: Cost of these calls; null if no price is configured.
@@ -108,6 +110,7 @@ class CanaryResult(Strict):
     changed: int = 0
     tau: float | None = None
     first: bool = False
+    other: str = ""
     since: str | None = None
     calls: int = 0
     cost: float | None = None
@@ -227,6 +230,8 @@ async def _check_judge(
         endpoint = judge.endpoint
         unit = noise_unit(method, endpoint.samples, is_greedy=endpoint.is_greedy)
         baseline = _make_baseline(measurement)
+    others = [(each.when, of) for of, each in baselines.items() if of.partition("(")[0] == judge.identity.name]
+    other = "" if identity in baselines else max(others, default=("", ""))[1]
     drift = detect_drift(baseline, measurement, known_places(), unit)
     is_unusable = check is None and drift.state == "unchecked"
     result = CanaryResult(
@@ -234,6 +239,7 @@ async def _check_judge(
         identity=identity,
         **drift._asdict(),
         first=check is None,
+        other=other,
         since=None if is_unusable else baseline.when,
         calls=budget.calls - calls_before,
         cost=budget.cost - cost_before if judge.endpoint.price else None,
@@ -241,7 +247,9 @@ async def _check_judge(
     )
     if is_unusable:
         return result, None
-    why = "baseline" if check is None and drift.state == "steady" else drift.why
+    why = drift.why
+    if check is None and drift.state == "steady":
+        why = "new baseline, the last one was of another server or setting" if other else "baseline"
     return result, CanaryCheck(
         when=measurement.when,
         state=drift.state,

@@ -83,6 +83,7 @@ class Benchmark:
             table is the means of the dimensions.
         make_single_image_value: Takes the switches and returns `Rules.single_image`.
         table: Which table of the paper the columns are.
+        paper_items: The number of items that the paper's data has; 0 without a paper.
         version: The version of this implementation, raised when a number changes.
         switches: The type that declares them.
         protocols: The switches of each protocol, the usual one first.
@@ -98,6 +99,7 @@ class Benchmark:
     make_columns: Callable[..., tuple[Column, ...]] = lambda _: ()
     make_single_image_value: Callable[..., float | None] = lambda _: None
     table: str = ""
+    paper_items: int = 0
     version: int = 1
     switches: type[Switches] = Switches
     protocols: Mapping[str, Switches] = field(default_factory=lambda: {"": Switches()})

@@ -26,7 +26,7 @@ from ..app.validation import Validation, validate
 from ..base.config import Settings
 from ..base.console import make_console
 from ..base.errors import InputError
-from ..base.identity import untrained_services
+from ..base.identity import JUDGE_ROLE, untrained_services
 from ..base.terminal import print_notice, print_text
 from ..base.text import format_count, group_by_key, shorten_list
 from ..base.verdict import Pending
@@ -83,7 +83,7 @@ def _print_validation(result: Validation) -> None:
         if count > _MAX_LISTED:
             print_text(f"{where}: {kind}: and {count - _MAX_LISTED:,} more")
     if result.wrong:
-        print_text("problems found: fix them, or judge the usable items with editjudge run")
+        print_text("problems found: fix them; editjudge run judges the rest once each line of the data is an item")
     else:
         print_text("no problems found; next: editjudge run (--dry-run counts its calls)")
 
@@ -123,6 +123,9 @@ def _judge(spec: RunSpec, out: Path, settings: Settings, how: RunOptions, *, as_
         _print_result(result, run.idle_dimensions, column_titles(run.resolved_spec.rules.columns))
         if checks := last_checks_line(result.services, settings=settings):
             print_notice(checks)
+        asked = run.resolved_spec  # of `core` without --dimension nobody expects every dimension
+        for line in _describe_absent_judges(result) if asked.spec.dimensions or asked.benchmark.table else ():
+            print_notice(line)
     return result.last_event.exit_code
 
 
@@ -233,6 +236,13 @@ def _describe_unserved(result: RunResult, *, has_table: bool) -> Iterator[str]:
         count += 0 if reason in local_reasons else len(names)
     if count:
         yield f"{models_needed(count, 'dimension')}: {unserved_command(result.out)}"
+
+
+def _describe_absent_judges(result: RunResult) -> Iterator[str]:
+    """Count the dimensions that no judge was configured for."""
+    for reason, names in result.last_event.not_served.items():
+        if reason.startswith(f"{JUDGE_ROLE}."):
+            yield f"incomplete: {format_count(len(names), 'dimension was', 'dimensions were')} not judged, {reason}"
 
 
 def _next_steps(result: RunResult) -> Iterator[str]:

@@ -166,6 +166,8 @@ def _print_canaries(result: canary.CanaryResult, file: Path) -> None:
     why = result.why
     if result.first and result.state == "steady":
         why = f"baseline stored in {file}; later checks are compared with it"
+        if result.other:
+            why = f"new {why}. The last one was of {result.other}. Nobody checked this judge against that one"
     tau = "" if result.tau is None else f"; order: tau {result.tau:.2f}"
     print_text(f"{result.service}: {why}{tau}{took}", fg=_COLOURS[result.state])
 

@@ -188,8 +188,15 @@ def _notes(results: Results, columns: Sequence[Column], models: Sequence[str]) -
         yield results.checks
 
 
+def describe_size(results: Results) -> Iterator[str]:
+    """Say that the data is of another size than the paper's."""
+    if results.benchmark.paper_items not in {0, results.items}:
+        yield f"{format_count(results.items, 'item')} here; the paper has {results.benchmark.paper_items:,}"
+
+
 def describe_counting(results: Results) -> Iterator[str]:
-    """Yield notes on edits that are pending or counted by a special rule, and on silent judges."""
+    """Yield notes on data of another size than the paper's, pending edits, special rules and silent judges."""
+    yield from describe_size(results)
     rows = results.models.values()
     counts = (max((c.counts.get("pending", 0) for c in r.values()), default=0) for r in rows)
     if pending := sum(counts):

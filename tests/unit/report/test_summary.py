@@ -81,6 +81,13 @@ def test_latex() -> None:
     )
 
 
+def test_data_of_another_size_than_the_papers_is_named_in_every_form() -> None:
+    part = replace(three(), benchmark=load_benchmark("kris"))
+    for form in ("latex", "markdown"):
+        assert "10 items here; the paper has 1,267" in format_results(part, form)
+    assert "the paper has" not in format_results(replace(part, items=1267), "latex")
+
+
 def test_markdown_with_chosen_columns_and_models() -> None:
     text = format_results(narrow_results(three(), ["ERR*"], ["b", "a"]), "markdown")
     assert text.splitlines()[:7] == [

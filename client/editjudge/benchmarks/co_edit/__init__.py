@@ -13,6 +13,7 @@ BENCHMARK = Benchmark(
     dimensions,
     columns,
     table="tables 1, 7 and 13",
+    paper_items=1118,
     version=3,
     switches=CoEditSwitches,
     protocols={PAPER: CoEditSwitches(specialists=True, reasoning=True)},

@@ -13,6 +13,7 @@ BENCHMARK = Benchmark(
     dimensions,
     columns,
     table="tables 2 and 3",
+    paper_items=1080,
     version=3,
     switches=GieSwitches,
     protocols={PAPER: GieSwitches(), OFFICIAL: GieSwitches.all_but()},

@@ -13,6 +13,7 @@ BENCHMARK = Benchmark(
     dimensions,
     columns,
     table="tables 1 and 2",
+    paper_items=1000,
     version=3,
     decimals=3,
     switches=I2iSwitches,

@@ -14,6 +14,7 @@ BENCHMARK = Benchmark(
     columns,
     lambda on: None if on.missing_skipped else LOW,
     table="table 2",
+    paper_items=1267,
     switches=KrisSwitches,
     protocols={PAPER: KrisSwitches(), OFFICIAL: KrisSwitches.all_but("simple_prompts")},
 )
