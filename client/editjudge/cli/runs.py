@@ -123,8 +123,10 @@ def _judge(spec: RunSpec, out: Path, settings: Settings, how: RunOptions, *, as_
         _print_result(result, run.idle_dimensions, column_titles(run.resolved_spec.rules.columns))
         if checks := last_checks_line(result.services, settings=settings):
             print_notice(checks)
-        asked = run.resolved_spec  # of `core` without --dimension nobody expects every dimension
-        for line in _describe_absent_judges(result) if asked.spec.dimensions or asked.benchmark.table else ():
+        resolved_spec = run.resolved_spec  # of `core` without --dimension nobody expects every dimension
+        for line in (
+            _describe_absent_judges(result) if resolved_spec.spec.dimensions or resolved_spec.benchmark.table else ()
+        ):
             print_notice(line)
     return result.last_event.exit_code
 
