@@ -15,6 +15,7 @@ import math
 import multiprocessing
 import re
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -112,8 +113,8 @@ class Record:
 class _Judge(asyncio.Protocol):
     """One connection."""
 
-    def __init__(self, script: Script, record: Record, waiting: set[int]) -> None:
-        self._script, self._record, self._waiting = script, record, waiting
+    def __init__(self, script: Script, record: Record, waiting: set[int], turns: Counter[str]) -> None:
+        self._script, self._record, self._waiting, self._turns = script, record, waiting, turns
         self._request = bytearray()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -155,7 +156,8 @@ class _Judge(asyncio.Protocol):
     def _judge(self, edit: str, size: int) -> None:
         record = self._record
         record.bytes += size
-        turn = sum(call[0] == edit for call in record.calls)
+        turn = self._turns[edit]
+        self._turns[edit] += 1
         number = len(record.calls)
         status, text, finish, kind = self._script.answer(edit, turn)
         record.calls.append([edit, time.monotonic(), None, kind])
@@ -203,9 +205,9 @@ class _Judge(asyncio.Protocol):
 
 def _serve(told: Connection, script: Script) -> None:
     async def run() -> None:
-        record, waiting = Record(), set[int]()
+        record, waiting, turns = Record(), set[int](), Counter[str]()
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(lambda: _Judge(script, record, waiting), "127.0.0.1", 0, backlog=512)
+        server = await loop.create_server(lambda: _Judge(script, record, waiting, turns), "127.0.0.1", 0, backlog=512)
         told.send(server.sockets[0].getsockname()[1])
         await server.serve_forever()
 

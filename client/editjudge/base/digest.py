@@ -8,11 +8,18 @@ from .objects import find_url, read_object
 DIGEST = 32
 """Bytes of a digest."""
 _SHA256 = "sha256:"
+_PIECE, _SHORT = 2047, 65_536
+"""From 2,048 bytes on hashlib gives up Python's lock, and an event loop waits to get it back."""
 
 
 def content_digest(data: bytes) -> str:
     """The digest of bytes: `sha256:` and 64 hex digits."""
-    return _SHA256 + hashlib.sha256(data).hexdigest()
+    if len(data) > _SHORT:
+        return _SHA256 + hashlib.sha256(data).hexdigest()
+    digest = hashlib.sha256()
+    for at in range(0, len(data), _PIECE):
+        digest.update(data[at : at + _PIECE])
+    return _SHA256 + digest.hexdigest()
 
 
 def digest_bytes(digest: str) -> bytes:
