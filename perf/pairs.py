@@ -34,12 +34,14 @@ ERROR, FAVOUR, TIE = 0.7, 0.25, 0.3
 SHARED = (0.0, 0.5)
 ROUNDS = 4
 """As many calls as pairs in both orders take."""
+PER_ITEM = 3
+"""Pairs of an item that are drawn where not all are asked about."""
 
 
 def judge_all(rng: np.random.Generator, quality: Floats) -> Iterator[tuple[str, int, Floats, Floats]]:
     """Yield each way of asking, its calls for an item, the differences A - B, and those in one order.
 
-    All are ITEMS x PAIRS; the sign of a difference is the side, and 0 is a tie.
+    All are ITEMS x PAIRS; the sign of a difference is the side, 0 is a tie, and NaN is not asked about.
     """
     first, second = np.array(PAIRS).T
     item = rng.normal(0, 0.5, (ITEMS, 1))
@@ -62,6 +64,9 @@ def judge_all(rng: np.random.Generator, quality: Floats) -> Iterator[tuple[str, 
         yield f"pairs, one order, in words{about}", len(PAIRS), words[0], words[0]
         yield f"pairs, both orders, in words{about}", 2 * len(PAIRS), words[0] + words[1], words[0]
         yield f"pairs, both orders, by probabilities{about}", 2 * len(PAIRS), chances[0] + chances[1], chances[0]
+        is_drawn = rng.permuted(np.tile(np.arange(len(PAIRS)) < PER_ITEM, (ITEMS, 1)), axis=1)
+        drawn = [np.where(is_drawn, each, np.nan) for each in (chances[0] + chances[1], chances[0])]
+        yield f"the same, {PER_ITEM} pairs an item drawn{about}", 2 * PER_ITEM, *drawn
 
 
 def measure(repetitions: int, seed: int = 0) -> dict[str, tuple[int, float, float, float, float]]:
@@ -74,15 +79,16 @@ def measure(repetitions: int, seed: int = 0) -> dict[str, tuple[int, float, floa
         first, second = np.array(PAIRS).T
         people = vote_by((quality[:, first] - quality[:, second]).ravel(), TIE)
         for name, calls, gaps, in_order in judge_all(rng, quality):
-            votes = vote_by(gaps.ravel(), 1e-9)
+            is_judged = np.isfinite(gaps.ravel())
+            votes, truth = vote_by(gaps.ravel()[is_judged], 1e-9), people[is_judged]
             results = np.zeros(MODELS)
-            np.add.at(results, first, np.sign(gaps).sum(axis=0))
-            np.add.at(results, second, -np.sign(gaps).sum(axis=0))
+            np.add.at(results, first, np.nansum(np.sign(gaps), axis=0))
+            np.add.at(results, second, -np.nansum(np.sign(gaps), axis=0))
             rank = float(kendalltau(results, strengths).statistic)
             decided = in_order[np.nan_to_num(in_order) != 0]
             share = float((decided > 0).mean()) if len(decided) else np.nan
-            ties = float((gaps == 0).mean())
-            rows.setdefault(name, []).append((calls, tie_as_half(votes, people), ties, share, rank))
+            ties = float((gaps.ravel()[is_judged] == 0).mean())
+            rows.setdefault(name, []).append((calls, tie_as_half(votes, truth), ties, share, rank))
     return {name: tuple(np.mean(of, axis=0).tolist()) for name, of in rows.items()}  # type: ignore[misc]
 
 

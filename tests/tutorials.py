@@ -45,6 +45,9 @@ class TutorialJudge(ScriptedOpenAi):
     """Gives 5 of 5, but 3 where more than half of all pixels are others than in the first picture."""
 
     def said(self) -> dict[str, Any]:
+        if "Edit A" in json.dumps(self.requests[-1]["messages"]):
+            self.probabilities = {"A": 0.6, "B": 0.3, "tie": 0.1}
+            return super().said()
         form = self.requests[-1].get("response_format", {}).get("json_schema", {}).get("schema", {})
         fields = form.get("properties", {"reasoning": {"type": "string"}, "score": {}})
         pictures = [_decode(data) for data in _PICTURE.findall(self.bodies[-1])]
@@ -62,7 +65,7 @@ def run_tutorial(name: str, folder: Path, replacing: Mapping[str, str]) -> str:
         replacing: What stands elsewhere during the test, such as addresses.
 
     Returns:
-        What `compare`, `gate` and `agreement` printed.
+        What `compare`, `gate`, `agreement` and `summary` printed.
 
     Raises:
         AssertionError: a step failed.
@@ -97,7 +100,7 @@ def run_tutorial(name: str, folder: Path, replacing: Mapping[str, str]) -> str:
                 timeout=patience(300),
             )
             assert ran.returncode == 0, f"{name}: {command}\n{ran.stdout}\n{ran.stderr}"
-            if command.startswith(("editjudge compare", "editjudge gate", "editjudge agreement")):
+            if command.startswith(tuple(f"editjudge {verb}" for verb in ("compare", "gate", "agreement", "summary"))):
                 compared += ran.stdout
     return compared
 

@@ -14,7 +14,7 @@ ENDS = {
     "criterion": "rubric.light",
     "table": "no significant difference",
     "people": "a rater against the others",
-    "pairs": "",
+    "pairs": "models by pairs",
     "gate": "PASS; FAIL\nexit code 4; CANNOT TELL\nexit code 5",
 }
 """What the comparisons of each tutorial say."""

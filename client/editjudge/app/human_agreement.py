@@ -243,12 +243,8 @@ class _Comparison:
 
     def _measure_strengths(self, labels: Mapping[Key, int]) -> dict[str, Figure]:
         keys = [key for key in labels if key[1] != key[2]]
-        number = {model: n for n, model in enumerate(sorted({m for key in keys for m in key[1:]}))}
-        columns = [np.array([number[key[side]] for key in keys]) for side in (1, 2)]
-        columns.append(np.array([labels[key] for key in keys]))
-        strength = partial(preferences.bradley_terry, models=len(number))
-        of = {model: Statistic(lambda *pairs, n=n: float(strength(*pairs)[n])) for model, n in number.items()}
-        return self._estimate_all(of, columns, keys)
+        votes = np.array([labels[key] for key in keys])
+        return preferences.estimate_strengths([key[1:] for key in keys], votes, [self.cluster_of(k[0]) for k in keys])
 
     def _add_raters(self, dimension: str, ratings: Sequence[Rating], votes: Sequence[VoteRecord]) -> None:
         levels: tuple[Level, ...] = ("ordinal", "interval") if ratings else ("nominal",)

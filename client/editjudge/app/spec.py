@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias, TypeVar
@@ -25,10 +25,13 @@ from ..base.config import Settings
 from ..base.errors import ConfigError
 from ..base.identity import ServiceName
 from ..base.objects import find_url
+from ..base.output_files import wrap_disk_errors, write_file
 from ..base.parse import first_problem
 from ..benchmarks.benchmark import Benchmark, Rules
 from ..benchmarks.dataset import Dataset, has_path_mapping
 from ..benchmarks.dimension import Dimension
+from ..benchmarks.pairs import FILE as PAIRS
+from ..benchmarks.pairs import FIRST, PREFERENCE, Pairs, PairsFile
 from ..benchmarks.registry import add_specialists, list_requests, select_dimensions
 from ..benchmarks.registry import load_benchmark as benchmark_of
 from ..benchmarks.registry import load_dimensions as all_dimensions
@@ -40,7 +43,7 @@ from ..engine.session import service_settings
 from ..panel.specialists import filter_custom
 from ..prompts.custom_templates import ORIGIN as CUSTOM
 from ..prompts.custom_templates import load_custom_templates, load_custom_texts
-from ..prompts.rubrics import select_rubrics
+from ..prompts.rubrics import list_rubric_ids, select_rubrics
 
 MAX_ROUNDS = 1000
 T = TypeVar("T")
@@ -228,6 +231,27 @@ class RunSpec(BaseModel):
         return self
 
 
+def ask_about_pairs(spec: RunSpec, file: Path, per_item: int | None = None) -> RunSpec:
+    """Write the file of the pairs of a spec's models, and return the spec of a run about them.
+
+    Args:
+        file: `pairs.json` in some folder, which is made.
+        per_item: How many pairs are drawn at random for each item, asked in both orders; all by default.
+
+    Raises:
+        ConfigError: there are fewer than two models.
+    """
+    if len(spec.outputs) < 2:
+        raise ConfigError("--pairs compares models", "give --outputs MODEL=DIR twice or more")
+    data, *folders = (path if find_url(path) else path.absolute() for path in (spec.data, *spec.outputs.values()))
+    plan = PairsFile(data=data, outputs=dict(zip(spec.outputs, folders, strict=True)), per_item=per_item)
+    with wrap_disk_errors(file):
+        write_file(file, plan.model_dump_json(indent=2).encode())
+    dimensions = spec.dimensions or (PREFERENCE, *list_rubric_ids(spec.prompts))
+    changes = {"data": file, "outputs": {FIRST: Path(FIRST)}, "dimensions": dimensions, "single_image": ()}
+    return spec.model_copy(update=changes)
+
+
 def check_known(names: Iterable[str], dimensions: Mapping[str, Dimension]) -> None:
     """Refuse a run that has dimensions which are neither registered nor given as objects.
 
@@ -318,7 +342,8 @@ class ResolvedSpec(RunInputs):
                 f"the data of {self.benchmark.name} does not name the paths of the release",
                 "give --root FOLDER, for pictures outside its own folder",
             )
-        return self.benchmark.data(self.spec.data, **({"roots": roots} if roots else {}))
+        read = partial(self.benchmark.data, **({"roots": roots} if roots else {}))
+        return Pairs(self.spec.data, read) if self.spec.data.name == PAIRS else read(self.spec.data)
 
     @cached_property
     def dimensions(self) -> tuple[Dimension, ...]:

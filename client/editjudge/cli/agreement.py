@@ -14,8 +14,8 @@ from ..base.errors import ConfigError
 from ..base.terminal import print_notice, print_text
 from ..base.text import format_count
 from ..report.agreement_page import write_agreement
+from ..report.numbers import format_figure
 from ..report.table import Head, Row, Table
-from ..stats.agreement import Figure
 from .options import open_run, parse_pairs
 from .output import print_json, print_tables
 
@@ -50,7 +50,7 @@ def agreement_command(
     for sentence in (*(each.sentence for each in result.differences), *result.sentences):
         print_text(sentence)
     for raters in result.raters:
-        of = ", ".join(f"{level} {_text(one)}" for level, one in raters.alpha.items())
+        of = ", ".join(f"{level} {format_figure(one)}" for level, one in raters.alpha.items())
         count = format_count(raters.raters, "rater")
         print_text(f"{raters.dimension or 'people'}: {count}, Krippendorff's alpha: {of}")
     for note in result.notes:
@@ -78,7 +78,7 @@ def _agreement_table(table: AgreementTable) -> Table:
     rows = []
     for row in table.rows:
         share = "" if row.coverage is None else f" ({row.coverage:.0%})"
-        texts = [_text(row.figures[name]) if name in row.figures else "" for name in names]
+        texts = [format_figure(row.figures[name]) if name in row.figures else "" for name in names]
         style = "" if row.kind == "judge" else "dim"
         rows.append(Row((row.who, *texts, f"{row.records:,}{share}"), style))
     reasons = (e.reason for row in table.rows for e in row.figures.values())
@@ -90,7 +90,10 @@ def _agreement_table(table: AgreementTable) -> Table:
 def _category_table(table: AgreementTable) -> Table:
     judges = [*table.categories]
     names = sorted({name for of in table.categories.values() for name in of})
-    rows = [Row((name, *(_text(of[name]) if name in of else "" for of in table.categories.values()))) for name in names]
+    rows = [
+        Row((name, *(format_figure(of[name]) if name in of else "" for of in table.categories.values())))
+        for name in names
+    ]
     reasons = (figure.reason for of in table.categories.values() for figure in of.values())
     heads = (Head("category", fold=True), *(Head(judge, right=True) for judge in judges))
     return Table(heads, rows, f"{table.dimension or 'all'}: {table.main} by category", notes=_notes(reasons))
@@ -99,18 +102,10 @@ def _category_table(table: AgreementTable) -> Table:
 def _strength_table(table: AgreementTable) -> Table:
     by_strength = sorted(table.strengths.items(), key=lambda pair: -(pair[1].value or 0.0))
     heads = (Head("model"), Head("strength by people (Elo)", right=True))
-    rows = [Row((model, _text(of, ".0f"))) for model, of in by_strength]
+    rows = [Row((model, format_figure(of, ".0f"))) for model, of in by_strength]
     notes = _notes(of.reason for of in table.strengths.values())
     return Table(heads, rows, f"{table.dimension or 'all'}: Bradley-Terry", notes=notes)
 
 
 def _notes(reasons: Iterable[str]) -> list[str]:
     return [f"-, or no interval: {reason}" for reason in dict.fromkeys(reasons) if reason]
-
-
-def _text(figure: Figure, form: str = ".3f") -> str:
-    if figure.value is None:
-        return "-"
-    if figure.low is None or figure.high is None:
-        return f"{figure.value:{form}}"
-    return f"{figure.value:{form}} [{figure.low:{form}}, {figure.high:{form}}]"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..app.export import Format, export
+from ..app.pair_ranking import rank_pairs
 from ..app.results import PublishedNumbers, Results, read_published
 from ..app.verdicts import Question, Row, ShownEdit, ShownItem
 from ..app.view import RunView
@@ -17,6 +18,7 @@ from ..base.terminal import print_notice, print_text
 from ..base.text import format_count, group_by_key
 from ..report.numbers import explain_signs, untrained_warning
 from ..report.summary import (
+    build_ranking_table,
     build_results_tables,
     describe_comparability,
     describe_counting,
@@ -55,17 +57,19 @@ def summary_command(
         rules = rules_from(options, view.spec)
         results = view.results(single_image, rules, count_missing=count_missing, common=common)
         reasons = _waiting_reasons(view, results) if unserved else None
+        pairs = () if format_ else rank_pairs(view)
     results = narrow_results(results, dimension, model)
     if format_:
         print_text(format_results(results, format_).rstrip("\n"))
         return
     paper = read_published(results) if published else None
     if json:
-        print_json(replace(results, published=paper, unserved=reasons))
+        print_json(replace(results, published=paper, unserved=reasons, pairs=pairs))
     else:
         _print_summary(results, paper, run, each_round=each_round)
         for reason, names in (reasons or {}).items():
             print_text(f"- {reason}: {', '.join(names)}")
+        print_tables(map(build_ranking_table, pairs))
         if results.checks:
             print_text(results.checks)
 

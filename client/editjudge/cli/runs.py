@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from ..app.canary import last_checks_line
@@ -20,7 +21,7 @@ from ..app.merge import merge
 from ..app.rescoring import RescoreEntry, rescore_run
 from ..app.run import RunOptions, RunResult, RunSession, preview_run
 from ..app.run import read_spec as stored_spec
-from ..app.spec import ResolvedSpec, RunSpec
+from ..app.spec import ResolvedSpec, RunSpec, ask_about_pairs
 from ..app.summary import column_titles, mean_columns
 from ..app.validation import Validation, validate
 from ..base.config import Settings
@@ -31,6 +32,7 @@ from ..base.terminal import print_notice, print_text
 from ..base.text import format_count, group_by_key, shorten_list
 from ..base.verdict import Pending
 from ..benchmarks.cell import Tally
+from ..benchmarks.pairs import FILE as PAIRS
 from ..report.display import format_progress, make_display
 from ..report.numbers import format_usage, untrained_warning
 from ..report.summary import build_results_tables, drop_empty_columns
@@ -88,20 +90,25 @@ def _print_validation(result: Validation) -> None:
         print_text("no problems found; next: editjudge run (--dry-run counts its calls)")
 
 
-def run_command(benchmark: str, out: Path, *, dry_run: bool, json: bool, retry: Any, **options: Any) -> int:
+def run_command(
+    benchmark: str, out: Path, *, dry_run: bool, json: bool, retry: Any, per_item: int | None, **options: Any
+) -> int:
     """Judge the rest of a run, or estimate it (--dry-run); return the exit code."""
     if not options["outputs"]:
         raise InputError("--outputs", "no model is given", "give --outputs MODEL=DIR")
+    if dry_run and retry:
+        raise InputError("--dry-run", f"cannot be combined with --retry {retry}", "leave one of the two out")
     settings = settings_from(options)
     spec = spec_from(benchmark, options, settings, stored_spec(out))
     check_judges(parse_judges(options), settings)
     how: Any = {"shard": parse_part("shard", options["shard"]), "as_named": options["as_named"]}
-    if not dry_run:
-        how |= {"retry": retry, "fail_on_error": options["fail_on_error"], "ray": parse_ray(options)}
-        return _judge(spec, out, settings, how, as_json=json)
-    if retry:
-        raise InputError("--dry-run", f"cannot be combined with --retry {retry}", "leave one of the two out")
-    estimate, work = preview_run(spec, out, settings, **how)
+    with TemporaryDirectory() if dry_run else contextlib.nullcontext(out) as folder:
+        if options["pairs"] or per_item:
+            spec = ask_about_pairs(spec, Path(folder) / PAIRS, per_item)
+        if not dry_run:
+            how |= {"retry": retry, "fail_on_error": options["fail_on_error"], "ray": parse_ray(options)}
+            return _judge(spec, out, settings, how, as_json=json)
+        estimate, work = preview_run(spec, out, settings, **how)
     if json:
         print_json(estimate)
     else:

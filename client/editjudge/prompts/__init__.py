@@ -305,6 +305,7 @@ def read_template(name: str, file: Traversable, shared_system: str) -> Template:
         choices=choices,
         contract=contract,
         absent=tuple(sorted(file_content.absent.items())),
+        labels=file_content.labels,
         max_tokens=max_tokens,
     )
 

@@ -10,6 +10,7 @@ from ..base.verdict import Failure, MissingOutput, NoScore, NotApplicable, NotSe
 from ..benchmarks.cell import Cell
 from ..benchmarks.dimension import Dimension
 from ..engine.judge import Judgement
+from ..stats.agreement import Figure
 from ..stats.paired_comparison import largest_unseen_share
 from .table import Head, Lead, Number, Row, Table
 
@@ -26,6 +27,15 @@ _STYLES = {"scored": "", "unscored": "yellow", "failed": "bold red"}
 def direction_arrow(higher_is_better: bool) -> str:
     """Return the arrow by which papers print the direction of a metric."""
     return "↑" if higher_is_better else "↓"
+
+
+def format_figure(figure: Figure, form: str = ".3f") -> str:
+    """Write a figure with its interval; "-" where it has no value."""
+    if figure.value is None:
+        return "-"
+    if figure.low is None or figure.high is None:
+        return f"{figure.value:{form}}"
+    return f"{figure.value:{form}} [{figure.low:{form}}, {figure.high:{form}}]"
 
 
 def format_value(value: float, dimension: Dimension) -> str:

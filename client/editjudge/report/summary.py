@@ -17,6 +17,7 @@ from ..base.identity import ServiceName
 from ..base.text import format_count, group_by_key, shorten_list
 from ..benchmarks.cell import Cell
 from ..benchmarks.column import Column
+from ..stats.preferences import PairRanking
 from .numbers import (
     choose_decimals,
     direction_arrow,
@@ -24,6 +25,7 @@ from .numbers import (
     explain_signs,
     find_best,
     format_cell,
+    format_figure,
     format_number,
     format_pending_warning,
     untrained_warning,
@@ -428,3 +430,21 @@ def _title(column: Column) -> str:
 
 def _row_label(text: str, judge: str) -> str:
     return f"  {judge}" if judge else text
+
+
+def build_ranking_table(ranking: PairRanking) -> Table:
+    """Build the table of the models that a run about pairs ranks."""
+    heads = [
+        Head("model", fold=True),
+        *(Head(name, right=True) for name in ("wins of its pairs", "Bradley-Terry (Elo)")),
+    ]
+    rows = [
+        Row((model, format_figure(wins), format_figure(ranking.strengths[model], ".0f")))
+        for model, wins in ranking.wins.items()
+    ]
+    notes = [
+        f"The edit shown first wins {format_figure(ranking.first_wins)}: .5 is no favour. Both orders count.",
+        f"{ranking.ties:,} of {format_count(ranking.pairs, 'pair')} have no winner.",
+        *{f"-, or no interval: {each.reason}" for each in ranking.strengths.values() if each.reason},
+    ]
+    return Table(heads, rows, f"{ranking.dimension}: models by pairs", notes=notes)

@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .agreement import Array, NotDefined, Statistic, cohen_kappa
+from ..base.strict import Strict
+from .agreement import Array, Figure, NotDefined, Scale, Statistic, cohen_kappa, estimate
 from .clusters import Floats, number_clusters
 
 Vote: TypeAlias = Literal["A", "B", "tie", "both_bad"]
@@ -19,6 +21,29 @@ A, B, TIE, BOTH_BAD = range(4)
 TieRule: TypeAlias = Literal["four_classes", "merged", "tie_as_half", "decided", "both_decided"]
 _FOLDS = 5
 _ELO = 400 / math.log(10)
+
+
+PairKey: TypeAlias = tuple[str, str, str]
+"""An item, the model whose edit is shown first, and the other one."""
+
+
+class PairRanking(Strict):
+    """Models by one dimension of their pairs. A pair counts if it was judged in both orders.
+
+    Attributes:
+        pairs: Number of pairs.
+        ties: Number of pairs without a winner over both orders.
+        first_wins: The mean share that the edit shown first wins, 0..1; a half is no favour.
+        wins: The mean share that each model wins of its pairs, 0..1, best first.
+        strengths: By Bradley and Terry, with Davidson's ties, on the scale of Elo.
+    """
+
+    dimension: str
+    pairs: int
+    ties: int
+    first_wins: Figure
+    wins: dict[str, Figure]
+    strengths: dict[str, Figure]
 
 
 def four_classes(judge: Votes, people: Votes) -> float:
@@ -165,3 +190,54 @@ def bradley_terry(first: Array, second: Array, votes: Votes, models: int) -> Flo
     fit: Any = minimize(loss, np.zeros(models + 1), method="BFGS")
     strengths: Floats = fit.x[:-1]
     return np.asarray((strengths - strengths.mean()) * _ELO, dtype=np.float64)
+
+
+def estimate_strengths(pairs: Sequence[Sequence[str]], votes: Votes, clusters: Sequence[Hashable]) -> dict[str, Figure]:
+    """The strength of each model with its interval; see `bradley_terry`.
+
+    Args:
+        pairs: Model A and model B of each pair.
+        votes: The votes (int64, N).
+        clusters: The cluster of each pair, for example its source picture.
+    """
+    number = {model: n for n, model in enumerate(sorted({model for pair in pairs for model in pair}))}
+    columns = [np.array([number[pair[side]] for pair in pairs]) for side in (0, 1)]
+    strength = partial(bradley_terry, models=len(number))
+    of = {model: Statistic(lambda *columns, n=n: float(strength(*columns)[n])) for model, n in number.items()}
+    return {model: estimate(each, [*columns, votes], clusters) for model, each in of.items()}
+
+
+def rank_models(dimension: str, shares: Mapping[PairKey, float], clusters: Mapping[PairKey, Hashable]) -> PairRanking:
+    """Rank models by the share that the edit shown first wins of each pair.
+
+    The share that a model wins of a pair is the mean over both orders, so that a favour for the
+    edit shown first cancels out.
+
+    Args:
+        shares: 0..1, by pair and order.
+        clusters: The cluster of each, for example its source picture.
+    """
+    both = {
+        key: (share + 1 - shares[back]) / 2
+        for key, share in shares.items()
+        if (back := (key[0], key[2], key[1])) in shares and key[1] < key[2]
+    }
+
+    def mean(of: Mapping[PairKey, float], scale: Scale = "share") -> Figure:
+        statistic = Statistic(lambda values: float(values.mean()), scale)
+        return estimate(statistic, [np.array([*of.values()])], [clusters[key] for key in of])
+
+    votes = vote_by(np.array([*both.values()]) - 0.5)
+    strengths = estimate_strengths([key[1:] for key in both], votes, [clusters[key] for key in both])
+    wins = {
+        model: mean({key: share if key[1] == model else 1 - share for key, share in both.items() if model in key[1:]})
+        for model in strengths
+    }
+    return PairRanking(
+        dimension=dimension,
+        pairs=len(both),
+        ties=int((votes == TIE).sum()),
+        first_wins=mean(shares, "plain"),  # both orders of a pair are in one cluster
+        wins=dict(sorted(wins.items(), key=lambda each: -(each[1].value or 0.0))),
+        strengths=strengths,
+    )

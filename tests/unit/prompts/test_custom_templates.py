@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,8 @@ def test_every_template_can_be_replaced_by_its_own_words() -> None:
         user = json.dumps(ours.user)
         absent = "".join(f"{name} = {json.dumps(text)}\n" for name, text in ours.absent)
         text = f"user = {user}\n" + (f"[absent]\n{absent}" if absent else "")
+        if ours.labels:
+            text += "[labels]\n" + "".join(f"{n} = {json.dumps(of)}\n" for n, of in asdict(ours.labels).items() if of)
         one = made(ours.name, text, **{ours.name.partition("/")[0]: ours.system})
         assert one.digest == ours.digest  # what is asked is the same, to the letter
         assert hash(one) is not None

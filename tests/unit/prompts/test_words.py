@@ -16,8 +16,8 @@ from editjudge.scorers.judge_scorer import JudgeScorer
 
 IMAGES = {
     "sources": r"source",
-    "edited": r"edited image|this image|predicted frame|both images",
-    "target": r"target image",
+    "edited": r"edited image|this image|predicted frame|both images|edit A",
+    "target": r"target image|edit B",
     "frames": r"frames of one sequence",
 }
 PAGE = Path(__file__).parents[3] / "design" / "prompts.md"

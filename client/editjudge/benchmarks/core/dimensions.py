@@ -82,10 +82,14 @@ def _of_one(service: ServiceName) -> Iterable[Dimension]:
     return ()
 
 
-def _levels(name: str) -> Dimension:
+def _levels(name: str, variant: str = "vqa.5level", **more: Any) -> Dimension:
     scorer = FiveLevel(JUDGE, f"core/{name}")
     asks, source, how = scorer.template.asks, scorer.template.source, Reading(scorer, "score")
-    return Dimension(f"core.{name}", asks, source, how, variant="vqa.5level", tolerance=1e-3)
+    return Dimension(f"core.{name}", asks, source, how, variant=variant, tolerance=1e-3, **more)
+
+
+def _only_pairs(item: Item) -> str | None:
+    return None if "pair" in item.extra else "needs a pair of edits (editjudge run --pairs)"
 
 
 def _list(name: str, asks: str) -> Dimension:
@@ -112,6 +116,7 @@ DIMENSIONS: tuple[Dimension, ...] = (
     _levels("preservation"),
     _levels("blending_naturalness"),
     _levels("editing_artifacts"),
+    _levels("preference", "vqa.pair", needs=frozenset({"target"}), when=_only_pairs),
     _list("physical_plausibility", "Does the edited scene obey physics?"),
     _list("composition_and_interaction", "Do the new and the old elements go together?"),
     *(make_dimension(_TABLES["questions"][i], i, how, when=when) for i, (how, when) in _BY_JUDGE.items()),
