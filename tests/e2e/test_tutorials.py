@@ -15,6 +15,7 @@ ENDS = {
     "table": "no significant difference",
     "people": "a rater against the others",
     "pairs": "models by pairs",
+    "anchor": "anchored to people",
     "gate": "PASS; FAIL\nexit code 4; CANNOT TELL\nexit code 5",
 }
 """What the comparisons of each tutorial say."""

@@ -22,6 +22,7 @@ from ..benchmarks.column import Row
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import select_among
 from ..benchmarks.rounds import JudgeRound, JudgeRounds
+from ..stats.anchor import Anchor
 from ..stats.paired_comparison import Comparison, compare, holm, largest_unseen_share, measure_differences, rank_ranges
 from .canary import last_checks_line
 from .column_values import LEVEL
@@ -101,6 +102,7 @@ class ModelComparison(Strict):
         pending: Number of edits, of both models, with a dimension that is not judged yet.
         checks: The last checks of the judges that these dimensions rest on, see
             `last_checks_line`; "" if they rest on none.
+        anchor: What people's ratings make of the differences; None unless requested.
     """
 
     first: str
@@ -111,6 +113,7 @@ class ModelComparison(Strict):
     untrained: tuple[str, ...]
     pending: int
     checks: str
+    anchor: Anchor | None = None
 
 
 class ModelPlace(Strict):

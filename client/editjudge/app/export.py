@@ -203,7 +203,8 @@ def _write_jsonl(file: Path, rows: Iterable[JsonRow], _: Fields, __: str) -> Non
         out.writelines(dumps(row) + "\n" for row in rows)
 
 
-def _write_csv(file: Path, rows: Iterable[JsonRow], fields: Fields, _: str) -> None:
+def write_csv(file: Path, rows: Iterable[JsonRow], fields: Fields, _: str = "") -> None:
+    """Write rows as CSV; text that a spreadsheet would take for a formula is escaped."""
     with file.open("w", encoding="utf-8", errors="backslashreplace", newline="") as out:
         writer = csv.DictWriter(out, fields)
         writer.writeheader()
@@ -244,7 +245,7 @@ def _to_utf8(row: JsonRow) -> JsonRow:
 
 _WRITERS: Mapping[str, Callable[[Path, Iterable[JsonRow], Fields, str], None]] = {
     "parquet": _write_parquet,
-    "csv": _write_csv,
+    "csv": write_csv,
     "jsonl": _write_jsonl,
 }
 

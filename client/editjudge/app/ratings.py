@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Self, TypeAlias, cast
 from zlib import crc32
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, FiniteFloat, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, ValidationError
 
 from ..base.errors import InputError, MissingExtra
 from ..base.parse import describe_failure, first_problem, package_tables, parse_json
@@ -65,10 +65,19 @@ class _Record(BaseModel):
 
 
 class Rating(_Record):
-    """The value that a rater gave one edit, on any scale."""
+    """The value that a rater gave one edit, on any scale.
+
+    Attributes:
+        probability: The chance that the edit had to be drawn for rating; None without a draw.
+        sample_size: How many items were drawn of its stratum.
+        stratum: The part of the items that was drawn from by itself.
+    """
 
     model: str
     value: FiniteFloat
+    probability: Annotated[float, Field(gt=0, le=1)] | None = None
+    sample_size: Annotated[int, Field(ge=1)] | None = None
+    stratum: str = ""
 
 
 class VoteRecord(_Record):
@@ -120,6 +129,8 @@ class Ratings:
         part = {k: v for k, v in _dict(record).items() if v not in (None, "")}
         if "value" in part:
             part["value"] = self.words.get(str(part["value"]), part["value"])
+        if "sample_size" in part and not part.keys() & {"value", "vote"}:
+            return True  # drawn, and not rated yet
         try:
             if "value" in part and "vote" not in part:
                 self.ratings.append(Rating.model_validate(part))

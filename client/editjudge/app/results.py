@@ -27,6 +27,7 @@ from ..benchmarks.published_tables import PublishedTable
 from ..benchmarks.published_tables import load_published_tables as printed_tables
 from ..engine.content_keys import ItemContents, check_items, find_by_content, find_current_output
 from ..engine.outcomes import decide_outcomes, sort_by_dependency
+from ..stats.anchor import Anchor
 from ..stats.preferences import PairRanking
 from ..storage.edit_rows import EditRow, missing_of
 from ..storage.store import RunStore, StoredVerdict
@@ -108,6 +109,7 @@ class Results(JudgeSpread):
         sources: The number of clusters of items; two clusters share no source picture.
         published: The numbers that the paper prints; None unless they were requested.
         unserved: The dimensions that wait for models, by reason; None unless requested.
+        anchor: What people's ratings make of the means; None unless requested.
         pairs: The models' ranking by each dimension, in the summary of a run about pairs.
         roles: The services that each column may depend on, by column id.
         values: What the numbers of each column are made of, by column id, to compare models.
@@ -127,6 +129,7 @@ class Results(JudgeSpread):
     sources: int = 0
     published: PublishedNumbers | None = None
     unserved: Mapping[str, Sequence[str]] | None = None
+    anchor: Anchor | None = None
     pairs: Sequence[PairRanking] = ()
     roles: Annotated[Mapping[str, frozenset[ServiceName]], Field(exclude=True)] = field(default_factory=dict)
     values: Annotated[Mapping[str, ColumnValues], Field(exclude=True)] = field(default_factory=dict)

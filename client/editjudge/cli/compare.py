@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from ..app.anchor import anchor_difference
 from ..app.column_values import LEVEL
 from ..app.comparison import DimensionComparison, ModelComparison, ModelPlace, Ranking, compare_models, rank_models
 from ..app.view import RunView
@@ -17,30 +18,42 @@ from ..stats.clusters import FEW_DIFFER
 from ..stats.paired_comparison import smallest_p
 from .options import open_run
 from .output import print_json, print_tables
+from .ratings import print_anchor
 
 _MAX_ENTRIES = 3
 
 
 def compare_command(
-    run: Path, models: tuple[str, ...], other: Path | None, dimension: tuple[str, ...], *, json: bool
+    run: Path,
+    models: tuple[str, ...],
+    other: Path | None,
+    dimension: tuple[str, ...],
+    anchor: Path | None,
+    *,
+    json: bool,
 ) -> None:
     """Compare two models, or rank all models of a run."""
     if len(models) not in {0, 2}:
         count_text = format_count(len(models), "model was named", "models were named")
         raise ConfigError(count_text, "name two models, or none to rank all")
-    if not models and other:
-        raise ConfigError("--other needs two models", "name them: RUN A B")
+    if not models and (other or anchor):
+        raise ConfigError("--other and --anchor need two models", "name them: RUN A B")
     with contextlib.ExitStack() as stack:
         view = stack.enter_context(open_run(run))
         if not models:
             _print_ranking(view, dimension, as_json=json)
             return
         second = stack.enter_context(open_run(other)) if other else view
-        result = compare_models((view, models[0]), (second, models[1]), dimension)
+        both = (view, models[0]), (second, models[1])
+        result = compare_models(*both, dimension)
+        if anchor:
+            result = result.model_copy(update={"anchor": anchor_difference(*both, anchor, dimension)})
     if json:
         print_json(result)
     else:
         _print_comparison(result)
+        if result.anchor:
+            print_anchor(result.anchor, is_difference=True)
         if result.checks:
             print_text(result.checks)
 

@@ -7,6 +7,7 @@ from json import dumps
 from pathlib import Path
 from typing import Any
 
+from ..app.anchor import anchor_models
 from ..app.export import Format, export
 from ..app.pair_ranking import rank_pairs
 from ..app.results import PublishedNumbers, Results, read_published
@@ -33,6 +34,7 @@ from ..report.summary import (
 from ..report.table import Table, TextFormat
 from .options import open_run, parse_pairs, rules_from
 from .output import print_json, print_tables
+from .ratings import print_anchor
 
 
 def summary_command(
@@ -41,6 +43,7 @@ def summary_command(
     dimension: tuple[str, ...],
     model: tuple[str, ...],
     format_: TextFormat | None,
+    anchor: Path | None,
     *,
     published: bool,
     count_missing: bool,
@@ -51,12 +54,14 @@ def summary_command(
     **options: Any,
 ) -> None:
     """Show a run as the table of its benchmark's paper."""
-    if format_ and (json or published or each_round or unserved):
-        raise ConfigError("--format excludes --json, --published, --each-round and --unserved", "leave one out")
+    if format_ and (json or published or each_round or unserved or anchor):
+        others = "--json, --published, --each-round, --unserved and --anchor"
+        raise ConfigError(f"--format excludes {others}", "leave one out")
     with open_run(run) as view:
         rules = rules_from(options, view.spec)
         results = view.results(single_image, rules, count_missing=count_missing, common=common)
         reasons = _waiting_reasons(view, results) if unserved else None
+        people_anchor = anchor_models(view, anchor, dimension, model) if anchor else None
         pairs = () if format_ else rank_pairs(view)
     results = narrow_results(results, dimension, model)
     if format_:
@@ -64,12 +69,14 @@ def summary_command(
         return
     paper = read_published(results) if published else None
     if json:
-        print_json(replace(results, published=paper, unserved=reasons, pairs=pairs))
+        print_json(replace(results, published=paper, unserved=reasons, anchor=people_anchor, pairs=pairs))
     else:
         _print_summary(results, paper, run, each_round=each_round)
         for reason, names in (reasons or {}).items():
             print_text(f"- {reason}: {', '.join(names)}")
         print_tables(map(build_ranking_table, pairs))
+        if people_anchor:
+            print_anchor(people_anchor)
         if results.checks:
             print_text(results.checks)
 

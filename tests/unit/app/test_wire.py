@@ -19,6 +19,7 @@ from editjudge.app.comparison import ModelComparison, Rankings
 from editjudge.app.doctor import Finding
 from editjudge.app.estimate import Estimate
 from editjudge.app.gate import Gate, PlanRow
+from editjudge.app.rating_sample import Stratum
 from editjudge.app.rescoring import RescoreEntry
 from editjudge.app.results import Results
 from editjudge.app.spec import RunSpec
@@ -49,7 +50,7 @@ PRINTED = (
     *(Agreement, CanaryResult, ModelComparison, Rankings, Gate, PlanRow),
     *(Finding, Stack),
     *(catalogue.DimensionEntry, catalogue.TemplateEntry, PreparationResult, ReviewResult, ConversionResult),
-    *(RewardReply, Movement),
+    *(RewardReply, Movement, Stratum),
 )
 
 
