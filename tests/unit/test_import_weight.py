@@ -43,7 +43,7 @@ def load(code: str) -> set[str]:
         (f"import editjudge.cli.runs; {BENCHMARKS}", "cv2 psycopg ray"),
         (CLIENT, SERVED),
         ("import editjudge.cli.scoring", RUNS),
-        (LIST, f"{RUNS} editjudge.engine.judge editjudge.engine.run_plan rich sqlite3"),
+        (LIST, f"{RUNS} numpy PIL asyncio editjudge.base.item editjudge.scorers rich sqlite3"),
         ("import editjudge.answers", "pydantic numpy PIL grpc"),
     ],
 )

@@ -5,19 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pydantic_core import CoreSchema, core_schema
 
 from ..base.errors import ConfigError
-from .dimension import Dimension
 from .switches import Switches
 
 if TYPE_CHECKING:
     from ..prompts import Template
     from .column import Column
     from .dataset import Dataset
+    from .dimension import Dimension
 
+T = TypeVar("T")
 PAPER, OFFICIAL = "paper", "official"
 _PROTOCOL = re.compile(r"(?P<name>\w+)(\.(?P<protocol>\w+))?\.(?P<version>\d+)(?P<changes>(?:[+-]\w+)*)")
 
@@ -69,9 +71,31 @@ def use_templates(dimensions: Iterable[Dimension], templates: tuple[Template, ..
     return tuple(d.with_scorers(lambda s: s.with_templates(templates)) for d in dimensions)
 
 
+class _Loaded(Generic[T]):
+    """A field that may be a text `module:name`, which is loaded when the field is read."""
+
+    def __init__(self, *default: T) -> None:
+        self._default = default
+
+    def __set_name__(self, _: type, name: str) -> None:
+        self._name = name
+
+    def __set__(self, owner: object, value: T | str) -> None:
+        vars(owner)[self._name] = value
+
+    def __get__(self, owner: object, _: type) -> T:
+        if owner is None and not self._default:
+            raise AttributeError  # `dataclass` then knows that there is no default
+        value: T | str = vars(owner)[self._name] if owner else self._default[0]
+        return resolve_name(value) if isinstance(value, str) else value
+
+
 @dataclass(frozen=True)
 class Benchmark:
     """A benchmark: its data, its dimensions and its table of results.
+
+    What reads data and makes dimensions, columns and values may be given as `module:name`: it is
+    loaded when it is used, so that to list benchmarks loads little.
 
     Attributes:
         name: Begins ids, and stands on the command line.
@@ -94,10 +118,10 @@ class Benchmark:
 
     name: str
     title: str
-    data: Callable[..., Dataset]
-    make_dimensions: Callable[..., tuple[Dimension, ...]]
-    make_columns: Callable[..., tuple[Column, ...]] = lambda _: ()
-    make_single_image_value: Callable[..., float | None] = lambda _: None
+    data: _Loaded[Callable[..., Dataset]] = _Loaded()
+    make_dimensions: _Loaded[Callable[..., tuple[Dimension, ...]]] = _Loaded()
+    make_columns: _Loaded[Callable[..., tuple[Column, ...]]] = _Loaded(lambda _: ())
+    make_single_image_value: _Loaded[Callable[..., float | None]] = _Loaded(lambda _: None)
     table: str = ""
     paper_items: int = 0
     version: int = 1

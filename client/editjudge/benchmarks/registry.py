@@ -5,6 +5,8 @@ A package adds a benchmark by an entry point in the group `editjudge.benchmarks`
 `Dimension`. A benchmark is loaded when it is asked for.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -12,19 +14,19 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
 
 from ..base.errors import ConfigError
 from ..base.identity import ServiceName
 from .benchmark import Benchmark, Rules
-from .dimension import Dimension
-from .pixel_dimensions import PIXEL_DIMENSIONS
+
+if TYPE_CHECKING:
+    from .dimension import Dimension
 
 GROUP = "editjudge.dimensions"
 BENCHMARKS = "editjudge.benchmarks"
 CORE = "core"
 """The generic dimensions: listed first."""
-_PIXEL_IDS = frozenset(i for d in PIXEL_DIMENSIONS for i in (d.id, d.id.removeprefix(f"{CORE}.")))
-"""Ids of dimensions that compare pixels, with and without their benchmark."""
 
 
 @cache
@@ -87,8 +89,11 @@ def load_dimensions(names: Iterable[str] | None = None) -> dict[str, Dimension]:
         benchmarks &= {CORE, *(name.partition(".")[0] for name in requested_ids)}
     by_id: dict[str, Dimension] = {}
     ours: Iterable[Dimension] = (d for name in _points() if name in benchmarks for d in _dimensions_of(name))
-    if names is not None and requested_ids and requested_ids <= _PIXEL_IDS:
-        ours = PIXEL_DIMENSIONS
+    if names is not None and requested_ids:
+        from .pixel_dimensions import PIXEL_DIMENSIONS
+
+        pixel_ids = {i for d in PIXEL_DIMENSIONS for i in (d.id, d.id.removeprefix(f"{CORE}."))}
+        ours = PIXEL_DIMENSIONS if requested_ids <= pixel_ids else ours
     for dimension in (*ours, *plugins):
         if dimension.id in by_id:
             raise ConfigError(f"two dimensions are called {dimension.id}")
@@ -145,6 +150,8 @@ def list_requests(dimensions: str | Dimension | Iterable[str | Dimension]) -> tu
     Raises:
         ConfigError: there is none, or one is no id, glob or `Dimension`.
     """
+    from .dimension import Dimension
+
     is_several = isinstance(dimensions, Iterable) and not isinstance(dimensions, str)
     requests = tuple(dimensions) if is_several else (dimensions,)  # type: ignore[arg-type]
     if not requests:

@@ -32,6 +32,8 @@ def list_command(what: str, names: tuple[str, ...], prompts: Path | None, *, jso
     if json:
         from .output import print_json
 
+        if what == "benchmarks":  # to count them loads them
+            listing = [{**each, "dimensions": len(load_benchmark(each["benchmark"]).dimensions)} for each in listing]
         print_json(listing)
         return
     for line in lines(listing):
@@ -45,7 +47,6 @@ def _benchmarks(names: tuple[str, ...], _: Path | None) -> list[Entry]:
             "title": one.title,
             "protocols": ", ".join(filter(None, one.protocols)),
             "not_official_because": one.no_official_reason or None,
-            "dimensions": len(one.dimensions),
         }
         for one in _find_benchmarks(names)
     ]

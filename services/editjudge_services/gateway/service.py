@@ -249,7 +249,7 @@ class JudgeService:
         after another, by turns of teams, and each when its team is not in debt for those before.
         """
         caller = account.caller
-        while not await in_thread(is_in_memory, protocol):
+        while (selection := await in_thread(_select_in_memory, protocol, names)) is None:
             await self.rate.wait(caller.owner, 0.0, caller.waits_until)
             async with self._resolving:
                 if self.rate.is_in_debt(caller.owner):  # another of its own came first
@@ -260,8 +260,6 @@ class JudgeService:
                 identities = self.client.panel.identities()
                 await in_thread(new_set.signatures.of, selection[1], identities)
                 break
-        else:
-            selection = await in_thread(select_dimensions, protocol, names)
         account.dimensions = len(selection[1])
         self.rate.charge(caller.owner, account.dimensions / DIMENSIONS_OF_REQUEST)
         return selection
@@ -347,6 +345,10 @@ class _Inspection(NamedTuple):
     max_lazy_pixels: int
     encoded_images: Mapping[str, Image]
     pixels: int
+
+
+def _select_in_memory(protocol: Protocol, names: Iterable[str]) -> _Selection | None:
+    return select_dimensions(protocol, names) if is_in_memory(protocol) else None
 
 
 def _inspect(request: ScoreRequest, selection: _Selection, judges: Mapping[ServiceName, Judge]) -> _Inspection:

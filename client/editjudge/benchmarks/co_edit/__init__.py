@@ -1,17 +1,14 @@
 """Co-EditBench: edits judged by reasoning and by specialists, capped by completeness."""
 
 from ..benchmark import PAPER, Benchmark
-from .columns import columns
-from .dataset import CoEditData
-from .dimensions import dimensions
 from .switches import CoEditSwitches
 
 BENCHMARK = Benchmark(
     "co_edit",
     "Co-EditBench",
-    CoEditData,
-    dimensions,
-    columns,
+    "editjudge.benchmarks.co_edit.dataset:CoEditData",
+    "editjudge.benchmarks.co_edit.dimensions:dimensions",
+    "editjudge.benchmarks.co_edit.columns:columns",
     table="tables 1, 7 and 13",
     paper_items=1118,
     version=3,

@@ -1,8 +1,11 @@
 """The generic dimensions, for the user's own data."""
 
 from ..benchmark import Benchmark
-from ..items import ItemsFile
-from .dimensions import DIMENSIONS
 
-BENCHMARK = Benchmark("core", "Generic dimensions", ItemsFile, lambda _: DIMENSIONS)
+BENCHMARK = Benchmark(
+    "core",
+    "Generic dimensions",
+    "editjudge.benchmarks.items:ItemsFile",
+    "editjudge.benchmarks.core.dimensions:dimensions",
+)
 """The benchmark of the generic dimensions, on the user's own data."""

@@ -13,6 +13,7 @@ from ...scorers.specialists import Quality, TextContent
 from ...scorers.vqa import FactCheck, FiveLevel, MultipleChoice, QuestionList
 from ..dimension import Dimension, Reading, make_dimension
 from ..pixel_dimensions import PIXEL_DIMENSIONS, PROTOCOL, REGIONS, required_fields
+from ..switches import Switches
 
 _TABLES = package_tables(__package__, "tables.toml")
 _COSINE = (FeatureSimilarity, "cosine.pool", (-1.0, 1.0), True)
@@ -121,3 +122,8 @@ DIMENSIONS: tuple[Dimension, ...] = (
     _list("composition_and_interaction", "Do the new and the old elements go together?"),
     *(make_dimension(_TABLES["questions"][i], i, how, when=when) for i, (how, when) in _BY_JUDGE.items()),
 )
+
+
+def dimensions(_: Switches) -> tuple[Dimension, ...]:
+    """Return the dimensions; there are no switches."""
+    return DIMENSIONS

@@ -1,17 +1,14 @@
 """GIE-Bench: grounded evaluation of text-guided image editing."""
 
 from ..benchmark import OFFICIAL, PAPER, Benchmark
-from .columns import columns
-from .dataset import data
-from .dimensions import dimensions
 from .switches import GieSwitches
 
 BENCHMARK = Benchmark(
     "gie",
     "GIE-Bench",
-    data,
-    dimensions,
-    columns,
+    "editjudge.benchmarks.gie.dataset:data",
+    "editjudge.benchmarks.gie.dimensions:dimensions",
+    "editjudge.benchmarks.gie.columns:columns",
     table="tables 2 and 3",
     paper_items=1080,
     version=3,

@@ -1,17 +1,14 @@
 """I2I-Bench: single-image and multi-image editing in 30 dimensions."""
 
 from ..benchmark import PAPER, Benchmark
-from .columns import columns
-from .dataset import I2iData
-from .dimensions import dimensions
 from .switches import I2iSwitches
 
 BENCHMARK = Benchmark(
     "i2i",
     "I2I-Bench",
-    I2iData,
-    dimensions,
-    columns,
+    "editjudge.benchmarks.i2i.dataset:I2iData",
+    "editjudge.benchmarks.i2i.dimensions:dimensions",
+    "editjudge.benchmarks.i2i.columns:columns",
     table="tables 1 and 2",
     paper_items=1000,
     version=3,

@@ -1,18 +1,15 @@
 """KRIS-Bench: knowledge-based reasoning in image editing."""
 
 from ..benchmark import OFFICIAL, PAPER, Benchmark
-from .columns import columns
-from .dataset import KrisData
-from .dimensions import LOW, dimensions
 from .switches import KrisSwitches
 
 BENCHMARK = Benchmark(
     "kris",
     "KRIS-Bench",
-    KrisData,
-    dimensions,
-    columns,
-    lambda on: None if on.missing_skipped else LOW,
+    "editjudge.benchmarks.kris.dataset:KrisData",
+    "editjudge.benchmarks.kris.dimensions:dimensions",
+    "editjudge.benchmarks.kris.columns:columns",
+    "editjudge.benchmarks.kris.dimensions:get_single_image_value",
     table="table 2",
     paper_items=1267,
     switches=KrisSwitches,

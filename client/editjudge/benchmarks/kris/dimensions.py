@@ -14,6 +14,12 @@ from .taxonomy import KNOWLEDGE_TASKS, TABLES, TEMPORAL_TASKS, TESTS_KNOWLEDGE, 
 
 LOW = 1.0
 
+
+def get_single_image_value(switches: KrisSwitches) -> float | None:
+    """See `Rules.single_image`."""
+    return None if switches.missing_skipped else LOW
+
+
 _STANDS_FOR = {"temporal": TEMPORAL_TASKS, "knowledge": KNOWLEDGE_TASKS}
 
 
