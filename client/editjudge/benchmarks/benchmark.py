@@ -71,7 +71,7 @@ def use_templates(dimensions: Iterable[Dimension], templates: tuple[Template, ..
     return tuple(d.with_scorers(lambda s: s.with_templates(templates)) for d in dimensions)
 
 
-class _Loaded(Generic[T]):
+class _LazyField(Generic[T]):
     """A field that may be a text `module:name`, which is loaded when the field is read."""
 
     def __init__(self, *default: T) -> None:
@@ -118,10 +118,10 @@ class Benchmark:
 
     name: str
     title: str
-    data: _Loaded[Callable[..., Dataset]] = _Loaded()
-    make_dimensions: _Loaded[Callable[..., tuple[Dimension, ...]]] = _Loaded()
-    make_columns: _Loaded[Callable[..., tuple[Column, ...]]] = _Loaded(lambda _: ())
-    make_single_image_value: _Loaded[Callable[..., float | None]] = _Loaded(lambda _: None)
+    data: _LazyField[Callable[..., Dataset]] = _LazyField()
+    make_dimensions: _LazyField[Callable[..., tuple[Dimension, ...]]] = _LazyField()
+    make_columns: _LazyField[Callable[..., tuple[Column, ...]]] = _LazyField(lambda _: ())
+    make_single_image_value: _LazyField[Callable[..., float | None]] = _LazyField(lambda _: None)
     table: str = ""
     paper_items: int = 0
     version: int = 1
