@@ -104,8 +104,8 @@ def _print_comparison(result: ModelComparison) -> None:
     if warning := untrained_warning(result.untrained):
         print_text(warning, fg="red", bold=True)
     # Without any figure, a row repeats what the lines below say of edits that were left out.
-    shown = [each for each in result.dimensions if each.figures] or result.dimensions
-    print_tables([_comparison_table(shown, result.items)])
+    rows = [each for each in result.dimensions if each.figures] or result.dimensions
+    print_tables([_comparison_table(rows, result.items)])
     for line in describe_comparison(result):
         print_text(line)
     print_notice("next: editjudge show RUN ITEM, one edit with all its verdicts and replies")
