@@ -13,6 +13,7 @@ import contextlib
 import functools
 import marshal
 import sqlite3
+import time
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -284,7 +285,7 @@ class Database:
     def _open(self) -> sqlite3.Connection:
         db = _connect(str(self.path or ":memory:"))
         try:
-            db.execute("PRAGMA journal_mode = WAL")
+            _use_wal(db)
             db.execute("PRAGMA synchronous = NORMAL")
             if self._version(db) != VERSION:
                 db.execute("BEGIN IMMEDIATE")
@@ -388,6 +389,20 @@ _KINDS: dict[int, tuple[type[EditjudgeError], str, str]] = {
     sqlite3.SQLITE_CANTOPEN: (ConfigError, "the file cannot be opened", _WRITABLE),
     sqlite3.SQLITE_PERM: (ConfigError, "the file cannot be opened", _WRITABLE),
 }
+
+
+def _use_wal(db: sqlite3.Connection) -> None:
+    """Switch to write-ahead logging; SQLite itself does not wait where two processes do so at once."""
+    end = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                raise
+        else:
+            return
+        time.sleep(0.01)
 
 
 def _connect(where: str, *, uri: bool = False) -> sqlite3.Connection:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import sqlite3
 import threading
 from pathlib import Path
 from threading import Event
@@ -89,3 +90,13 @@ def test_two_threads_that_read_do_not_wait_for_each_other_for_ever(tmp_path: Pat
         for thread in threads:
             thread.join(60)
         assert not any(thread.is_alive() for thread in threads)
+
+
+def test_a_file_that_another_process_begins_is_waited_for(tmp_path: Path) -> None:
+    """SQLite refuses at once, instead of waiting, a second connection that turns on write-ahead logging."""
+    with contextlib.closing(sqlite3.connect(tmp_path / "run.sqlite", check_same_thread=False)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        ended = threading.Timer(0.3, other.rollback)
+        ended.start()
+        Database(tmp_path / "run.sqlite").close()
+        ended.join()
