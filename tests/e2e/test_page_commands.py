@@ -36,7 +36,7 @@ def test_report_tells_what_it_cannot_show(tmp_path: Path) -> None:
 
 BAD: list[tuple[list[str], str]] = [
     (["report", "{tmp}", "--out", "{tmp}/p.html"], "{tmp}"),
-    (["report", "{run}", "--out", "{tmp}/mine.html"], "remove it"),
+    (["report", "{run}", "--out", "{tmp}/mine.html"], "move it away"),
     (["report", "{run}", "--out", "{tmp}/p.html", "--published"], "leave --published out"),
     (["report", "{tmp}"], "{tmp}"),
 ]

@@ -49,7 +49,7 @@ def test_everything_at_hand_is_judged(files: dict[str, Path], stack: str) -> Non
     ran = here(*asked, "--target-text", "SALE", "--endpoint", stack, "--json")
     assert ran.code == 0, ran.err
     verdicts = {v["dimension"]: v for v in ran.json["verdicts"]}
-    asking = {"core.multiple_choice", "core.fact_check"}
+    asking = {"core.multiple_choice", "core.fact_check", "core.preference"}
     assert {verdicts.pop(name)["status"] for name in asking} == {"not_applicable"}
     judged = {name: v for name, v in verdicts.items() if v["status"] != "not_served"}
     assert {v["status"] for v in judged.values()} == {"scored"}
