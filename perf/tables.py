@@ -1,9 +1,9 @@
-"""What `editjudge summary` and `export` of a million verdicts take: seconds and memory.
+"""What `editjudge summary`, `compare`, `export` and `report` of a million verdicts take: seconds and memory.
 
 The runs are written by the store's own functions, beforehand and in a process of its own: one of
 four models and five dimensions of pixels, and one of five models, two judges in two rounds each and
 two judged dimensions, with their means. Each command is measured in a process of its own, which
-does all that it does but print.
+does all that it does but print; the page is made without pictures.
 
     python perf/tables.py [verdicts]
 
@@ -183,7 +183,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as whole, tempfile.TemporaryDirectory() as part:
             in_process("--make", whole, name, str(verdicts))
             in_process("--make", part, name, str(verdicts // 100))
-            for what in ("summary", *FORMATS):
+            for what in COMMANDS:
                 least = in_process("--measure", part, what)
                 took = in_process("--measure", whole, what)
                 more = took["MB"] - least["MB"]

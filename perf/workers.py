@@ -13,11 +13,13 @@ time, does so many edits at once, and takes others five times a second.
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import json
 import os
 import random
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -115,18 +117,16 @@ def make(folder: Path, count: int) -> None:
     (folder / "items.jsonl").write_text("\n".join(lines))
 
 
-def count_processor_seconds(session: int) -> float:
-    """What all processes of a node took so far, those that ended included."""
+def read_ticks(session: int) -> dict[int, int]:
+    """What each process of a node took so far, by pid: ticks of processors."""
     from tests.ray.cluster import find_processes
 
-    ticks = 0
+    ticks = {}
     for pid in find_processes(session):
-        try:
+        with contextlib.suppress(OSError):
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        ticks += sum(map(int, fields[11:15]))
-    return ticks / os.sysconf("SC_CLK_TCK")
+            ticks[pid] = sum(map(int, fields[11:13]))
+    return ticks
 
 
 def run(folder: Path, out: Path, cluster: Any, workers: int, limit: int) -> tuple[float, float]:
@@ -135,16 +135,20 @@ def run(folder: Path, out: Path, cluster: Any, workers: int, limit: int) -> tupl
     words = ["-m", "editjudge", "run", "core", "--data", folder / "items.jsonl", "--outputs", f"ours={folder / 'ours'}"]
     words += ["--dimension", DIMENSION, "--json", "--out", out, "--limit", limit]
     words += ["--ray", cluster.address, "--workers", workers] if workers else []
-    began, used = time.perf_counter(), count_processor_seconds(node)
-    actions = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
-    command, variables = [sys.executable, *map(str, words)], {**os.environ, **cluster.variables}
-    pid = os.posix_spawn(sys.executable, command, variables, file_actions=actions)
-    _, status, usage = os.wait4(pid, 0)
-    if status:
+    before = latest = read_ticks(node)
+    began, own = time.perf_counter(), os.times()
+    command = [sys.executable, *map(str, words)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env={**os.environ, **cluster.variables})
+    # Ray's workers end with the run, and nobody inherits their times: they are read while they live.
+    while process.poll() is None:
+        time.sleep(0.1)
+        latest = latest | read_ticks(node)
+    wall, now = time.perf_counter() - began, os.times()
+    if process.returncode:
         sys.exit(f"a run on {workers} workers failed")
-    wall = time.perf_counter() - began
-    time.sleep(1)  # until Ray has counted its workers that ended
-    return wall, usage.ru_utime + usage.ru_stime + count_processor_seconds(node) - used
+    ticks = sum(taken - before.get(pid, 0) for pid, taken in latest.items())
+    driver = now.children_user + now.children_system - own.children_user - own.children_system
+    return wall, driver + ticks / os.sysconf("SC_CLK_TCK")
 
 
 def measure_runs(folder: Path, count: int, rounds: int) -> None:
@@ -153,7 +157,8 @@ def measure_runs(folder: Path, count: int, rounds: int) -> None:
 
     kinds = {"one process": 0, "1 worker": 1, "2 workers": 2}
     table: dict[str, list[tuple[float, ...]]] = {kind: [] for kind in kinds}
-    with cluster() as started:
+    # Ray's workers are nice to others unless told, and would wait for what else the machine does.
+    with cluster(variables={"RAY_worker_niceness": "0"}) as started:
         for number in range(rounds):
             for kind, workers in kinds.items():
                 few = run(folder, folder / f"few {workers} {number}", started, workers, 1)

@@ -108,12 +108,12 @@ class Setting:
         assert any(f"/{EDITS}" in line or '"scored"' in line for line in lines)
         return [line for line in lines if '"start_time"' not in line]
 
-    async def one_process(self) -> list[str]:
+    async def one_process(self, *options: str) -> list[str]:
         """The table of one process that shares nothing."""
         plain = SlowJudge()
         plain.seconds = 0.0
         async with plain.serving() as url:
-            done = await self.run("plain", "--judge", url, ray=False, ledger=False)
+            done = await self.run("plain", "--judge", url, *options, ray=False, ledger=False)
         assert done.code == 0, done.err
         return self.table("plain")
 
@@ -143,6 +143,18 @@ async def test_the_table_is_that_of_one_process_and_replies_are_shared(setting: 
     assert (event["edits"], event["judged"]) == (EDITS - 1, EDITS - 1)
     assert event["usage"]["prompt_tokens"] == 100 * calls, "whether it binds replies takes none"
     assert (last_event(again)["usage"]["calls"], last_event(again)["usage"]["known"]) == (0, EDITS - 1)
+
+
+async def test_several_outputs_of_an_item_make_the_table_of_one_process(setting: Setting) -> None:
+    for number in range(0, EDITS, 2):  # a second seed, of every other item
+        save_picture(setting.folder / "again" / f"{number}.png", (8, 9 + number // 3))
+    seeds = ("--outputs", f"ours={setting.folder / 'again'}")
+    async with setting.judge.serving() as url:
+        done = await setting.run("a", "--judge", url, "--workers", "2", *seeds)
+    assert (done.code, done.err) == (0, ""), done.err
+    assert last_event(done)["judged"] == EDITS - 1 + EDITS // 2
+    assert setting.judge.repeated_count == 0
+    assert setting.table("a") == await setting.one_process(*seeds)
 
 
 @pytest.mark.parametrize("victim", ["worker", "node", "driver", "interrupted", "preempted"])

@@ -165,6 +165,11 @@ class Edits:
         """Number of chunks that hold the details of all edits so far."""
         return -(-self.count // CHUNK)
 
+    @property
+    def is_part(self) -> bool:
+        """Whether the page lists some edits only, while its tables are of all."""
+        return self.step > 1 or self._items_shown is not None
+
     def is_listed(self, item: str) -> bool:
         """Whether the page lists the edits of an item, by its id."""
         is_shown = self._items_shown is None or item in self._items_shown

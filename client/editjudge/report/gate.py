@@ -79,7 +79,8 @@ def write_gate(gate: Gate, outputs: Mapping[Path, Collection[str]], out: Path) -
     rows = sorted(gate.dimensions, key=lambda each: get_args(Answer).index(each.answer))
     worst = [*dict.fromkeys(pair.item for each in rows for pair in each.worst)]
     heading = f"{gate.answer}: {gate.candidate} against {gate.base}"
-    options = PageOptions(f"editjudge gate: {heading}", introduction=[("", line) for line in lines])
+    answers = [f"{name}: {answer}; gain {gain}, margin {margin}" for name, _, _, gain, margin, _, answer in cells[2:]]
+    options = PageOptions(f"editjudge gate: {heading}", introduction=[("", line) for line in (*answers, *lines)])
     write_report([*outputs], out / "worst.html", options=options, items=worst, outputs=[*outputs.values()])
 
 

@@ -98,6 +98,7 @@ def build_report(runs: Sequence[PageRun], edits: Edits, options: PageOptions) ->
         "figures": figures,
         "chunk": CHUNK,
         "chunks": edits.chunks,
+        "is_part": edits.is_part,
         "data": options.data,
         "review": options.review,
     }
@@ -145,6 +146,8 @@ def _edit_warnings(edits: Edits) -> Iterator[str]:
     """Warn of edits that are not listed, and of those that the numbers leave out."""
     if edits.step > 1:
         yield f"one item of {edits.step:,} is listed, {edits.count:,} edits; tables are of all"
+    elif edits.is_part:
+        yield f"{format_count(edits.count, 'edit is', 'edits are')} listed; tables are of all"
     if edits.pending_count:
         are = format_count(edits.pending_count, "edit is", "edits are")
         yield f"{are} pending (not judged yet, or changed since): the numbers are of the others"

@@ -196,6 +196,7 @@ def test_a_folder_lists_one_item_of_so_many(run: Path, tmp_path: Path, monkeypat
     assert after["tables"] == before["tables"]
     line = f"one item of 2 is listed, {part.edits} edits; tables are of all"
     assert (line in after["warnings"], line in before["warnings"]) == (True, False)
+    assert (after["is_part"], before["is_part"]) == (True, False)
     edits = [json.loads(blocks(each.page)["data-edits"]) for each in (whole, part)]
     of_item = [{name: index["item"].count(n) for n, name in enumerate(index["items"]["id"])} for index in edits]
     assert of_item[1].items() <= of_item[0].items()

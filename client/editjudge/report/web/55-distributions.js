@@ -119,7 +119,7 @@
     const scale = bins(of.flatMap(({ values }) => values));
     const dimension = app.report.dimensions[chosen];
     into.replaceChildren(
-      node("h2", {}, "Distributions"),
+      node("h2", {}, app.report.is_part ? "Distributions of the listed edits" : "Distributions"),
       node("p", { class: "line" }, node("label", { for: "spread-of" }, "Values of "), choice,
         node("span", { class: "soft" }, foreign(` ${dimension.asks}`))),
       node("table", { class: "spread" },
