@@ -32,8 +32,8 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Example:
     for row in table["rows"]:
         row["cells"][0] |= {"value": None, "text": "-", "interval": None, "ends": "", "scored": 0,
                             "asked": 0, "counts": {}, "lead": ""}  # fmt: skip
-        row["cells"][1] |= {"interval": {"low": None, "high": None, "clusters": 1}, "outside": None}
-        row["cells"][2] |= {"sd": 0.0, "outside": 0.0, "imputed": 1, "capped": 2}
+        row["cells"][1] |= {"interval": {"low": None, "high": None, "clusters": 1}}
+        row["cells"][2] |= {"sd": 0.0, "imputed": 1, "capped": 2}
         row["cells"][3]["counts"].pop("missing_output", None)
     table["published"] = [{"source": "table 3", "judge": "none", "note": "", "models": {"Older": {}}}]
     items["task"] = [""] * 4

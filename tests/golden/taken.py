@@ -219,7 +219,7 @@ def _cell(cell: Plain) -> str:
     parts = [_number(cell), f"{cell['scored']} of {cell['asked']}"]
     parts += [f"{count} {n}" for n, count in sorted(cell["counts"].items()) if n != "scored"]
     parts += [f"{cell[name]} {name}" for name in ("imputed", "capped") if cell[name]]
-    parts += [f"{n} {brief(cell[n])}" for n in ("outside", "sd") if cell[n] is not None]
+    parts += [f"sd {brief(cell['sd'])}"] if cell["sd"] is not None else []
     parts += ["other items"] * cell["other_items"]
     if interval := cell["interval"]:
         low, high, error, method = (interval[n] for n in ("low", "high", "error", "method"))

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import field, replace
 from itertools import islice, product
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from pydantic import ConfigDict, Field, PlainSerializer, computed_field
@@ -326,28 +325,10 @@ def read_rows(
                 count_missing=count_missing,
             )
             verdict_signatures = {name: signatures[name] for name in verdicts}
-            current = (one for one in records if today.get(one.dimension) == one.signature)
-            outside = _read_outside(current, by_id)
-            row = Row(item, model, outcomes, verdict_signatures, place, outside)
+            row = Row(item, model, outcomes, verdict_signatures, place)
             if each is not None:
                 each(row, records)
             yield row
-
-
-def _read_outside(records: Iterable[StoredVerdict], by_id: Mapping[str, Dimension]) -> dict[str, float]:
-    """Return the mean probability outside the choices, by dimension, over its calls and rounds.
-
-    Args:
-        records: Current verdicts, with replies; without, nothing is told.
-    """
-    shares: dict[str, list[float]] = {}
-    for record in records:
-        replies = (call.reply for call in record.replies)
-        outside = [one.get("outside") for one in replies if isinstance(one, Mapping)]
-        if numbers := [share for share in outside if isinstance(share, float)]:
-            name = by_id[record.dimension].round_of or record.dimension
-            shares.setdefault(name, []).append(fmean(numbers))
-    return {name: fmean(each) for name, each in shares.items()}
 
 
 def _find_current_edit(

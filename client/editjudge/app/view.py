@@ -370,8 +370,7 @@ class RunView(Closeable):
             common: Count in each dimension the items alone on which all models have a number.
             each: A function that gets every edit with its stored verdicts.
             evidence: Whether these have evidence and replies too, which is half as fast; or of
-                which items, by id. Where a judge told probabilities all are read in any case, for
-                `Cell.outside`.
+                which items, by id.
 
         Raises:
             ConfigError: a model is not in the run, the benchmark has no rule for such models, or
@@ -389,9 +388,6 @@ class RunView(Closeable):
         spreading = JudgeSpreadBuilder(table, spec.judge_rounds, spec.dimensions_by_id)
         contents = ItemContents(spec.dataset, store.file_cache())
         clusters = link_clusters(map(contents.list_source_keys, spec.dataset.items()))
-        methods = (one.facts.get("choices", "") for one in header.identities.values())
-        # Then the replies tell what fell outside the choices.
-        has_probabilities = any("logprobs" in method for method in methods)
         edit_rows = tables.read_rows(
             store,
             spec,
@@ -399,7 +395,7 @@ class RunView(Closeable):
             count_missing=count_missing,
             contents=contents,
             each=each,
-            evidence=has_probabilities or evidence,
+            evidence=evidence,
         )
         for row in tables.restrict_to_common_items(edit_rows, len(header.outputs)) if common else edit_rows:
             if (model := model_of[row.model]) != row.model:

@@ -73,8 +73,6 @@ class Cell:
         capped: How many of the scored values are the largest that their metric can say; of
             differences, how many are of a pair with such a value.
         other_items: The value rests on items that not all models have, which have a value here.
-        outside: Mean probability, 0..1, that judges gave to none of the choices, over the scored
-            edits whose replies tell it; None where none does, and where no choices were asked for.
         rounds: The number by each round alone, on the same edits; empty where there is one round,
             or where no judge has a part in it.
     """
@@ -88,7 +86,6 @@ class Cell:
     interval: Interval | None = None
     capped: int = 0
     other_items: bool = False
-    outside: float | None = None
     rounds: tuple[float | None, ...] = ()
 
     @computed_field  # type: ignore[prop-decorator]

@@ -23,8 +23,6 @@ class Row:
         signatures: Of the outcomes, by dimension id.
         item_index: The item's position in the data, from 0; None if no intervals are computed.
         output: Which of several outputs of the model it is, where the model has several.
-        outside: By dimension id, the mean probability that the judge gave to none of the choices,
-            0..1; without the dimensions whose replies do not tell it.
     """
 
     item: Item
@@ -32,7 +30,6 @@ class Row:
     outcomes: Mapping[str, Outcome]
     signatures: Mapping[str, Signature] = field(default_factory=dict)
     item_index: int | None = None
-    outside: Mapping[str, float] = field(default_factory=dict)
     output: str = ""
 
 

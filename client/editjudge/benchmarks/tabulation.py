@@ -146,7 +146,6 @@ class _ColumnValues:
             so its digest is computed once instead of for every edit.
         absent: The reasons why the dimension was not served, as an ordered set.
         raw_values: The values that are not imputed, to which a transformation is fitted.
-        outside: Of the scored edits of a mean, those `Row.outside` that are known.
         pairs: By pair, output and side (`+` or `-`), the outcome and the index of its item.
     """
 
@@ -154,7 +153,6 @@ class _ColumnValues:
     signatures: dict[int, Signature] = field(default_factory=dict)
     absent: dict[str, None] = field(default_factory=dict)
     raw_values: array[float] = field(default_factory=lambda: array("d"))
-    outside: array[float] = field(default_factory=lambda: array("d"))
     pairs: dict[tuple[str, str], dict[str, tuple[_Side, int | None]]] = field(default_factory=dict)
 
     def add(self, how: _OfEdits, row: Row) -> None:
@@ -167,8 +165,6 @@ class _ColumnValues:
                 self.absent[outcome.reason] = None
             if outcome.status == "missing_output" and how.missing_output is not None:
                 outcome = Score(value=how.missing_output, imputed=True)
-            if isinstance(outcome, Score) and how.of in row.outside:
-                self.outside.append(row.outside[how.of])
             weight = row.outcomes[how.weighted_by] if how.weighted_by else None
             self.tally.add(outcome, weight, row.item_index)
             return
@@ -225,8 +221,6 @@ def _make_mean_cell(column: Column, how: Mean, data: _ColumnValues) -> Cell:
     tally = data.tally
     signature = _make_signature(column, _describe_mean(how), [data])
     cell = tally.make_cell(_why_no_mean(tally), signature, how.affine)
-    if data.outside:
-        cell = replace(cell, outside=math.fsum(data.outside) / len(data.outside))
     if not (how.needs_services and tally.counts["not_served"]):
         return cell
     reason = f"not served: {'; '.join(data.absent)}"

@@ -36,7 +36,6 @@ from .numbers import explain_leads, format_interval, untrained_warning
 from .summary import (
     describe_comparability,
     describe_judges,
-    describe_outside,
     describe_size,
     drop_empty_columns,
     format_column,
@@ -186,7 +185,6 @@ def _table_json(numbers: Sequence[int], runs: Sequence[PageRun]) -> JsonObject:
     by_column = [format_column(results, column, names) for column in columns]
     notes = [*explain_leads(chain(*by_column))]
     notes += [*list_reasons(columns, results.models), *left_out]
-    notes += describe_outside(columns, results.models)
     notes += describe_size(first.results)
     if any(row[c.id].imputed for row in results.models.values() for c in columns):
         notes.append("* imputed: a rule put some of these numbers in, no judge did")

@@ -42,7 +42,6 @@ _WIDE = 6
 _NUMBERS = (
     *("model", "column", "group", "title", "value", "deviation", "scored", "asked", "imputed"),
     *("low", "high", "error", "clusters", "method", "capped", "other_items"),
-    "outside",
 )
 
 
@@ -184,7 +183,6 @@ def _notes(results: Results, columns: Sequence[Column], models: Sequence[str]) -
     if warning := untrained_warning(results.untrained):
         yield warning
     yield from explain_signs(cells, fix=False)
-    yield from describe_outside(columns, results.models)
     yield from describe_counting(results)
     if results.checks:
         yield results.checks
@@ -226,7 +224,7 @@ def build_numbers_table(results: Results) -> Table:
             interval = (of.low, of.high, of.error, of.clusters, of.method) if of else (None,) * 5
             names = (model, column.id, column.group, column.title)
             counts = (cell.scored, cell.asked, cell.imputed)
-            further = (cell.capped, int(cell.other_items), cell.outside)
+            further = (cell.capped, int(cell.other_items))
             rows.append(Row((*names, cell.value, cell.sd, *counts, *interval, *further)))
     return Table([Head(name) for name in _NUMBERS], rows)
 
@@ -386,23 +384,6 @@ def list_reasons(columns: Iterable[Column], cells: Cells) -> tuple[str, ...]:
         for why, of_models in titles_by_reason.items()
         for models, titles in of_models.items()
     )
-
-
-def describe_outside(columns: Iterable[Column], cells: Cells) -> Iterator[str]:
-    """Say how much probability fell on none of the choices: a line, the largest columns first.
-
-    A column stands with the mean of the model that has most. Columns without choices, and judges
-    that tell no probabilities, are left out; so is the line where nothing is told.
-    """
-    most: dict[str, float] = {}
-    for column in columns:
-        cell_means = (row[column.id].outside for row in cells.values())
-        if means := [mean for mean in cell_means if mean is not None]:
-            most[_full_title(column)] = max(means)
-    titles = sorted(most, key=most.__getitem__, reverse=True)
-    if titles:
-        text = shorten_list([f"{title} {most[title]:.1%}" for title in titles], _MAX_COLUMNS)
-        yield f"mean probability on none of the choices, of the model with most: {text}"
 
 
 def list_interval_reasons(columns: Iterable[Column], cells: Cells) -> Iterator[str]:

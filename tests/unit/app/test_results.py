@@ -17,11 +17,9 @@ from editjudge.base.signature import Signature
 from editjudge.base.verdict import NoScore, Score
 from editjudge.benchmarks.cell import Cell
 from editjudge.benchmarks.column import Row
-from editjudge.benchmarks.registry import load_benchmark, load_dimensions
-from editjudge.benchmarks.rounds import JudgeRounds, make_rounds
+from editjudge.benchmarks.registry import load_benchmark
 from editjudge.benchmarks.tabulation import tabulate
 from editjudge.engine.judge import Signatures
-from editjudge.panel.calls import CallRecord
 from editjudge.storage.store import RunStore, StoredVerdict
 
 from ...small_data import MSE, NO_FILE, PSNR, count_calls, make_spec, save_picture, stored_run, write_items
@@ -120,60 +118,6 @@ def test_what_missing_outputs_count_as_is_in_the_signature(view: RunView) -> Non
     for given in (True, False):
         for row in view.results(count_missing=given).models.values():
             assert {"missing:worst" in str(cell.signature) for cell in row.values()} == {given}
-
-
-# What fell outside the choices, read from the replies behind current verdicts.
-
-LEVELS, LIST = "core.editing_artifacts", "core.physical_plausibility"
-WORDS = {"text": "good", "finish": "stop"}
-
-
-def chosen(outside: float | None, method: str = "logprobs") -> dict[str, Any]:
-    return {"probabilities": {"Yes": 1.0, "No": 0.0}, "outside": outside, "method": method}
-
-
-def record(dimension: str, *replies: Any) -> StoredVerdict:
-    usage = {"prompt_tokens": 1, "cached_tokens": 0, "completion_tokens": 1, "cost": None}
-    calls = (
-        CallRecord(call=f"{n}", judge="judge", model="judge", prompt=None, reply=reply, **usage)
-        for n, reply in enumerate(replies)
-    )
-    return StoredVerdict("1", "ours", dimension, Score(value=1), "", "", tuple(calls))
-
-
-@pytest.mark.parametrize(
-    ("replies", "outside"),
-    [
-        ([chosen(0.25)], {LEVELS: 0.25}),
-        ([chosen(0.0)], {LEVELS: 0.0}),
-        # A list of questions is written in words, then each is answered by a choice.
-        ([WORDS, chosen(0.1), chosen(0.3)], {LEVELS: 0.2}),
-        ([], {}),
-        ([chosen(None, "sampled")], {}),
-        ([WORDS], {}),
-        ([{"SCORE": [0.5]}], {}),
-        (["a reply in words"], {}),
-    ],
-)
-def test_what_replies_tell(replies: list[Any], outside: Mapping[str, float]) -> None:
-    """Where they tell nothing there is no entry: that would be read as 0."""
-    got = module._read_outside([record(LEVELS, *replies)], load_dimensions())
-    assert got == pytest.approx(outside)
-
-
-def test_rounds_of_judges_are_one_number() -> None:
-    """A judge that only samples tells nothing, and counts as nothing."""
-    rounds = JudgeRounds(("judge", "other", "third"))
-    ids = [one.dimension_id(LEVELS) for one in rounds.each_round]
-    records = [
-        # However many calls a round took, it counts once.
-        record(ids[0], chosen(0.0), chosen(0.1), chosen(0.2)),
-        record(ids[1], chosen(0.5)),
-        record(ids[2], chosen(None, "sampled")),
-        record(LIST, chosen(0.7)),
-    ]
-    got = module._read_outside(records, make_rounds(load_dimensions(), rounds))
-    assert got == pytest.approx({LEVELS: 0.3, LIST: 0.7})
 
 
 # What a composite that was asked for says of its parts, which were not.

@@ -271,21 +271,6 @@ def test_notes_name_no_option_and_marks_come_in_order_of_reading() -> None:
     assert r"a}~7 of 10 edits have a number; \textsuperscript{b}~8 of 10" in text
 
 
-def test_what_fell_outside_is_told_below_the_table() -> None:
-    """By column the model with most, the largest first; nothing where nothing is known."""
-    known = [replace(cell(0.5), outside=share) for share in (0.0, 0.031, 0.12)]
-    table = results(a={"up": known[0], "down": known[1]}, b={"up": known[2], "down": cell(1.0)})
-    line = "mean probability on none of the choices, of the model with most: "
-    for form in ("latex", "markdown"):
-        text = format_results(table, form).replace("\\%", "%")
-        assert f"{line}quality 12.0%, error 3.1%" in text
-    by_cell = [row["outside"] for row in csv.DictReader(io.StringIO(format_results(table, "csv")))]
-    assert by_cell == ["0.0", "0.031", "0.12", ""], "unknown is not 0"
-    exact = results((UP,), a={"up": known[0]})
-    assert f"{line}quality 0.0%" in format_results(exact, "markdown")
-    assert line not in format_results(three(), "markdown")
-
-
 def test_many_columns_become_rows() -> None:
     many = tuple(replace(UP, id=f"c{n}", title=f"c{n}") for n in range(10))
     row = {column.id: cell(1.0) for column in many}
@@ -324,14 +309,14 @@ def test_decimals_are_a_columns_own_or_the_tables(group: str, paper: Any, texts:
 def test_every_figure_of_a_cell_stands_below_its_name() -> None:
     of = Interval(1.0, 3.0, 0.5, 9, "jackknife")
     shown = Cell(2.0, {"scored": 7, "failed": 4}, 5, interval=of, capped=6, other_items=True)
-    shown = replace(shown, outside=0.25, rounds=(1.0, 3.0))
+    shown = replace(shown, rounds=(1.0, 3.0))
     text = format_results(results((UP,), a={"up": shown}), "csv")
     (row,) = csv.DictReader(io.StringIO(text))
     assert row == {
         "model": "a", "column": "up", "group": "", "title": "quality", "value": "2.0",
         "deviation": str(2**0.5), "scored": "7", "asked": "11", "imputed": "5", "low": "1.0",
         "high": "3.0", "error": "0.5", "clusters": "9", "method": "jackknife", "capped": "6",
-        "other_items": "1", "outside": "0.25",
+        "other_items": "1",
     }  # fmt: skip
 
 

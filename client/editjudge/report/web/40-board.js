@@ -33,8 +33,6 @@
       cell.reason, counts.join(", "),
       cell.imputed && `${cell.imputed} imputed by a rule of the benchmark`,
       cell.capped && `${cell.capped} capped: pictures are nearly identical`,
-      cell.outside !== null && cell.outside !== undefined &&
-        `${(100 * cell.outside).toFixed(1)} % of the probability on none of the choices`,
       cell.interval && `95 % interval, by ${cell.interval.clusters} source pictures`,
       cell.sd !== null && cell.sd !== undefined &&
         `standard deviation over rounds ${app.number(cell.sd)}`,
