@@ -226,18 +226,3 @@ async def test_questions_of_gie_are_checked_on_unedited_pictures(tmp_path: Path)
     shown = here("summary", out, "--each-round").out
     assert all(name in shown for name in ("run 1", "run 2"))
     assert "run 1" not in here("summary", out).out
-
-
-def test_outputs_of_gie_by_the_paths_in_the_file(tmp_path: Path) -> None:
-    made, out = gie(tmp_path), tmp_path / "run"
-    records = json.loads(made.data.read_text())
-    for index, one in enumerate(records[:8]):
-        one["edited_image_path"] = str(tmp_path / "theirs" / f"{index}.png")
-    mine = tmp_path / "mine.json"
-    mine.write_text(json.dumps(records))
-    given = ["gie", "--data", made.data, "--outputs", f"theirs={mine}"]
-    assert here("validate", *given, "--json").json["outputs"] == {"theirs": 8}
-    done = here("run", *given, "--dimension", "gie.mse", "--out", out)
-    assert done.code == 0, done.err
-    assert "record 8 of " in done.err
-    assert cells(here("summary", out, "--json"), "theirs")["mean.mse"][1:] == (7, 10)

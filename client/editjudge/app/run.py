@@ -43,11 +43,10 @@ from ..storage.shared_ledger import open_call_store
 from ..storage.store import RunStore
 from .client import JudgeConfigs, add_local_stack, check_type, resolve_settings, run_sync
 from .estimate import Estimate, count_calls, describe_sampled_judges, estimate, judge_notes
-from .judge_spread import JudgeSpread
 from .name_shift import refuse_shifted_outputs
 from .ray_pool import RayOptions, RayScheduler
 from .spec import ResolvedSpec, RunSpec, check_known
-from .summary import Cells, judge_spread, mean_cells
+from .summary import Cells, mean_cells
 from .view import RunView
 
 OnEvent: TypeAlias = Callable[[events.RunEvent], None]
@@ -94,11 +93,6 @@ class RunResult:
     def dimensions(self) -> tuple[Dimension, ...]:
         """The chosen dimensions, each after its rounds."""
         return self._resolved_spec.dimensions
-
-    @property
-    def judge_spread(self) -> JudgeSpread:
-        """The numbers of each of several judges alone, and how far they agree."""
-        return judge_spread(self._resolved_spec, self.cells)
 
     def services_of(self, dimensions: Iterable[str]) -> Identities:
         """Return the identities of the services that these dimensions call."""

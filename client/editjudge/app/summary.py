@@ -1,9 +1,7 @@
 """Computes the mean of each dimension of a run, with coverage, from the stored verdicts."""
 
-import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from ..base.signature import Signature
@@ -12,10 +10,8 @@ from ..base.verdict import Failure, Status
 from ..benchmarks.cell import Cell, Tally
 from ..benchmarks.column import Column, Mean
 from ..benchmarks.dimension import Dimension
-from ..engine.run_inputs import RunInputs
 from ..engine.run_plan import RunPlan
 from ..storage.store import RunStore
-from .judge_spread import JudgeSpread
 
 Cells = dict[str, dict[str, Cell]]
 
@@ -54,7 +50,7 @@ def mean_cells(store: RunStore, plan: RunPlan) -> Cells:
     Args:
         plan: The plan of the session; verdicts with other signatures than its own do not count.
     """
-    model_of = {name: model for model, names in store.header.models.items() for name in names}
+    model_of = store.header.model_of
     tallies: dict[tuple[str, str], Tally] = {}
     # The run may hold more items than were requested.
     places = {plan.ids[index]: index for index in plan.selected_positions}
@@ -77,39 +73,6 @@ def mean_cells(store: RunStore, plan: RunPlan) -> Cells:
         }
         for model, row in counts.items()
     }
-
-
-def judge_spread(order: RunInputs, cells: Cells) -> JudgeSpread:
-    """Compute the result of each judge on each dimension from the cells of its rounds.
-
-    Rounds that do not rest on the same edits have no mean here; `RunView.results` averages them
-    edit by edit.
-    """
-    judge_rounds = order.judge_rounds
-    ids = {d.round_of: None for d in order.dimensions if d.round_of}
-    if len(judge_rounds.judges) < 2:
-        return JudgeSpread(judge_rounds=judge_rounds)
-    rounds_by_judge = {
-        judge: [each for each in judge_rounds.each_round if each.judge == judge] for judge in judge_rounds.judges
-    }
-    judges = {
-        model: {
-            judge: {n: _join_rounds([row[each.dimension_id(n)] for each in rounds]) for n in ids}
-            for judge, rounds in rounds_by_judge.items()
-        }
-        for model, row in cells.items()
-    }
-    return JudgeSpread(judge_rounds=judge_rounds, judges=judges)
-
-
-def _join_rounds(rounds: Sequence[Cell]) -> Cell:
-    first = rounds[0]
-    if len(rounds) == 1:
-        return first
-    values = [cell.value for cell in rounds if cell.value is not None]
-    if len(values) < len(rounds) or any(cell.scored < cell.asked for cell in rounds):
-        return replace(first, value=None, reason="not all rounds: see summary")
-    return replace(first, value=math.fsum(values) / len(values), rounds=tuple(values))
 
 
 def _cell(dimension: Dimension, plans: Mapping[str, int], tally: Tally, signature: str) -> Cell:

@@ -381,7 +381,7 @@ class RunView(Closeable):
         header = store.header
         spec.check_single_image(single_image)
         table = tables.select_table_columns(spec)
-        model_of = {name: model for model, names in header.models.items() for name in names}
+        model_of = header.model_of
         alone_names = {*header.single_image, *single_image}
         alone = frozenset(name for name, model in model_of.items() if not alone_names.isdisjoint({name, model}))
         tabulation = Tabulation(table)

@@ -217,7 +217,7 @@ def _print_result(result: RunResult, notes: Sequence[str], titles: Mapping[str, 
     ]
     columns, _ = drop_empty_columns(mean_columns(dimensions, titles), result.cells, result.out)
     if columns:
-        print_tables(build_results_tables(columns, result.cells, result.judge_spread, make_console().width))
+        print_tables(build_results_tables(columns, result.cells, width=make_console().width))
     names = untrained_services(result.services_of(d.id for d in dimensions))
     if warning := untrained_warning(names):
         print_text(warning, fg="red", bold=True)

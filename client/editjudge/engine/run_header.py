@@ -63,6 +63,11 @@ class RunHeader(BaseModel):
             models[model] = (*models.get(model, ()), name)
         return models
 
+    @property
+    def model_of(self) -> dict[str, str]:
+        """The model of each entry of `outputs`."""
+        return {name: model for model, names in self.models.items() for name in names}
+
     def find_outputs(self, model: str) -> tuple[str, ...]:
         """Find the names of the outputs of a model; `ours@1` and `ours@2` stand for one alone.
 

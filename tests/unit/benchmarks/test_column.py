@@ -88,17 +88,6 @@ def test_subsets() -> None:
 AREA = Column("c", "C", Mean("d", weighted_by="area"), True)
 
 
-def test_what_fell_outside_is_a_mean_over_the_scored_edits_that_tell_it() -> None:
-    """An edit whose replies do not tell it is no 0, and one without a score takes no part."""
-    told = [{"d": 0.3}, {}, {"d": 0.1}, {"d": 0.9}, {"other": 0.8}]
-    outcomes: list[Outcome] = [*[Score(value=1)] * 3, NoScore(kind="abstained", reason="?")]
-    outcomes.append(Score(value=0))
-    of = [replace(row, outside=one) for row, one in zip(rows(outcomes), told, strict=True)]
-    assert cell(Column("c", "c", Mean("d"), True), of=of).outside == pytest.approx(0.2)
-    silent = [replace(row, outside={}) for row in of]
-    assert cell(Column("c", "c", Mean("d"), True), of=silent).outside is None
-
-
 def weighed(*pairs: tuple[Outcome, Outcome]) -> list[Row]:
     return [Row(edit(item_id=str(i)).item, "m", {"d": value, "area": area}) for i, (value, area) in enumerate(pairs)]
 

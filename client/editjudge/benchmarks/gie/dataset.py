@@ -16,21 +16,18 @@ from pydantic import field_validator
 from ...answers.reply import Unparsable
 from ...answers.texts import Option
 from ...base.digest import content_digest
-from ...base.errors import ConfigError, InputError
+from ...base.errors import ConfigError
 from ...base.images import Mask, format_path, load_mask
 from ...base.text import format_count
 from ..comparison_words import refers_to_source
 from ..dataset import Dataset, ItemRef, format_notes, has_path_mapping, resolve_official_path
 from ..items import USUAL, ItemsFile, Line
-from ..outputs import NamedOutputs, Outputs
 from ..records import ItemField, RecordsFile, ReleasedRecord
 from ..texts import File, Text, find_question_flaw, is_blank
 from . import release
 from .release import PackedMask, unpack_mask
 from .taxonomy import EDIT_TYPES, edit_type
 
-OUTPUT_FIELD = "edited_image_path"
-"""The field that users of the released scripts add to every record: where its output lies."""
 _OPTIONAL: Mapping[str, tuple[type, str]] = {"compares": (bool, "true or false"), "expected": (str, "a text")}
 
 
@@ -134,7 +131,6 @@ class GieData(RecordsFile):
     def __init__(self, path: Path, roots: Mapping[str, str] | None = None) -> None:
         self._data = release.read_release(path)
         super().__init__(path, self._data.folder, roots)
-        self._outputs_by_folder: dict[Path, Outputs] = {}
 
     @cached_property
     def digest(self) -> str:
@@ -195,18 +191,6 @@ class GieData(RecordsFile):
         mask = load_mask(unpack_mask(ref.data[1]), f"object_mask of {ref.id}")
         return replace(mask, stretches_to_frame=True)
 
-    def outputs(self, folder: Path) -> Outputs:
-        """`<folder>/<position>.png`, or what a copy of the file says (`edited_image_path`)."""
-        if not folder.is_file():
-            return super().outputs(folder)
-        if folder not in self._outputs_by_folder:
-            self._outputs_by_folder[folder] = read_listed_outputs(folder, self._data.records)
-        return self._outputs_by_folder[folder]
-
-    def has_outputs(self, folder: Path) -> bool:
-        """A folder, or a copy of the released file."""
-        return super().has_outputs(folder) or folder.is_file()
-
     def fix(self, refs: Sequence[ItemRef]) -> str:
         """Where `image` begins otherwise."""
         images = [Path(ref.data[0].image) for ref in refs]
@@ -217,24 +201,6 @@ class GieData(RecordsFile):
             folder = format_path(Path(os.path.commonpath(here)))
             return f"`image` holds absolute paths: to allow them, add --root {folder}"
         return "if the images are in another folder, add --root /=FOLDER"
-
-
-def read_listed_outputs(file: Path, records: Sequence[Any]) -> NamedOutputs:
-    """Read where a copy of the released file says that the edits lie, as the released scripts do.
-
-    Args:
-        file: The copy; relative paths lie beside it.
-        records: Of the data.
-
-    Raises:
-        InputError: it cannot be read, is no copy of the data, or names no output.
-    """
-    entries = enumerate(release.read_added_field(file, records, OUTPUT_FIELD))
-    paths = {str(i): file.parent / path for i, path in entries if path and isinstance(path, str)}
-    if not paths:
-        raise InputError(format_path(file), f"no record has `{OUTPUT_FIELD}`", "or give a folder")
-    where = format_path(file).replace("{", "{{").replace("}", "}}")
-    return NamedOutputs(file, paths, f"record {{item}} of {where} has no `{OUTPUT_FIELD}`")
 
 
 class OwnLine(Line):

@@ -219,35 +219,6 @@ def convert(source: Path, out: Path) -> int:
     return _write(out / CONVERTED_FILE, json.dumps(document, indent=1).encode())
 
 
-def read_added_field(file: Path, records: Sequence[Any], name: str) -> list[Any]:
-    """Read a field that users added to the records of a copy of the official file.
-
-    Args:
-        file: The copy.
-        records: The records of the data. The copy must have the same instructions in this order.
-        name: The name of the field.
-
-    Returns:
-        The values by position; None where a record lacks the field.
-
-    Raises:
-        InputError: the file cannot be read, or is no copy of the data.
-    """
-    copies, _ = _read_official(file)
-    if why := _compare_lists(*map(_select_texts, (records, copies))):
-        raise InputError(
-            format_path(file),
-            f"its records differ from those of --data: {why}",
-            f"give a copy of gie_bench.json with `{name}` in its records, or a folder",
-        )
-    return _column(copies, name)
-
-
-def _select_texts(records: Sequence[Any]) -> list[Any]:
-    """Select what users leave as it is: not the path of the image."""
-    return list(zip(*(_column(records, name) for name in FIELDS[:5]), strict=True))
-
-
 def _compare_lists(before: Sequence[Any], now: Sequence[Any]) -> str:
     """Return where two lists first differ, by position from 0; "" if they do not."""
     if before == now:

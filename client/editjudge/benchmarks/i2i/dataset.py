@@ -1,14 +1,12 @@
 """Prompts in the form of I2I-Bench, whose own data is not released, in `items.jsonl`."""
 
-from collections import Counter
-from collections.abc import Sequence
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, model_validator
 
 from ..dataset import format_notes
 from ..items import ItemsFile, Line
-from .taxonomy import ABOUT, ARTIFACTS, CATEGORIES, DIMENSIONS, NEEDS, OF_A_CATEGORY, QUOTAS, TITLES, TRACKS, usual
+from .taxonomy import ABOUT, ARTIFACTS, CATEGORIES, DIMENSIONS, NEEDS, TITLES, TRACKS, usual
 
 
 def _check_task(task: str) -> str:
@@ -80,7 +78,7 @@ class I2iData(ItemsFile):
     line = I2iLine
 
     def notes(self) -> tuple[str, ...]:
-        """Return what only a switch judges, what lacks a field, and how quotas are met."""
+        """Return what only a switch judges, and what lacks a field."""
         lines = [ref.data for ref in self.items()]
         with_artifacts = [line for line in lines if ARTIFACTS in (line.dimensions or ())]
         what = f"names {ARTIFACTS}, judged of multi-image editing with `--with me_editing_artifacts` alone"
@@ -89,25 +87,4 @@ class I2iData(ItemsFile):
         for task, dimension in ABOUT.items():
             without = [line.id for line in usual_lines if line.task == task and not getattr(line, NEEDS[dimension])]
             odd[f"{task} without a {NEEDS[dimension]}, so not judged on {dimension}"] = without
-        return (*format_notes(odd), _of_quotas(lines))
-
-
-def _of_quotas(lines: Sequence[I2iLine]) -> str:
-    """Compare the numbers of prompts with the paper's, which weigh its overall."""
-    names = ((line.task, name) for line in lines for name in line.texts["extra"]["dimensions"])
-    dimensions = Counter((TRACKS[task], name) for task, name in names)
-    categories = Counter(line.task for line in lines)
-    quotas = {(track, name): q for track, of in QUOTAS.items() for name, q in of.items()}
-    others = [
-        f"{track}.{name} {dimensions[track, name]:,} of {quota}"
-        for (track, name), quota in quotas.items()
-        if dimensions[track, name] != quota
-    ]
-    uneven = [name for name in TRACKS if categories[name] != OF_A_CATEGORY]
-    if not others and not uneven:
-        return "as many prompts of each category and on each dimension as in the paper"
-    first = f" (first: {others[0]})" if others else ""
-    return (
-        f"other numbers of prompts than in the paper, so another overall: on {len(others)} of "
-        f"{len(quotas)} dimensions{first}, in {len(uneven)} of {len(TRACKS)} categories"
-    )
+        return tuple(format_notes(odd))

@@ -9,8 +9,8 @@ from ...base.parse import package_tables
 Track: TypeAlias = Literal["se", "me"]
 """Single-image and multi-image editing."""
 TEXT, WORLD, ARTIFACTS = ("text_content_style_accuracy", "world_knowledge_reasoning", "editing_artifacts")
-PROMPTS, OF_A_CATEGORY = 500, 100
-"""How many prompts the paper has of each track, and of each category (section 3.1)."""
+PROMPTS = 500
+"""How many prompts the paper has of each track (section 3.1)."""
 _FILE = package_tables(__package__, "tables.toml")
 TABLES: Mapping[Track, Mapping[str, Any]] = {track: _FILE[track] for track in get_args(Track)}
 METHODS: Mapping[str, Mapping[str, Any]] = _FILE["methods"]
@@ -24,10 +24,6 @@ DIMENSIONS: Mapping[Track, Mapping[str, str]] = {
     track: {name: row["title"] for name, row in rows.items()} for track, rows in ROWS.items()
 }
 """Dimensions with their titles."""
-QUOTAS: Mapping[Track, Mapping[str, int]] = {
-    track: {name: row["prompts"] for name, row in rows.items() if row["prompts"]} for track, rows in ROWS.items()
-}
-"""How many prompts the paper judges on each dimension."""
 SHARED_DIMENSIONS = tuple(name for name in ROWS["se"] if name in ROWS["me"] and name != ARTIFACTS)
 """The dimensions that both tables have, judged by the same method (section 4.5)."""
 NEEDS: Mapping[str, Need] = {TEXT: "target_text", WORLD: "hint"}

@@ -524,30 +524,6 @@ def test_what_was_decided_is_not_told_by_words(tmp_path: Path) -> None:
         GieData(folder)
 
 
-def test_outputs_as_the_released_scripts_look_for_them(tmp_path: Path) -> None:
-    records = [record(), record("Size Change"), record("Remove Object")]
-    data = GieData(released(tmp_path / "data", records))
-    picture(tmp_path / "mine" / "a.png", pixels(1))
-    mine = tmp_path / "mine" / "with_paths.json"
-    paths = ["a.png", str(tmp_path / "gone.png"), None]
-    given = [one | {"edited_image_path": p} for one, p in zip(records, paths, strict=True)]
-    mine.write_text(json.dumps(given))
-    assert data.has_outputs(mine)
-    outputs = data.outputs(mine)
-    assert outputs.path("0") == str(tmp_path / "mine" / "a.png")
-    assert [outputs.path(name) for name in ("1", "2")] == [None, None]
-    assert str(tmp_path / "gone.png") in outputs.why_not("1").reason
-    assert "record 2" in outputs.why_not("2").reason
-    assert data.outputs(mine) is outputs, "it is read once"
-    assert outputs.index().list_unmatched(set()) == []
-    mine.write_text(json.dumps(given[:2]))
-    with pytest.raises(InputError, match="its records differ from those of --data"):
-        GieData(data.path).outputs(mine)
-    mine.write_text(json.dumps(records))
-    with pytest.raises(InputError, match="no record has `edited_image_path`"):
-        GieData(data.path).outputs(mine)
-
-
 def test_the_sources_themselves_as_outputs(tmp_path: Path) -> None:
     data = GieData(released(tmp_path, [record(), record("Size Change")]))
     (tmp_path / "siz" / "pexels-someone-1.jpg").unlink()

@@ -13,7 +13,7 @@ from editjudge.base.item import Item
 from editjudge.benchmarks.i2i.dataset import I2iData
 from editjudge.benchmarks.i2i.dimensions import dimensions
 from editjudge.benchmarks.i2i.switches import I2iSwitches
-from editjudge.benchmarks.i2i.taxonomy import CATEGORIES, DIMENSIONS, PROMPTS, QUOTAS, TABLES
+from editjudge.benchmarks.i2i.taxonomy import DIMENSIONS, TABLES
 
 from ..kris.made import picture
 
@@ -156,40 +156,16 @@ def test_what_costs_only_the_dimensions_that_read_it(
 
 def test_what_only_a_switch_judges_is_noted(tmp_path: Path) -> None:
     named = {"dimensions": ["editing_artifacts"]}
-    assert len(data(tmp_path, ONE | named, TWO).notes()) == 1, "the quotas alone"
-    note, _ = data(tmp_path, ONE | named, TWO | named).notes()
+    assert len(data(tmp_path, ONE | named, TWO).notes()) == 0
+    (note,) = data(tmp_path, ONE | named, TWO | named).notes()
     assert note.startswith("1 item: names editing_artifacts, ")
     assert "`--with me_editing_artifacts`" in note
-    note, _ = data(tmp_path, ONE | {"task": "x"}, TWO | named, TWO | named | {"id": "3"}).notes()
+    (note,) = data(tmp_path, ONE | {"task": "x"}, TWO | named, TWO | named | {"id": "3"}).notes()
     assert note.startswith("2 items: name"), "also beside a line that cannot be used"
     # What the note says: without the switch nothing asks, and with it one dimension does.
     item = items(tmp_path, TWO | named)[0]
     assert asked(item) == set()
     assert asked(item, "me_editing_artifacts") == {"i2i.me.editing_artifacts"}
-
-
-def paper_like() -> list[dict[str, Any]]:
-    """1,000 lines with the numbers of tables 4 and 5, 100 in each category."""
-    lines = []
-    for track, quotas in QUOTAS.items():
-        for number in range(PROMPTS):
-            task = list(CATEGORIES[track])[number % len(CATEGORIES[track])]
-            names = [name for name, quota in quotas.items() if number < quota]
-            given = (ONE if track == "se" else TWO) | {"hint": "h", "target_text": "t"}
-            lines.append(given | {"id": f"{track}/{number}", "task": task, "dimensions": names})
-    return lines
-
-
-def test_the_papers_quotas_are_compared(tmp_path: Path) -> None:
-    lines = paper_like()
-    same = data(tmp_path, *lines).notes()
-    assert same == ("as many prompts of each category and on each dimension as in the paper",)
-    names = [name for name in lines[0]["dimensions"] if name != "local_attribute_accuracy"]
-    (note,) = data(tmp_path, lines[0] | {"dimensions": names}, *lines[1:]).notes()
-    assert note.endswith("on 1 of 30 dimensions (first: se.local_attribute_accuracy 281 of 282), in 0 of 10 categories")
-    (note,) = data(tmp_path, ONE).notes()
-    assert "on 30 of 30 dimensions" in note
-    assert "in 10 of 10 categories" in note
 
 
 def test_a_task_is_due(tmp_path: Path) -> None:
@@ -200,8 +176,8 @@ def test_a_task_is_due(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("task", "field"), [("text_rendering", "target_text"), ("world_knowledge_reasoning", "hint")])
 def test_an_item_without_what_its_category_is_about_is_noted(tmp_path: Path, task: str, field: str) -> None:
     about = ONE | {"task": task}
-    note, _of_quotas = data(tmp_path, about | {field: "SALE"}, about | {"id": "2"}).notes()
+    (note,) = data(tmp_path, about | {field: "SALE"}, about | {"id": "2"}).notes()
     assert note.startswith(f"1 item: {task} without a {field}, so not judged on ")
     assert note.endswith("(2)")
     chosen = about | {"dimensions": ["image_quality"]}
-    (_of_quotas,) = data(tmp_path, chosen).notes()  # its own choice
+    assert not data(tmp_path, chosen).notes(), "its own choice"

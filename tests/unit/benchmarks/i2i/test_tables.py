@@ -17,15 +17,7 @@ from editjudge.benchmarks.fusion import product, styled_text
 from editjudge.benchmarks.i2i.columns import columns
 from editjudge.benchmarks.i2i.dimensions import dimensions
 from editjudge.benchmarks.i2i.switches import I2iSwitches
-from editjudge.benchmarks.i2i.taxonomy import (
-    ARTIFACTS,
-    CATEGORIES,
-    DIMENSIONS,
-    QUOTAS,
-    SHARED_DIMENSIONS,
-    TRACKS,
-    WORLD,
-)
+from editjudge.benchmarks.i2i.taxonomy import ARTIFACTS, CATEGORIES, DIMENSIONS, ROWS, SHARED_DIMENSIONS, TRACKS, WORLD
 from editjudge.benchmarks.tabulation import tabulate
 from editjudge.scorers.specialists import text_accuracy
 
@@ -71,7 +63,7 @@ def rows(track: str, printed: dict[str, str]) -> Iterator[Row]:
 def test_tables_4_and_5_are_the_dimensions() -> None:
     named = {(of, name) for of, names in DIMENSIONS.items() for name in names}
     assert named - QUOTA.keys() == {("me", ARTIFACTS)}
-    assert {(of, name): q for of, one in QUOTAS.items() for name, q in one.items()} == QUOTA
+    assert {(t, n): row["prompts"] for t, rows in ROWS.items() for n, row in rows.items() if row["prompts"]} == QUOTA
     assert QUOTA.keys() <= named
     for on, due in (((), 30), (("me_editing_artifacts",), 31), (("lmm_baseline",), 30)):
         made = [d.id for d in dimensions(I2iSwitches.turn_on(on)) if not d.id.endswith(".lost")]
