@@ -122,10 +122,12 @@ async def test_two_judges_twice_by_hand(data: Data, tmp_path: Path) -> None:
     assert estimate.json["calls"] == {"generalist.judge": each, "generalist.second": each}
     assert estimate.json["verdicts"] == COUNT * (1 + 2 * (2 * REPEATS + 1))
     assert made == [each, each]
-    assert "@" not in done.out, "rounds are in the summary"
-    rows = [line for line in done.out.splitlines() if line.startswith(("│ a ", "│   "))]
+    assert "@" not in done.out, "judges and rounds are in the summary"
+    (row,) = [line for line in done.out.splitlines() if line.startswith(("│ a ", "│   "))]
+    assert "0.4583 (6/6)" in row
+    rows = [line for line in here("summary", data.out).out.splitlines() if line.startswith(("│ a ", "│   "))]
     assert [row.split()[1] for row in rows] == ["a", "judge", "second"]
-    shares = ("0.4583 (6/6)", "0.4167 sd 0.12 (6/6)", "0.5 sd 0 (6/6)")
+    shares = ("0.4583", "0.4167 sd 0.12 (6/6)", "0.5 sd 0 (6/6)")
     assert [share in row for row, share in zip(rows, shares, strict=True)] == [True] * 3
 
     table = here("summary", data.out, "--json")
