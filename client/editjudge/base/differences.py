@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from pydantic.dataclasses import dataclass as result
 
+from .parse import package_tables
 from .signature import Signature
 from .strict import STRICT
 
@@ -60,20 +61,7 @@ class Difference:
         return f"{part} ({self.before or 'absent'} → {self.after or 'absent'})"
 
 
-WORDS: Mapping[str, str] = {
-    "prompt": "prompt {of}",
-    "model": "{of}: model",
-    "service": "{of}: {name}",
-    "implementation": "implementation of {of}",
-    "reading": "what is read of {of}",
-    "parameter": "{of}: {name}",
-    "formula": "formula",
-    "formula_parameter": "formula: {name}",
-    "operand": "{of}, of which it is made",
-    "field": "{of}",
-    "setting": "setting {name} of {of}",
-    "unknown": "services that are set otherwise, and asked what they are when the run begins",
-}
+WORDS: Mapping[str, str] = package_tables(__package__, "differences.toml")
 """The wording of each kind of part."""
 
 

@@ -38,23 +38,10 @@ _MEDIA_TYPES = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
 # Properties that Pillow reads from a file and that reveal nothing about who made it, where or how.
 _HARMLESS = frozenset(
     {
-        "jfif",
-        "jfif_version",
-        "jfif_unit",
-        "jfif_density",
-        "dpi",
-        "progressive",
-        "progression",
-        "interlace",
-        "loop",
-        "background",
-        "timestamp",
-        "duration",
-        "gamma",
-        "srgb",
-        "aspect",
+        "jfif", "jfif_version", "jfif_unit", "jfif_density", "dpi", "progressive", "progression", "interlace", "loop",
+        "background", "timestamp", "duration", "gamma", "srgb", "aspect",
     }
-)
+)  # fmt: skip
 
 MAX_SCANS = 64
 """Scans of a JPEG. Encoders write about ten; each costs as much as decoding the whole image."""

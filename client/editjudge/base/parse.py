@@ -21,15 +21,9 @@ if TYPE_CHECKING:
 _LONG_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')\s*+\.\s*+){64}""")
 _TOO_DEEP = "too many brackets within one another"
 _TYPES = {
-    "bool": "true or false",
-    "dict": "a table (an object)",
-    "float": "a number",
-    "int": "a whole number",
-    "list": "a list",
-    "model": "a table (an object)",
-    "string": "text",
-    "tuple": "a list",
-}
+    "bool": "true or false", "float": "a number", "int": "a whole number", "string": "text",
+    **dict.fromkeys(("dict", "model"), "a table (an object)"), **dict.fromkeys(("list", "tuple"), "a list"),
+}  # fmt: skip
 """What a value must be, by the first word of pydantic's name of the error."""
 _SUBJECT = re.compile("^(Input|String|Tuple|List|Dictionary) should")
 _OF_A_TYPE = {"attributes_type", "from_float", "parsing", "sub_type", "type"}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from pydantic_core import CoreSchema, core_schema
 
 from ..base.errors import ConfigError
+from ..base.parse import package_tables
 from .switches import Switches
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 PAPER, OFFICIAL = "paper", "official"
+_PLACES = {"data", "make_dimensions", "make_columns", "make_single_image_value"}
 _PROTOCOL = re.compile(r"(?P<name>\w+)(\.(?P<protocol>\w+))?\.(?P<version>\d+)(?P<changes>(?:[+-]\w+)*)")
 
 
@@ -69,6 +71,18 @@ def use_templates(dimensions: Iterable[Dimension], templates: tuple[Template, ..
     if not templates:
         return tuple(dimensions)
     return tuple(d.with_scorers(lambda s: s.with_templates(templates)) for d in dimensions)
+
+
+def read_benchmark(package: str | None, switches: type[Switches]) -> Benchmark:
+    """Read the benchmark that `benchmark.toml` of a package declares.
+
+    The file has the fields of `Benchmark`, with the names of modules in the package, and as `protocols` the names of
+    the switches that are on. The package is called as the benchmark.
+    """
+    package, table = str(package), package_tables(package, "benchmark.toml")
+    table |= {name: f"{package}.{table[name]}" for name in _PLACES & table.keys()}
+    protocols = {name: switches.turn_on(on) for name, on in table.pop("protocols").items()}
+    return Benchmark(package.rpartition(".")[2], switches=switches, protocols=protocols, **table)
 
 
 class _LazyField(Generic[T]):

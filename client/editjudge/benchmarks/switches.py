@@ -51,11 +51,6 @@ class Switches(BaseModel):
         """
         return cls(**dict.fromkeys(names, True))
 
-    @classmethod
-    def all_but(cls, *names: str) -> Self:
-        """Return the switches with all on but these."""
-        return cls.turn_on(cls.model_fields.keys() - set(names))
-
     @property
     def on(self) -> frozenset[str]:
         """The names of those that are on."""

@@ -28,14 +28,9 @@ CHUNK = 50
 """Number of edits whose details are loaded together."""
 _DIGITS = 6
 STATUS_LETTERS: Mapping[str, str] = {
-    "scored": "S",
-    "unscored": "U",
-    "failed": "F",
-    "not_applicable": "N",
-    "not_served": "-",
-    "missing_output": "M",
+    "scored": "S", "unscored": "U", "failed": "F", "not_applicable": "N", "not_served": "-", "missing_output": "M",
     "pending": "P",
-}
+}  # fmt: skip
 _IMPUTED_LETTER = "I"
 _KIND_LETTERS = {"abstained": "a", "unparsable": "u", "refused": "r", "degenerate": "d"}
 _WITH_REASON = frozenset({"unscored", "failed", "not_applicable"})

@@ -190,7 +190,6 @@ def test_a_switch_that_is_not_declared_is_refused() -> None:
 def test_switches_are_values() -> None:
     assert Made.turn_on(["no_gate"]) == Made(no_gate=True)
     assert hash(Made()) == hash(Made.turn_on(()))
-    assert Made.all_but().on == ALL
     assert Made.list_switches()[2] == Switch("uniform_weights", "what it does", "where it is from")
     assert CORE.switches.list_switches() == ()
 
