@@ -338,10 +338,10 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_command_line(hub: ScriptedHub) -> None:
     # `main` of a real entry, then one whose digest the manifest has.
-    hub.repo, hub.files = "stepfun-ai/GOT-OCR-2.0-hf", {"config.json": b"{}", "README.md": b""}
-    done = command("pull", "got-ocr2")
+    hub.repo, hub.files = "ByteDance/Sa2VA-Qwen3-VL-4B", {"config.json": b"{}", "README.md": b""}
+    done = command("pull", "sa2va-qwen3-vl-4b")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == f"got-ocr2 is here: {hub.repo}@{COMMIT}\n"
+    assert done.stdout == f"sa2va-qwen3-vl-4b is here: {hub.repo}@{COMMIT}\n"
     known = manifests.find_entry("dinov2-small")
     hub.repo, hub.commit, hub.files = known.hub, known.revision, dict(FILES)
     done = command("pull", "dinov2-small", "artimuse", "lpips-vgg")
@@ -352,5 +352,5 @@ def test_the_command_line(hub: ScriptedHub) -> None:
     assert "restricted licence" in errors[1]
     assert "editjudge models pull lpips-vgg --from" in errors[2]
     listed = {one["name"]: one for one in json.loads(command("list", "--json").stdout)}
-    assert listed["got-ocr2"]["checkpoint"]["source"].endswith(f"GOT-OCR-2.0-hf@{COMMIT}")
+    assert listed["sa2va-qwen3-vl-4b"]["checkpoint"]["source"].endswith(f"Sa2VA-Qwen3-VL-4B@{COMMIT}")
     assert listed["dinov2-small"]["checkpoint"] is None

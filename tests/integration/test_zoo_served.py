@@ -1,24 +1,33 @@
-"""Untrained models of every architecture: made, exported, served, and judged with."""
+"""Untrained models of every architecture: made, exported, served, and judged with; and all in one repository."""
 
 from __future__ import annotations
 
+import asyncio
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from editjudge.app.client import Client
-from editjudge.base.config import Endpoint, Settings
+from editjudge.base.config import Endpoint, Settings, StackSettings
 from editjudge.base.contracts import Contract
 from editjudge.base.images import decode
 from editjudge.base.item import Edit
 from editjudge.base.probes import probe_inputs, wrong_answer
 from editjudge.base.verdict import NoScore, NotApplicable, Score
+from editjudge.cli import root
 from editjudge.panel import SPECIALISTS, Panel
+from editjudge_services.aesthetics.artimuse_service import LEVELS, ArtiMuse
+from editjudge_services.quality.qinsight_service import QInsight
+from editjudge_services.runtime.repository import find_specialists
 from editjudge_services.runtime.specialist import Request
 from editjudge_services.runtime.triton_server import TritonServer
 
-from ..untrained import KINDS, SERVED
+from ..fakes.openai import ScriptedOpenAi
+from ..patience import patience
+from ..untrained import KINDS, SERVED, Untrained
 
 pytestmark = [pytest.mark.triton, pytest.mark.timeout(400)]
 
@@ -113,3 +122,54 @@ async def test_weights_exchanged_behind_a_running_server_are_refused(stack: Trit
     specialist = KINDS["lpips.alex"]()
     with pytest.raises(RuntimeError, match="its configuration declares"):
         specialist.load({"precision": "fp32", "weights": "sha256:other"})
+
+
+STAND_IN = """
+import hashlib
+from {module} import {kind} as Kind
+from editjudge_services.runtime.adaptor import serve
+
+# The authors' prompts are not ours to ship.
+Kind.prompts = {{name: hashlib.sha256(name.encode()).hexdigest() for name in Kind.prompts}}
+TritonPythonModel = serve(Kind)
+"""
+
+
+async def test_the_repository_of_every_model_is_one_that_triton_loads(
+    zoo: Untrained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripted = ScriptedOpenAi(owner="vllm")
+    scripted.vocabulary = {level: number for number, level in enumerate(LEVELS)}
+    names = sorted(kind.name for kind in find_specialists())
+    (tmp_path / "models.json").write_text(json.dumps({name: {} for name in names}))
+    repository = tmp_path / "repository"
+    with zoo.in_use():
+        async with scripted.serving() as url:
+            for kind in (QInsight, ArtiMuse):
+                for name, value in {"URL": url, "MODEL": "judge", "PROMPTS": str(tmp_path)}.items():
+                    monkeypatch.setenv(f"EDITJUDGE_{kind.variable}_{name}", value)
+                for name in kind.prompts:
+                    (tmp_path / name).write_text(name)
+            for arguments in (
+                ["pull", "--untrained", "grounded-sam-huge"],
+                ["export", "grounded-sam-huge"],
+                ["repository", str(tmp_path / "models.json"), "--out", str(repository)],
+            ):
+                assert root.main(["models", *arguments], standalone_mode=False) in {0, None}
+            for kind in (QInsight, ArtiMuse):
+                code = repository / kind.name / "1"
+                code.unlink()
+                code.mkdir()
+                (code / "model.py").write_text(STAND_IN.format(module=kind.__module__, kind=kind.__name__))
+            settings = StackSettings(startup_timeout=patience(240))
+            server = TritonServer(tmp_path / "triton.log", settings, repository=repository)
+            await asyncio.to_thread(server.start)
+            try:
+                assert server.unloaded_models == {}
+                async with Panel(settings_of(server)) as panel:
+                    facts = {name.replace(".", "_", 1): one.identity.facts for name, one in panel.specialists.items()}
+            finally:
+                server.stop()
+    assert sorted(facts) == names
+    told = {name: one["weights"] for name, one in facts.items()}
+    assert {name for name, weights in told.items() if weights == "not told"} == {QInsight.name, ArtiMuse.name}

@@ -12,6 +12,8 @@ from editjudge_services.segmentation import masks
 from editjudge_services.segmentation.grounded_sam import GroundedSam
 from editjudge_services.segmentation.grounding_dino import select_detections
 from editjudge_services.segmentation.pixels import fit_shorter_edge
+from editjudge_services.segmentation.recipe import RECIPES
+from editjudge_services.segmentation.sam import BoxSegmenter
 from editjudge_services.segmentation.segmenter_service import GroundedSamSegmenter
 from editjudge_services.zoo.artefact import checkpoint_dir, load_artefact
 
@@ -242,6 +244,26 @@ def test_a_mask_survives_its_png():
 
 def test_the_export_equals_its_source():
     assert load_artefact(ENTRY, "fp32").parity.largest_difference == 0
+
+
+def test_masks_that_overlap_less_fail_the_comparison(tmp_path, monkeypatch):
+    cut, made = BoxSegmenter.masks, []
+
+    def wider(self, image, boxes):
+        made.append(cut(self, image, boxes))
+        return made[-1] if len(made) % 2 else made[-1] | (np.indices(image.shape[:2])[1] < 9)
+
+    monkeypatch.setattr(BoxSegmenter, "masks", wider)
+    parity = RECIPES[ENTRY].export(checkpoint_dir(ENTRY), tmp_path, "fp32")
+    assert parity.measure == "score, 1 - IoU"
+    assert 0.01 < parity.largest_difference < 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "overlap"), [([1, 1, 0], [0, 1, 1], 1 / 3), ([0, 0, 0], [0, 0, 0], 1), ([1, 0, 0], [0, 0, 0], 0)]
+)
+def test_overlap(one, other, overlap):
+    assert masks.measure_overlap(np.array([one], bool), np.array([other], bool)) == overlap
 
 
 def test_untrained_outputs_depend_on_the_image(network):

@@ -62,6 +62,12 @@ def unite_masks(masks: Sequence[Masks] | Masks) -> Masks | None:
     return union_mask if union_mask.any() else None
 
 
+def measure_overlap(one: Masks, other: Masks) -> float:
+    """Measure the intersection over union of two masks of one shape, 0 to 1; 1 if both are empty."""
+    union = int((one | other).sum())
+    return int((one & other).sum()) / union if union else 1.0
+
+
 def clean_phrase(prompt: str) -> str:
     """Put a prompt on one line, without surrounding blanks and full stops.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from ..zoo.recipe import Recipe
 from ..zoo.torch_tools import load_tiny_config, measure_parity, randomise_weights
 from .checkpoints import parity_images, require_files
 from .grounded_sam import GroundedSam
+from .masks import measure_overlap
 from .sa2va_recipe import Sa2VaRecipe, compute_fingerprint
 
 _PROMPT = "the green bus"
@@ -48,22 +49,23 @@ class GroundedSamRecipe:
         source.save(folder)
         export = GroundedSam.from_folder(folder)
         images = pictures or parity_images()
-        pairs = [
-            pair for image in images for pair in zip(_outputs(source, image), _outputs(export, image), strict=True)
-        ]
-        return measure_parity(pairs, _TOLERANCE, len(images))
+        pairs = [pair for image in images for pair in _compare_outputs(source, export, image)]
+        return measure_parity(pairs, _TOLERANCE, len(images), "score, 1 - IoU")
 
     def fingerprint(self, folder: Path, precision: Precision) -> list[float]:
         """Compute an export's outputs for the probe of its role."""
         return compute_fingerprint(GroundedSam.from_folder(folder).segment)
 
 
-def _outputs(network: GroundedSam, image: RGB) -> list[NDArray[np.float32]]:
-    """Return outputs of both networks: scores of all queries, and mask areas of two boxes."""
+def _compare_outputs(
+    source: GroundedSam, export: GroundedSam, image: RGB
+) -> Iterator[tuple[NDArray[np.float32], NDArray[np.float32]]]:
+    """Yield pairs of outputs: the scores of all queries, and how far two boxes' masks overlap."""
     height, width = image.shape[:2]
-    halves = [[0, 0, width / 2, height], [width / 4, height / 4, width, height]]
-    masks = network.cutter.masks(image, np.array(halves, np.float32))
-    return [network.detector.scores(image, _PROMPT), masks.mean((1, 2), dtype=np.float32)]
+    halves = np.array([[0, 0, width / 2, height], [width / 4, height / 4, width, height]], np.float32)
+    yield source.detector.scores(image, _PROMPT), export.detector.scores(image, _PROMPT)
+    for one, other in zip(source.cutter.masks(image, halves), export.cutter.masks(image, halves), strict=True):
+        yield np.ones(1, np.float32), np.array([measure_overlap(one, other)], np.float32)
 
 
 def _save_detector(folder: Path) -> None:
