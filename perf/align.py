@@ -30,8 +30,7 @@ from editjudge.pixels import alignment
 from editjudge.pixels.alignment import align, find_keypoints
 from editjudge.pixels.metrics import mse, psnr_from_mse
 from editjudge.scorers import pixels as scorers
-from editjudge.scorers.keypoints import KeypointCache
-from editjudge.scorers.pixels import PixelComparison
+from editjudge.scorers.pixels import KeypointCache, PixelComparison
 from editjudge.scorers.regions import fitted
 
 Measured = tuple[float, float]

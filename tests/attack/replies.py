@@ -27,7 +27,7 @@ from editjudge.base.errors import Abstention, ServiceError
 from editjudge.base.terminal import allow_any_text, print_json_text, print_text
 from editjudge.base.text import escape_formula, join_surrogates
 from editjudge.base.verdict import NoScoreKind
-from editjudge.benchmarks.kris.official import readers
+from editjudge.benchmarks.kris.dimensions import readers
 from editjudge.panel import Panel
 from editjudge.panel.judge import Judge
 from editjudge.panel.prompt import Prompt, Text

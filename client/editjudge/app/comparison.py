@@ -23,9 +23,9 @@ from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import select_among
 from ..benchmarks.rounds import JudgeRound, JudgeRounds
 from ..stats.anchor import Anchor
+from ..stats.clusters import LEVEL
 from ..stats.paired_comparison import Comparison, compare, holm, largest_unseen_share, measure_differences, rank_ranges
 from .canary import last_checks_line
-from .column_values import LEVEL
 from .view import RunView
 
 _MAX_FURTHEST = 10

@@ -18,7 +18,7 @@ from ..base.objects import find_url, read_object
 from ..base.strict import STRICT
 from ..base.text import format_count, group_by_key
 from ..benchmarks.dimension import Dimension
-from ..engine.outcomes import decide_outcomes, find_pending_fields, sort_by_dependency
+from ..engine.outcomes import Circumstances, find_pending_fields, sort_by_dependency
 from ..engine.run_inputs import RunInputs
 from ..engine.run_plan import RunPlan
 from ..panel.prompt import PIXELS_PER_TOKEN, fit_size
@@ -236,7 +236,7 @@ def _count_calls(
     sequence = sort_by_dependency(dimensions, dimensions_by_id)
     calls: Counter[ServiceName] = Counter()
     questions: list[tuple[ServiceName, Question]] = []
-    for scorer, fields in find_pending_fields(sequence, decide_outcomes(sequence, item)).items():
+    for scorer, fields in find_pending_fields(sequence, Circumstances(item).decide(sequence)).items():
         counts = {ServiceName.parse(name): n for name, n in scorer.calls(item, fields).items()}
         if isinstance(scorer, JudgeScorer):
             service = ServiceName.parse(scorer.service)

@@ -8,13 +8,13 @@ parts. The interval is Student's, with as many degrees of freedom as the cluster
 few where few sources, or a heavy one, have most of the weight or of the variance. Where what the
 clusters add is skewed, the ends of the bootstrap-t (`stats.bootstrap`) count where they are farther
 away. A mean of values at the ends of a scale, such as Yes and No, has the interval of Korn and
-Graubard (`stats.shares`), beyond which no end of the bootstrap-t is taken on that scale.
+Graubard (`share_interval`), beyond which no end of the bootstrap-t is taken on that scale.
 
 How many edits a column asks about (`WeightedMean`) is taken as given.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TypeAlias
@@ -29,6 +29,7 @@ from ..stats.bootstrap import INTERVAL_RESAMPLES, bootstrap_t
 from ..stats.clusters import (
     FEW_DIFFER,
     HEAVY,
+    LEVEL,
     SAME,
     Clusters,
     Floats,
@@ -39,9 +40,53 @@ from ..stats.clusters import (
     link_clusters,
     make_pseudo_values,
     pooled_freedom,
+    share_interval,
 )
-from ..stats.shares import share_interval
-from .column_values import ColumnValues
+from ..stats.paired_comparison import holm, measure_differences
+
+_SMALLEST_T = 1.95
+"""A t below this is not significant, whatever its degrees of freedom."""
+
+
+class ColumnValues:
+    """The values of some models in one column, on the same items.
+
+    Args:
+        values: By model, the value of each of N items (float64) and its cluster (int64). For a
+            number that is no plain mean the pseudo-values (Tukey) of the jackknife: one for each
+            group of clusters that it leaves out. Their mean is nearly the number.
+    """
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, tuple[Floats, NDArray[np.int64]]]) -> None:
+        self._values = values
+
+    def is_surely_best(self, model: str, models: Collection[str], *, higher_is_better: bool) -> bool:
+        """Whether a model is significantly better than each other one.
+
+        The test is that of `compare`, adjusted for these pairs (Holm, 5 %).
+
+        Args:
+            models: The models to compare it with; itself is left out. Without the values of one,
+                nothing is sure.
+        """
+        if not {model, *models} <= self._values.keys():
+            return False
+        values, clusters = self._values[model]
+        others = [self._values[other] for other in models if other != model]
+        if not all(np.array_equal(of_other, clusters) for _, of_other in others):
+            return False
+        gains = (values - np.array([each for each, _ in others])) * (1 if higher_is_better else -1)
+        if not np.isfinite(gains).all():
+            return False
+        nearest = Clusters.of(gains[gains.mean(axis=1).argmin()], clusters)
+        if nearest.error and nearest.value < _SMALLEST_T * nearest.error:
+            return False  # most columns end here, without resampling
+        tests = list(measure_differences(gains, clusters))
+        ps = holm([1.0 if test.p is None else test.p for test in tests])
+        return max(ps) < LEVEL and all(test.of.value > 0 for test in tests)
+
 
 Cells = Mapping[str, Mapping[str, Cell]]
 Ranges: TypeAlias = Mapping[str, tuple[float, float]]

@@ -25,12 +25,12 @@ from ..benchmarks.dimension import Dimension, Formula
 from ..benchmarks.published_tables import PublishedTable
 from ..benchmarks.published_tables import load_published_tables as printed_tables
 from ..engine.content_keys import ItemContents, check_items, find_by_content, find_current_output
-from ..engine.outcomes import decide_outcomes, sort_by_dependency
+from ..engine.outcomes import Circumstances, sort_by_dependency
 from ..stats.anchor import Anchor
 from ..stats.preferences import PairRanking
 from ..storage.edit_rows import EditRow, missing_of
 from ..storage.store import RunStore, StoredVerdict
-from .column_values import ColumnValues
+from .intervals import ColumnValues
 from .judge_spread import Cells, JudgeSpread
 from .spec import ResolvedSpec
 from .summary import mean_columns as means
@@ -315,15 +315,14 @@ def read_rows(
             # Nothing is to be read for a missing output, so what it was read from may be gone.
             whole = spec.dataset.outline(ref, contents.was_read) if why and item.flaws else item
             alone = model in single_image and len(whole.sources) > 1
-            outcomes = decide_outcomes(
-                dimensions,
+            outcomes = Circumstances(
                 whole,
                 missing=why,
                 why_not_served=missing_roles,
                 verdicts=verdicts,
                 value_if_missing=value_alone if alone and not (why and why.was_given) else None,
                 count_missing=count_missing,
-            )
+            ).decide(dimensions)
             verdict_signatures = {name: signatures[name] for name in verdicts}
             row = Row(item, model, outcomes, verdict_signatures, place)
             if each is not None:

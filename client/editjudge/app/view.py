@@ -24,7 +24,7 @@ from ..benchmarks.registry import select_among
 from ..benchmarks.tabulation import Tabulation
 from ..engine.content_keys import ItemContents
 from ..engine.judge import roles_of
-from ..engine.outcomes import decide_outcomes, sort_by_dependency
+from ..engine.outcomes import Circumstances, sort_by_dependency
 from ..engine.run_header import RunHeader
 from ..stats.clusters import link_clusters
 from ..storage.store import FILE as RUN_FILE
@@ -311,7 +311,7 @@ class RunView(Closeable):
         outcomes_by_item: dict[str, dict[str, NoScore]] = {}
         for ref in order.dataset.items():
             if (only in {None, ref.id}) and order.dataset.flaws(ref):
-                outcomes = decide_outcomes(dimensions, order.dataset.outline(ref))
+                outcomes = Circumstances(order.dataset.outline(ref)).decide(dimensions)
                 outcomes_by_item[ref.id] = {
                     name: outcome
                     for name, outcome in outcomes.items()
@@ -470,7 +470,7 @@ class RunView(Closeable):
             return reasons
         order = self.resolved_spec
         dimensions = sort_by_dependency(order.dimensions, order.dimensions_by_id)
-        outcomes = decide_outcomes(dimensions, order.dataset.outline(ref), why_not_served=reasons)
+        outcomes = Circumstances(order.dataset.outline(ref), why_not_served=reasons).decide(dimensions)
         return {n: why for n, why in reasons.items() if isinstance(outcomes.get(n), NotServed)}
 
     def _find_ref(self, name: str) -> ItemRef | None:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ..app.anchor import anchor_difference
-from ..app.column_values import LEVEL
 from ..app.comparison import DimensionComparison, ModelComparison, ModelPlace, Ranking, compare_models, rank_models
 from ..app.view import RunView
 from ..base.errors import ConfigError
@@ -14,7 +13,7 @@ from ..base.terminal import print_notice, print_text
 from ..base.text import format_count, group_by_key, shorten_list
 from ..report.numbers import describe_noise, describe_unseen, direction_arrow, format_pending_warning, untrained_warning
 from ..report.table import Head, Row, Table
-from ..stats.clusters import FEW_DIFFER
+from ..stats.clusters import FEW_DIFFER, LEVEL
 from ..stats.paired_comparison import smallest_p
 from .options import open_run
 from .output import print_json, print_tables

@@ -35,7 +35,7 @@ from ..panel.budget import Budget
 from ..panel.calls import CallRecord, CallStore
 from ..panel.context import CallContext, CallLog
 from ..scorers.scorer import Scorer
-from .outcomes import decide_outcomes, find_pending_fields, sort_by_dependency
+from .outcomes import Circumstances, find_pending_fields, sort_by_dependency
 
 if TYPE_CHECKING:
     from ..panel.judge import Judge
@@ -149,7 +149,7 @@ def plan_calls(edit: Edit, dimensions: Iterable[Dimension], reasons: Mapping[str
         reasons: By dimension id, why its own readings cannot be made.
     """
     dimensions = tuple(dimensions)
-    plan = decide_outcomes(dimensions, edit.item, missing=missing_of(edit), why_not_served=reasons)
+    plan = Circumstances(edit.item, missing=missing_of(edit), why_not_served=reasons).decide(dimensions)
     return find_pending_fields(dimensions, plan)
 
 
@@ -200,9 +200,9 @@ async def judge(
     if wait_for_identities is not None:
         await wait_for_identities()
     readings = dict(zip(scorers, results, strict=True))
-    decided_outcomes = decide_outcomes(
-        sequence, edit.item, missing=missing_of(edit), why_not_served=reasons, readings=readings
-    )
+    decided_outcomes = Circumstances(
+        edit.item, missing=missing_of(edit), why_not_served=reasons, readings=readings
+    ).decide(sequence)
     identities = panel.identities()
     outcomes = _of_one_panel(decided_outcomes, dimensions_by_id, _others(before, identities))
     random = set(untrained_services(identities))

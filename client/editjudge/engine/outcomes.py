@@ -1,12 +1,12 @@
-"""The outcome of each dimension on an edit: one function decides it, before and after the calls.
+"""The outcome of each dimension on an edit: one class decides it, before and after the calls.
 
-Planning, judging and tables all use `decide_outcomes`, so they agree on which edits need calls.
+Planning, judging and tables all use `Circumstances`, so they agree on which edits need calls.
 A reading is one field of a scorer's result. A dimension either is one reading, or a formula derives
 it from its parts: readings of its own and other dimensions.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ..base.item import Item, Missing
@@ -31,18 +31,9 @@ Readings: TypeAlias = Mapping[Scorer, Verdicts]
 _PENDING = Pending()
 
 
-def decide_outcomes(
-    dimensions: Iterable[Dimension],
-    item: Item,
-    *,
-    missing: Missing | None = None,
-    why_not_served: Mapping[str, str] | None = None,
-    verdicts: Mapping[str, Outcome] | None = None,
-    value_if_missing: float | None = None,
-    count_missing: bool = False,
-    readings: Readings | None = None,
-) -> dict[str, Outcome]:
-    """Decide the outcome of each dimension on one edit; `Pending` means that it must be judged.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstances:
+    """What decides the outcome of each dimension on one edit.
 
     The first of these cases that holds decides:
 
@@ -54,8 +45,7 @@ def decide_outcomes(
     5. A service that its own readings need is not available: `NotServed`.
     6. Otherwise: the outcome of its reading, or what the formula derives from its parts.
 
-    Args:
-        dimensions: The dimensions; each stands after those that it derives from.
+    Attributes:
         item: The item; an outline (no decoded images) is enough.
         missing: Why there is no output; None where there is one.
         why_not_served: By dimension id, why its own readings cannot be computed now.
@@ -66,50 +56,27 @@ def decide_outcomes(
         readings: The scorers' verdicts on this edit; None before any scorer was called. A value
             outside its dimension's range becomes a `Failure`.
     """
-    edit = _Edit(item, missing, why_not_served or {}, value_if_missing, readings, count_missing)
-    outcomes: dict[str, Outcome] = {}
-    for dimension in dimensions:
-        verdict = verdicts.get(dimension.id) if verdicts else None
-        outcomes[dimension.id] = verdict or edit.outcome(dimension, outcomes)
-    return outcomes
 
+    item: Item = field(kw_only=False)
+    missing: Missing | None = None
+    why_not_served: Mapping[str, str] = field(default_factory=dict)
+    verdicts: Mapping[str, Outcome] = field(default_factory=dict)
+    value_if_missing: float | None = None
+    count_missing: bool = False
+    readings: Readings | None = None
 
-def derive(how: Formula, parts: Mapping[str, Outcome]) -> Outcome:
-    """Compute a derived outcome from its parts.
+    def decide(self, dimensions: Iterable[Dimension]) -> dict[str, Outcome]:
+        """Decide the outcome of each dimension; `Pending` means that it must be judged.
 
-    Parts that do not apply are left out. If other parts have no number, the outcome is that of one
-    of them, with its name: the first of the kinds `NotServed`, `Failure`, `NoScore`,
-    `MissingOutput`, `Pending`. If no part applies, or the formula needs all and one does not, the
-    dimension does not apply.
+        Args:
+            dimensions: The dimensions; each stands after those that it derives from.
+        """
+        outcomes: dict[str, Outcome] = {}
+        for dimension in dimensions:
+            outcomes[dimension.id] = self.verdicts.get(dimension.id) or self._decide(dimension, outcomes)
+        return outcomes
 
-    Args:
-        parts: The outcomes of the parts, by name.
-    """
-    applying = {n: p for n, p in parts.items() if not isinstance(p, NotApplicable)}
-    absent = [name for name in parts if name not in applying]
-    if not applying or (how.complete and absent):
-        return NotApplicable(reason=f"{', '.join(absent)} not applicable")
-    for kind in (NotServed, Failure, NoScore, MissingOutput, Pending):
-        for name, part in applying.items():
-            if isinstance(part, kind):
-                return _pass_on_outcome(name, part, applying.values())
-    values = {n: p.value for n, p in applying.items() if isinstance(p, Score)}
-    is_imputed = any(p.imputed for p in applying.values() if isinstance(p, Score))
-    return Score(value=how.fn(values), evidence={"parts": dict(values)}, imputed=is_imputed)
-
-
-@dataclass(frozen=True, slots=True)
-class _Edit:
-    """The arguments of `decide_outcomes` for one edit."""
-
-    item: Item
-    missing: Missing | None
-    why_not_served: Mapping[str, str]
-    value_if_missing: float | None
-    readings: Readings | None
-    count_missing: bool
-
-    def outcome(self, dimension: Dimension, outcomes: Mapping[str, Outcome]) -> Outcome:
+    def _decide(self, dimension: Dimension, outcomes: Mapping[str, Outcome]) -> Outcome:
         """Decide the outcome of a dimension without a valid verdict, given those of its parts."""
         reason = dimension.why_not_applicable(self.item)
         if reason is not None:
@@ -151,6 +118,30 @@ class _Edit:
         if value is not None:
             return CountedMissing(value=value)
         return MissingOutput(reason=str(why) or "the model gave no image")
+
+
+def derive(how: Formula, parts: Mapping[str, Outcome]) -> Outcome:
+    """Compute a derived outcome from its parts.
+
+    Parts that do not apply are left out. If other parts have no number, the outcome is that of one
+    of them, with its name: the first of the kinds `NotServed`, `Failure`, `NoScore`,
+    `MissingOutput`, `Pending`. If no part applies, or the formula needs all and one does not, the
+    dimension does not apply.
+
+    Args:
+        parts: The outcomes of the parts, by name.
+    """
+    applying = {n: p for n, p in parts.items() if not isinstance(p, NotApplicable)}
+    absent = [name for name in parts if name not in applying]
+    if not applying or (how.complete and absent):
+        return NotApplicable(reason=f"{', '.join(absent)} not applicable")
+    for kind in (NotServed, Failure, NoScore, MissingOutput, Pending):
+        for name, part in applying.items():
+            if isinstance(part, kind):
+                return _pass_on_outcome(name, part, applying.values())
+    values = {n: p.value for n, p in applying.items() if isinstance(p, Score)}
+    is_imputed = any(p.imputed for p in applying.values() if isinstance(p, Score))
+    return Score(value=how.fn(values), evidence={"parts": dict(values)}, imputed=is_imputed)
 
 
 def _pass_on_outcome(name: str, part: Outcome, parts: Iterable[Outcome]) -> Outcome:

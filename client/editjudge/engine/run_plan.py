@@ -36,7 +36,7 @@ from .content_keys import (
     find_by_content,
     find_current_output,
 )
-from .outcomes import decide_outcomes, sort_by_dependency
+from .outcomes import Circumstances, sort_by_dependency
 from .run_inputs import RunInputs
 
 _NOT_SELECTED = -1
@@ -396,8 +396,8 @@ def _decide_states(plan: RunPlan, why_not_served: Mapping[str, str], kind: int, 
     It is that of an edit without valid verdicts.
     """
     missing = Missing("absent", "") if absent else None
-    outcomes = decide_outcomes(
-        plan.needed_dimensions, plan.outlines[kind], missing=missing, why_not_served=why_not_served
+    outcomes = Circumstances(plan.outlines[kind], missing=missing, why_not_served=why_not_served).decide(
+        plan.needed_dimensions
     )
     return {
         d.id: "todo" if status == "pending" else status
@@ -455,7 +455,7 @@ def find_inapplicable(plan: RunPlan) -> dict[str, tuple[str, ...]]:
     for outline in plan.outlines:
         if not reasons:
             break
-        outcomes = decide_outcomes(plan.needed_dimensions, outline)
+        outcomes = Circumstances(outline).decide(plan.needed_dimensions)
         for name, why in tuple(reasons.items()):
             outcome = outcomes[name]
             if isinstance(outcome, NotApplicable):

@@ -20,10 +20,9 @@ from ..base.errors import (
     Unreachable,
 )
 from ..base.proxy import find_proxy
-from .redaction import Secrets, shorten
+from .redaction import Secrets, explain_failure, shorten
 from .renewal import RenewableConnection
 from .retry import RetryPolicy, read_clock
-from .server_words import explain_failure
 
 T = TypeVar("T")
 MAX_REPLY_BYTES = 64 * 1024 * 1024

@@ -1,11 +1,13 @@
-"""Redaction: secrets never leave through what a server says, which is searched for all of them."""
+"""What servers say: secrets never leave through it, and what is known of a failed call is put into plain words."""
 
+import re
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 from ..base.config import Secret
+from ..base.parse import package_tables
 
 _PLACEHOLDER = "[secret]"
 _LEAST = 8
@@ -89,3 +91,14 @@ def _without(secrets: Iterable[str], text: str) -> str:
     for secret in secrets:
         text = text.replace(secret, _PLACEHOLDER)
     return text
+
+
+_MEANINGS: Mapping[str, str] = package_tables(__package__, "server_words.toml")["meanings"]
+
+
+def explain_failure(detail: str) -> str:
+    """Explain what a library or a front door says; what is not known stays as it is."""
+    for pattern, words in _MEANINGS.items():
+        if match := re.search(pattern, detail, re.IGNORECASE):
+            return match.expand(words)
+    return detail

@@ -4,13 +4,13 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..app.column_values import LEVEL
 from ..base.text import format_count, group_by_key
 from ..base.verdict import Failure, MissingOutput, NoScore, NotApplicable, NotServed, Outcome, Score
 from ..benchmarks.cell import Cell
 from ..benchmarks.dimension import Dimension
 from ..engine.judge import Judgement
 from ..stats.agreement import Figure
+from ..stats.clusters import LEVEL
 from ..stats.paired_comparison import largest_unseen_share
 from .table import Head, Lead, Number, Row, Table
 

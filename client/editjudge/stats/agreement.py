@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.strict import Strict
-from .clusters import Floats, half_width, jackknife_groups, make_pseudo_values, number_clusters
-from .shares import share_interval
+from .clusters import Floats, half_width, jackknife_groups, make_pseudo_values, number_clusters, share_interval
 
 Array: TypeAlias = NDArray[Any]
 Function: TypeAlias = Callable[..., float]

@@ -20,10 +20,9 @@ from ..base.closeable import Closeable
 from ..base.errors import StoreError
 from ..panel.calls import AnyCall, CallRecord, CallStore, Reply, SpecialistCall
 from ..panel.prompt import Prompt, Text
-from .codec import digest_from_bytes, digest_to_bytes
+from .codec import decode_record, decode_reply, digest_from_bytes, digest_to_bytes, encode_record, encode_reply
 from .compression import Compressor
 from .database import RESTORE, Database, Row
-from .reply_rows import decode_record, decode_reply, encode_record, encode_reply
 from .schema import CALLS, FACTS, PROMPTS, Value, decode_text, encode_text
 
 

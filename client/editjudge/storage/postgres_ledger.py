@@ -21,10 +21,9 @@ from pathlib import Path
 from ..base.closeable import Closeable
 from ..base.errors import StoreError
 from ..panel.calls import Account, AnyCall, CallRecord, Reply, ReplyStore, SpecialistCall
-from .codec import digest_to_bytes
+from .codec import decode_record, decode_reply, digest_to_bytes, encode_reply
 from .compression import Compressor
 from .postgres import ALL_TEAMS, Postgres, Row
-from .reply_rows import decode_record, decode_reply, encode_reply
 from .schema import decode_text, encode_text
 
 _LEASE = timedelta(seconds=30)

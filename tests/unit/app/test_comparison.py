@@ -18,7 +18,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from editjudge.app import comparison as module
-from editjudge.app.column_values import ColumnValues
 from editjudge.app.comparison import (
     DimensionComparison,
     ModelComparison,
@@ -27,7 +26,7 @@ from editjudge.app.comparison import (
     compare_models,
     rank_models,
 )
-from editjudge.app.intervals import with_intervals
+from editjudge.app.intervals import ColumnValues, with_intervals
 from editjudge.app.spec import ResolvedSpec, RunSpec
 from editjudge.app.view import RunView
 from editjudge.base.errors import ConfigError

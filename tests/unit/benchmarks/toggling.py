@@ -25,7 +25,7 @@ from editjudge.base.item import Edit, Item
 from editjudge.base.verdict import Outcome, Score, Verdict, make_failure, make_no_score
 from editjudge.benchmarks.benchmark import Rules
 from editjudge.benchmarks.dimension import Reading
-from editjudge.engine.outcomes import decide_outcomes
+from editjudge.engine.outcomes import Circumstances
 from editjudge.panel.calls import Reply
 from editjudge.panel.context import NO_CALLER, CallContext
 from editjudge.panel.prompt import Picture, Prompt
@@ -196,7 +196,7 @@ class Computed:
                 if verdict is not None:
                     readings.setdefault(reading.scorer, {})[reading.field] = verdict
             said[dimension.id] = tuple(own)
-        outcomes = decide_outcomes(rules.dimensions, self._edits[index].item, readings=readings)
+        outcomes = Circumstances(self._edits[index].item, readings=readings).decide(rules.dimensions)
         return {name: (_told(outcome), said[name]) for name, outcome in outcomes.items()}
 
     async def _read(self, reading: Reading, index: int) -> tuple[Verdict | None, frozenset[str]]:

@@ -25,7 +25,7 @@ from editjudge.base.verdict import (
 )
 from editjudge.benchmarks.dataset import placeholder, placeholder_mask
 from editjudge.benchmarks.dimension import Dimension, Formula, Operand, Reading, make_formula
-from editjudge.engine.outcomes import check_range, decide_outcomes, derive, find_pending_fields
+from editjudge.engine.outcomes import Circumstances, check_range, derive, find_pending_fields
 from editjudge.scorers.scorer import Scorer
 
 ROLES = ("x.one", "x.two")
@@ -139,7 +139,7 @@ def test_before_anything_is_judged(
     dimensions: tuple[Dimension, ...], item: Item, served: frozenset[str], missing: Missing | None
 ) -> None:
     unserved = unserved_of(dimensions, served)
-    got = decide_outcomes(dimensions, item, missing=missing, why_not_served=unserved)
+    got = Circumstances(item, missing=missing, why_not_served=unserved).decide(dimensions)
     assert {name: outcome.status for name, outcome in got.items()} == {
         d.id: status_of(d, dimensions, item, missing, unserved) for d in dimensions
     }
@@ -154,11 +154,11 @@ def test_the_calls_of_what_is_pending_decide_it(
     dimensions: tuple[Dimension, ...], item: Item, served: frozenset[str], data: st.DataObject
 ) -> None:
     unserved = unserved_of(dimensions, served)
-    before = decide_outcomes(dimensions, item, why_not_served=unserved)
+    before = Circumstances(item, why_not_served=unserved).decide(dimensions)
     calls = find_pending_fields(dimensions, before)
     assert all(served.issuperset(scorer.roles) for scorer in calls)
     replies = {scorer: {f: data.draw(said) for f in sorted(of)} for scorer, of in calls.items()}
-    after = decide_outcomes(dimensions, item, why_not_served=unserved, readings=replies)
+    after = Circumstances(item, why_not_served=unserved, readings=replies).decide(dimensions)
     for dimension in dimensions:
         was, outcome = before[dimension.id], after[dimension.id]
         if isinstance(was, NotApplicable):
@@ -190,9 +190,9 @@ def test_what_stands_is_kept_and_what_derives_from_it_is_made_of_it(
     verdicts: dict[str, Any],
 ) -> None:
     unserved = unserved_of(dimensions, served)
-    got = decide_outcomes(
-        dimensions, item, missing=missing, why_not_served=unserved, verdicts=verdicts, value_if_missing=rule
-    )
+    got = Circumstances(
+        item, missing=missing, why_not_served=unserved, verdicts=verdicts, value_if_missing=rule
+    ).decide(dimensions)
     for d in dimensions:
         outcome = got[d.id]
         if d.id in verdicts:
@@ -247,12 +247,12 @@ NOTHING = NotApplicable(reason="nothing to ask")
 )  # fmt: skip
 def test_where_the_ways_part(verdict: Outcome | None, circumstances: dict[str, Any], statuses: tuple[str, ...]) -> None:
     verdicts = {"part": verdict} if verdict else {}
-    got = decide_outcomes((PART, MADE, BOTH, WHOLE), ITEM, verdicts=verdicts, **circumstances)
+    got = Circumstances(ITEM, verdicts=verdicts, **circumstances).decide((PART, MADE, BOTH, WHOLE))
     assert tuple(outcome.status for outcome in got.values()) == statuses
 
 
 def test_a_call_that_can_decide_nothing_is_not_made() -> None:
-    outcomes = decide_outcomes((PART, BOTH), ITEM, why_not_served={"part": "x.one: none here"})
+    outcomes = Circumstances(ITEM, why_not_served={"part": "x.one: none here"}).decide((PART, BOTH))
     assert outcomes["both"] == NotServed(reason="part: x.one: none here")
     assert find_pending_fields((PART, BOTH), outcomes) == {}
 
@@ -267,19 +267,19 @@ OF_THE_ITEM = Dimension("item", "?", "here", Reading(Says(0), "g"), (0, 1), of_d
 def test_what_the_data_spoilt_costs_what_reads_it(absent: Missing | None) -> None:
     why = NoScore(kind="degenerate", reason="mask: no such file")
     item = replace(ITEM, flaws={"mask": why})
-    got = decide_outcomes((NEEDS_A_MASK, PLAIN, OF_BOTH), item, missing=absent)
+    got = Circumstances(item, missing=absent).decide((NEEDS_A_MASK, PLAIN, OF_BOTH))
     assert got["mask"] == why
     assert got["plain"].status == ("missing_output" if absent else "pending")
     assert got["both"].status == "unscored"
     assert "mask: no such file" in got["both"].reason  # type: ignore[union-attr]
     assert find_pending_fields((NEEDS_A_MASK, PLAIN, OF_BOTH), got).keys() <= {Says(2)}
-    assert decide_outcomes((NEEDS_A_MASK,), ITEM)["mask"].status == "not_applicable"
+    assert Circumstances(ITEM).decide((NEEDS_A_MASK,))["mask"].status == "not_applicable"
 
 
 def test_a_missing_output_counts_as_the_worst_where_that_is_asked_for() -> None:
     def counted(*dimensions: Dimension, **more: Any) -> dict[str, Outcome]:
         item = replace(ITEM, mask=placeholder_mask())
-        return decide_outcomes(dimensions, item, missing=NO_FILE, count_missing=True, **more)
+        return Circumstances(item, missing=NO_FILE, count_missing=True, **more).decide(dimensions)
 
     got = counted(NEEDS_A_MASK, PLAIN, OF_BOTH, OF_THE_ITEM)
     values = {n: (o.value, o.imputed) for n, o in got.items() if isinstance(o, Score)}
@@ -342,7 +342,7 @@ def test_the_evidence_of_own_readings_is_kept_where_they_have_any() -> None:
     for evidence, told in (({"read": "1"}, {"readings": {"own": {"read": "1"}}}), ({}, {})):
         said = {READ.scorer: {"f": Score(value=1, evidence=evidence, calls=("key",))}}
         stands = {"part": Score(value=0.5, evidence={"read": "of the part"})}
-        made = decide_outcomes((PART, BOTH), ITEM, verdicts=stands, readings=said)["both"]
+        made = Circumstances(ITEM, verdicts=stands, readings=said).decide((PART, BOTH))["both"]
         parts = {"part": 0.5, "own": 1.0}
         assert made == Score(value=1.5, evidence={"parts": parts, **told}, calls=("key",))
 

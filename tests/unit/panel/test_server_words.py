@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from editjudge.panel.server_words import explain_failure
+from editjudge.panel.redaction import explain_failure
 
 TABLE = tomllib.loads(Path(__file__).with_name("failures.toml").read_text("utf-8"))
 EXPLAINED = {said: group["explained"] for group in TABLE["failures"] for said in group["said"]}

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats as scipy
 from statsmodels.stats.proportion import proportion_confint
 
-from editjudge.stats.clusters import Clusters
-from editjudge.stats.shares import share_interval
+from editjudge.stats.clusters import Clusters, share_interval
 
 
 def interval(share: float, items: int, of: Clusters) -> tuple[float, float]:

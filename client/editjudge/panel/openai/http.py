@@ -36,10 +36,9 @@ from ...base.errors import (
 from ...base.parse import parse_json
 from ...base.proxy import find_proxy
 from ..prompt import Picture
-from ..redaction import Secrets, shorten
+from ..redaction import Secrets, explain_failure, shorten
 from ..renewal import RenewableConnection
 from ..retry import RetryPolicy, read_clock
-from ..server_words import explain_failure
 
 if TYPE_CHECKING:
     import aiohttp

@@ -13,7 +13,7 @@ from editjudge.base.item import Item
 from editjudge.benchmarks.co_edit import BENCHMARK
 from editjudge.benchmarks.co_edit.dataset import CoEditData, CoEditLine
 from editjudge.benchmarks.co_edit.taxonomy import EDIT_TYPES, LOCAL, MUST_SAY, SUBJECT_REGION
-from editjudge.engine.outcomes import decide_outcomes
+from editjudge.engine.outcomes import Circumstances
 
 from .made import WIDTH, line, written
 
@@ -124,7 +124,7 @@ def test_what_is_not_there_costs_only_what_reads_it(tmp_path: Path) -> None:
     without, silent = (data.load(ref) for ref in data.check_items())
 
     def lost(item: Item) -> set[str]:
-        outcomes = decide_outcomes(BENCHMARK.rules().dimensions, item)
+        outcomes = Circumstances(item).decide(BENCHMARK.rules().dimensions)
         return {name for name, outcome in outcomes.items() if outcome.status == "unscored"}
 
     assert "nowhere.png" in without.flaws["mask"].reason

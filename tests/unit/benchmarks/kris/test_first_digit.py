@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from editjudge.answers.first_digit import FirstDigit
-from editjudge.benchmarks.kris.official import readers
+from editjudge.benchmarks.kris.dimensions import readers
 
 COMMON = dict(readers("consistency"))[""]
 KNOWING = dict(readers("consistency"))["biology"]

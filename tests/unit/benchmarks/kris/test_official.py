@@ -16,7 +16,7 @@ from editjudge.base.images import load_image
 from editjudge.base.item import Edit, Item
 from editjudge.base.verdict import MissingOutput, NoScore, NotApplicable, Outcome, Pending, Score
 from editjudge.benchmarks.column import Row
-from editjudge.benchmarks.kris.official import SEVERAL
+from editjudge.benchmarks.kris.dimensions import SEVERAL
 from editjudge.benchmarks.kris.taxonomy import KNOWLEDGE_TASKS, TEMPORAL_TASKS
 from editjudge.benchmarks.tabulation import tabulate
 from editjudge.panel.prompt import Picture
