@@ -41,9 +41,10 @@ class _Account(Generic[T]):
         self.turns: set[Turn] = set()
         self.row: OrderedDict[T, None] = OrderedDict()
 
-    def sum(self, now: float) -> float:
-        """Its seconds, with turns that have not ended."""
-        return self.seconds + sum(max(now - turn.began, turn.charge) for turn in self.turns)
+    def sum(self, now: float, *, expects: bool = True) -> float:
+        """Its seconds, with turns that have not ended: what they will take, or what they took so far."""
+        least = 1.0 if expects else 0.0
+        return self.seconds + sum(max(now - turn.began, least * turn.charge) for turn in self.turns)
 
 
 class FairQueue(Generic[T]):
@@ -97,13 +98,13 @@ class FairQueue(Generic[T]):
         if not sums:
             return None
         team = min(sums, key=sums.__getitem__)
-        self._level = sums[team]
+        self._level = self._accounts[team].sum(now, expects=False)
         return team, self._accounts[team].row.popitem(last=False)[0]
 
     def begin(self, team: str) -> Turn:
         """Begin a turn, of what `pop` gave or of what did not have to wait."""
         account, now = self._raise(team), self._now()
-        self._level = max(self._level, account.sum(now))
+        self._level = max(self._level, account.sum(now, expects=False))
         turn = Turn(team, now, account.mean)
         account.turns.add(turn)
         return turn

@@ -37,6 +37,10 @@ class Server:
         self._number += 1
         return self._number
 
+    def set_seconds(self, team: str, seconds: float) -> None:
+        """Let further turns of a team take so long."""
+        self._seconds[team] = seconds, seconds
+
     def work(self, until: float, *backlogged: str) -> None:
         """Let time go by; these teams have more to do whenever their work begins."""
         while True:
@@ -112,3 +116,16 @@ def test_a_team_alone_has_its_turns_in_the_order_of_arrival() -> None:
     server.work(200.0)
     assert [item for _, item, _ in server.begun][1:] == items
     assert len(server.queue) == 0
+
+
+def test_turns_that_end_sooner_than_they_were_charged_hold_up_nobody_else() -> None:
+    """After a pause of the server, from which all turns look long, they are short again."""
+    server = Server(16, {"greedy": (1.0, 1.0), "small": (0.05, 0.05)})
+    server.work(20.0, "greedy")
+    server.set_seconds("greedy", 0.05)
+    for _ in range(40):
+        arrival = server.now
+        server.queue.push("small", call := server.count())
+        server.work(server.now + 0.25, "greedy")
+        begin = next(began for _, item, began in server.begun if item == call)
+        assert begin - arrival <= 0.05 if arrival > 21.0 else 1.0
