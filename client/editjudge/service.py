@@ -4,7 +4,7 @@ from .app.catalogue import DimensionEntry as DimensionEntry
 from .app.dimensions import DimensionSet as DimensionSet
 from .engine.judge import computes_pixels as computes_pixels
 from .engine.judge import find_lazy_limit as find_lazy_limit
-from .engine.judge import roles_of as roles_of
+from .engine.outcomes import sort_by_dependency as sort_by_dependency
 from .engine.score_report import ScoreReport as ScoreReport
 from .panel.budget import Budget as Budget
 from .panel.calls import Call as Call

@@ -22,17 +22,26 @@ MAX_REQUEST_BYTES = 2 * (MAX_BYTES + MAX_TEXT_BYTES)
 
 INVALID_REQUESTS = 8
 """As how many requests one counts that is refused as invalid: no honest caller sends many."""
-DIMENSIONS_OF_REQUEST, NEW_DIMENSIONS_OF_REQUEST = 64, 4
-"""How many dimensions count as a request: of those asked for, and of a new protocol."""
+LISTED_OF_REQUEST, PARTS_OF_REQUEST, NEW_OF_REQUEST = 64, 8, 4
+"""How many dimensions count as a request: of a list, of those that an edit is judged on with all that they derive from,
+and of a new protocol."""
+BURST_SECONDS = 0.25
+"""The requests of how long a caller may send at once: they take the event loop about as long."""
 MAX_CALLS = 1024
 """How many calls are open at most, of all callers. One that waits for room is not read yet."""
 
 
 class FairLock:
-    """A lock at which teams take turns, by the time for which they have held it (`FairQueue`)."""
+    """A lock at which teams take turns (`FairQueue`).
 
-    def __init__(self) -> None:
-        self._queue: FairQueue[asyncio.Future[None]] = FairQueue(time.monotonic)
+    Args:
+        by_time: Whether who has held it long has fewer turns. Where turns are all short, one in which the event loop
+            stood still would put its team in debt for what others did.
+    """
+
+    def __init__(self, *, by_time: bool = True) -> None:
+        self._count = 0
+        self._queue: FairQueue[asyncio.Future[None]] = FairQueue(time.monotonic if by_time else lambda: self._count)
         self._turn: Turn | None = None
 
     async def __aenter__(self) -> None:
@@ -58,6 +67,7 @@ class FairLock:
                 future.set_result(None)
 
     def _end_turn(self) -> None:
+        self._count += 1
         if self._turn is not None:
             self._queue.end(self._turn)
         self._turn = None

@@ -72,7 +72,7 @@ class CallCache:
         self._is_shared = is_shared
         self._say = say
         self._opening: asyncio.Task[Ledger] | None = None
-        self._lock = FairLock()
+        self._locks = FairLock(by_time=False), FairLock(by_time=False)  # to read, to store
         self._retry_time = 0.0
         self._teams: BoundedCache[TeamCalls] = BoundedCache(_MAX_TEAMS)
         self._began = time.monotonic()
@@ -94,7 +94,7 @@ class CallCache:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        async with self._lock:
+        async with self._locks[False], self._locks[True]:
             opening, self._opening, self._retry_time = self._opening, None, float("inf")
         if opening is not None:
             with contextlib.suppress(EditjudgeError):
@@ -132,12 +132,15 @@ class CallCache:
                 self._teams.put(name, TeamCalls(self, name), 1)
             self._purges = purges
 
-    async def try_ledger(self, work: Callable[[AnyLedger], Awaitable[T]], fallback: T) -> T:
-        """Run `work` with the ledger; return `fallback` if the ledger cannot be used now."""
+    async def try_ledger(self, work: Callable[[AnyLedger], Awaitable[T]], fallback: T, *, stores: bool = False) -> T:
+        """Run `work` with the ledger; return `fallback` if the ledger cannot be used now.
+
+        What stores a reply holds a place at its server meanwhile, so it waits for no reading.
+        """
         if self.folder is None and self._database_ledger is None:
             return fallback
-        # One at a time, so that only one call waits for a locked file.
-        async with self._lock if self._database_ledger is None else contextlib.nullcontext():
+        # One of each kind at a time, so that few calls wait for a locked file.
+        async with self._locks[stores] if self._database_ledger is None else contextlib.nullcontext():
             if time.monotonic() < self._retry_time:
                 return fallback
             try:
@@ -206,7 +209,7 @@ class TeamCalls(MemoryReplies):
         return await asyncio.shield(asyncio.create_task(self._put(call, reply)))
 
     async def _put(self, call: Call | SpecialistCall, reply: Reply) -> Reply:
-        first_reply = await self._try_ledger(lambda ledger: ledger.put(call, reply), None)
+        first_reply = await self._try_ledger(lambda ledger: ledger.put(call, reply), None, stores=True)
         return await super().put(call, reply) if first_reply is None else first_reply
 
     async def get_records(self, keys: Iterable[str]) -> dict[str, CallRecord]:
@@ -215,12 +218,12 @@ class TeamCalls(MemoryReplies):
         records: Mapping[str, CallRecord] = await self._try_ledger(lambda ledger: ledger.get_records(names), {})
         return {**await super().get_records(names), **records}
 
-    async def _try_ledger(self, work: Callable[[AnyLedger], Awaitable[T]], fallback: T) -> T:
+    async def _try_ledger(self, work: Callable[[AnyLedger], Awaitable[T]], fallback: T, *, stores: bool = False) -> T:
         def work_with_own(ledger: AnyLedger) -> Awaitable[T]:
             self._ledger = self._ledger or ledger.for_team(self._team)
             return work(self._ledger)
 
-        return await self._cache.try_ledger(work_with_own, fallback)
+        return await self._cache.try_ledger(work_with_own, fallback, stores=stores)
 
 
 @contextlib.contextmanager

@@ -23,14 +23,16 @@ from editjudge.base.terminal import print_notice
 from editjudge.base.threads import FairThreads, in_thread
 from editjudge.base.verdict import NotServed
 from editjudge.rewards.config import RewardConfig
-from editjudge.service import DimensionSet, Judge, computes_pixels, find_lazy_limit, roles_of
+from editjudge.service import DimensionSet, Judge, computes_pixels, find_lazy_limit, sort_by_dependency
 
 from .accounting import Caller, RequestAccount
 from .admission import (
-    DIMENSIONS_OF_REQUEST,
+    BURST_SECONDS,
     INVALID_REQUESTS,
+    LISTED_OF_REQUEST,
     MAX_CALLS,
-    NEW_DIMENSIONS_OF_REQUEST,
+    NEW_OF_REQUEST,
+    PARTS_OF_REQUEST,
     FairLock,
     SharedLimit,
     SharedRate,
@@ -49,8 +51,8 @@ _DELETION_SECONDS = 3600.0
 """The interval at which what is old is deleted."""
 _REFUSALS_SECONDS = 60.0
 """The time for which equal refusals have one line in the audit log, after the first's."""
-_Selection = tuple[DimensionSet, Sequence[Dimension]]
-"""All dimensions of a protocol, and those that a request names."""
+_Selection = tuple[DimensionSet, Sequence[Dimension], Sequence[Dimension]]
+"""All dimensions of a protocol, those that a request names, and these with all that they derive from."""
 _TEAM = re.compile(f"({NAME})?")
 _TEAM_FIX = f"use letters, digits, . _ - alone, {LONGEST_NAME} at most"
 
@@ -102,7 +104,7 @@ class JudgeService:
         self.client = Client(settings.model_copy(update=changes))
         self.edits = SharedLimit(options.edits, "edits")
         self.calls = SharedLimit(MAX_CALLS, "calls")
-        self.rate = SharedRate(options.rate, options.rate, "requests")
+        self.rate = SharedRate(options.rate, options.rate * BURST_SECONDS, "requests")
         self._resolving = FairLock()
         self.requests = SharedLimit(options.held_bytes, "bytes", "body")
         self.streams = SharedLimit(options.streams, "streams")
@@ -202,7 +204,7 @@ class JudgeService:
         async with self.edits.acquire(caller, 1, until):
             request = await read()
             selection = await self._select(request.protocol, request.dimensions, account)
-            dimension_set, dimensions = selection
+            dimension_set, dimensions, _ = selection
             judges = dict(self.client.panel.judges)
             inspection = await in_thread(_inspect, request, selection, judges)
             async with contextlib.AsyncExitStack() as room:
@@ -255,13 +257,14 @@ class JudgeService:
                 if self.rate.is_in_debt(caller.owner):  # another of its own came first
                     continue
                 new_set = await in_thread(load_dimensions, protocol)
-                self.rate.charge(caller.owner, len(new_set.by_id) / NEW_DIMENSIONS_OF_REQUEST)
-                selection = await in_thread(select_dimensions, protocol, names)
+                self.rate.charge(caller.owner, len(new_set.by_id) / NEW_OF_REQUEST)
+                selection = await in_thread(_resolve, protocol, names)
                 identities = self.client.panel.identities()
                 await in_thread(new_set.signatures.of, selection[1], identities)
                 break
+        else:
+            await self.rate.wait(caller.owner, len(selection[2]) / PARTS_OF_REQUEST, caller.waits_until)
         account.dimensions = len(selection[1])
-        self.rate.charge(caller.owner, account.dimensions / DIMENSIONS_OF_REQUEST)
         return selection
 
     async def list_dimensions(self, patterns: Iterable[str], field: str, caller: Caller) -> list[ServedDimension]:
@@ -275,7 +278,7 @@ class JudgeService:
         """
         self.rate.charge(caller.owner, INVALID_REQUESTS - 1)
         dimensions = await in_thread(list_dimensions, patterns, field)
-        requests = len(dimensions) / DIMENSIONS_OF_REQUEST
+        requests = len(dimensions) / LISTED_OF_REQUEST
         self.rate.charge(caller.owner, requests - (INVALID_REQUESTS - 1))
         available = frozenset(map(str, self.client.panel.service_names))
         return await in_thread(ServedDimension.list_served, dimensions, available)
@@ -299,7 +302,7 @@ class JudgeService:
         account.edits = 0
         caller = account.caller
         async with self.edits.acquire(caller.team, 1, caller.waits_until):
-            dimension_set, dimensions = await self._select(protocol, patterns, account)
+            dimension_set, dimensions, _ = await self._select(protocol, patterns, account)
             await self.client.panel.probe_judges()
             identities = self.client.panel.identities()
             return await in_thread(dimension_set.signatures.of, dimensions, identities)
@@ -348,15 +351,19 @@ class _Inspection(NamedTuple):
 
 
 def _select_in_memory(protocol: Protocol, names: Iterable[str]) -> _Selection | None:
-    return select_dimensions(protocol, names) if is_in_memory(protocol) else None
+    return _resolve(protocol, names) if is_in_memory(protocol) else None
+
+
+def _resolve(protocol: Protocol, names: Iterable[str]) -> _Selection:
+    dimension_set, dimensions = select_dimensions(protocol, names)
+    return dimension_set, dimensions, sort_by_dependency(dimensions, dimension_set.by_id)
 
 
 def _inspect(request: ScoreRequest, selection: _Selection, judges: Mapping[ServiceName, Judge]) -> _Inspection:
-    dimension_set, dimensions = selection
-    by_id = dimension_set.by_id
-    roles = set().union(*(roles_of(each, by_id) for each in dimensions))
+    dimension_set, dimensions, parts = selection
+    roles = {role for part in parts for role in part.roles}
     own = [judges[role] for role in roles & judges.keys()]
-    reads_pixels = any(computes_pixels(each, by_id) for each in dimensions)
+    reads_pixels = any(computes_pixels(each, dimension_set.by_id) for each in dimensions)
     limit = find_lazy_limit(own, reads_pixels=reads_pixels)
     encoded_images = request.edit.leave_encoded(limit)
     pixels = request.edit.count_pixels(encoded_images)
