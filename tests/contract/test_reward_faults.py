@@ -32,7 +32,7 @@ async def test_a_client_that_hangs_up_stops_its_calls(tmp_path: Path) -> None:
             before = len(judge.requests)
             await until(lambda: len(judge.requests) > before)
             asking.cancel()
-            await until(lambda: judge.cancelled and not served.service.in_flight)
+            await until(lambda: judge.cancelled and not served.service.edits.in_use)
 
 
 async def test_another_judge_under_the_same_name_ends_scoring(tmp_path: Path) -> None:

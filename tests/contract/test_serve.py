@@ -198,7 +198,7 @@ async def test_who_has_half_waits_and_others_are_judged(monkeypatch: pytest.Monk
         async with serve(judge_settings(url), edits=4, drain=0.1) as served:
             calls = [served.stub.Score(make_request(ASKED), metadata=busy) for _ in range(2)]
             waiting = [asyncio.ensure_future(outcome_of(call)) for call in calls]
-            await until(lambda: served.service.in_flight.get("busy") == 2)
+            await until(lambda: served.service.edits.in_use.get("busy") == 2)
             if as_json:
                 status, body = await served.post(make_body(), headers=JSON | dict(busy))
                 assert (status, body["error"]["code"]) == (429, "RESOURCE_EXHAUSTED")
@@ -212,7 +212,7 @@ async def test_who_has_half_waits_and_others_are_judged(monkeypatch: pytest.Monk
                 call.cancel()
             assert (await patient).outcomes
             await asyncio.gather(*waiting)
-            await until(lambda: not served.service.in_flight)
+            await until(lambda: not served.service.edits.in_use)
 
 
 async def test_edits_of_streams_and_batches_wait_for_places() -> None:
@@ -221,7 +221,7 @@ async def test_edits_of_streams_and_batches_wait_for_places() -> None:
         status, body = await served.batch(*(make_body(id=str(i)) for i in range(64)))
     assert [answer.WhichOneof("result") for answer in answers] == ["response"] * 12
     assert (status, [each["error"] for each in body["results"]]) == (200, [None] * 64)
-    assert not served.service.in_flight
+    assert not served.service.edits.in_use
 
 
 @pytest.mark.parametrize("method", ["Score", "ScoreStream"])
@@ -238,7 +238,7 @@ async def test_one_caller_fills_a_judge(method: str) -> None:
             else:
                 waiting = [asyncio.ensure_future(served.stream(*requests))]
             await until(lambda: len(scripted.requests) >= 64)
-            assert served.service.in_flight == {"": 64}
+            assert served.service.edits.in_use == {"": 64}
             for each in waiting:
                 each.cancel()
             await asyncio.gather(*waiting, return_exceptions=True)
@@ -290,11 +290,11 @@ async def test_who_goes_away_keeps_no_place_and_makes_no_further_calls(how: str)
             call = served.stub.Score(make_request(ASKED), timeout=timeout)
             asked = asyncio.ensure_future(outcome_of(call))
         await until(lambda: scripted.requests)
-        assert served.service.in_flight
+        assert served.service.edits.in_use
         if how == "by its deadline":
             assert (await asked).code() is Code.DEADLINE_EXCEEDED
         asked.cancel()
-        await until(lambda: not served.service.in_flight and scripted.cancelled)
+        await until(lambda: not served.service.edits.in_use and scripted.cancelled)
 
 
 async def test_a_deadline_that_is_over_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,9 +316,9 @@ async def test_what_is_in_flight_is_finished_and_what_takes_longer_is_cut(is_fin
             far = asyncio.ensure_future(outcome_of(served.stub.Score(make_request(ASKED))))
             other = make_body(ASKED, instruction="make it blue")
             near = asyncio.ensure_future(served.post(other))
-            await until(lambda: sum(served.service.in_flight.values()) == 2 and scripted.requests)
+            await until(lambda: sum(served.service.edits.in_use.values()) == 2 and scripted.requests)
         answer = await far
-        assert not served.service.in_flight
+        assert not served.service.edits.in_use
     if is_finished:
         assert answer.outcomes[0].status in {pb.STATUS_SCORED, pb.STATUS_UNSCORED}
         assert (await near)[0] == 200
@@ -349,7 +349,7 @@ async def test_both_protocols_end_together() -> None:
         async with serve(judge_settings(url), drain=60) as served:
             far = served.stub.Score(make_request(ASKED, instruction="make it blue"))
             near = asyncio.create_task(served.post(make_body(ASKED)))
-            await until(lambda: sum(served.service.in_flight.values()) == 2)
+            await until(lambda: sum(served.service.edits.in_use.values()) == 2)
 
             async def is_refused() -> bool:
                 await served.service.shutdown.wait()

@@ -203,7 +203,7 @@ async def test_who_asks_for_signatures_takes_a_place_and_is_accounted_for(
         stub = served.stub
         first = asyncio.ensure_future(outcome_of(stub.GetPanel(about, metadata=TEAM)))
         await until(lambda: threads)
-        assert dict(served.service.in_flight) == {"a": 1}
+        assert dict(served.service.edits.in_use) == {"a": 1}
         told = await refusal(stub.GetPanel(about, metadata=TEAM))
         assert told.code == grpc.StatusCode.RESOURCE_EXHAUSTED
         assert await stub.GetPanel(pb.GetPanelRequest())  # it costs nothing

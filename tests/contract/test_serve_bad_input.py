@@ -465,7 +465,7 @@ async def test_a_place_comes_before_the_body(monkeypatch: pytest.MonkeyPatch) ->
     async with serve(edits=2, drain=0.1) as served:
         sending = served.session.post(f"{served.web}/v1/score", data=never(), headers=JSON)
         slow = asyncio.ensure_future(sending)
-        await until(lambda: served.service.in_flight)
+        await until(lambda: served.service.edits.in_use)
         status, body = await served.post(b"not even JSON")
         assert (status, body["error"]["code"]) == (429, "RESOURCE_EXHAUSTED")
         slow.cancel()

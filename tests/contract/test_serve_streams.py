@@ -111,7 +111,7 @@ async def test_who_sends_what_is_invalid_waits_and_others_do_not(monkeypatch: py
 
 async def test_a_new_protocol_is_made_when_its_team_has_paid_for_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many of its calls bring one at a time. Another team does not wait for it."""
-    monkeypatch.setattr(gateway_service, "NEW_DIMENSIONS_OF_REQUEST", 1e-6)
+    monkeypatch.setattr(gateway_service, "NEW_OF_REQUEST", 1e-6)
     async with serve(drain=0.1) as served:
 
         def ask(team: str, rounds: int) -> Any:
@@ -125,6 +125,23 @@ async def test_a_new_protocol_is_made_when_its_team_has_paid_for_the_last(monkey
         codes = {each.code() for each in several if each not in made}
         assert (len(made), codes) == (1, {grpc.StatusCode.RESOURCE_EXHAUSTED})
         assert (await ask("b", 7)).signatures
+
+
+async def test_an_edit_counts_by_all_that_its_dimensions_derive_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One dimension of 120 rounds is no single request; who made the protocol has paid for that."""
+    monkeypatch.setattr(accounting, "WAIT_SECONDS", 0.5)
+    async with serve(drain=0.1, rate=20) as served:
+
+        def ask(team: str, rounds: int) -> Any:
+            protocol = pb.Protocol(benchmark="kris", rounds=rounds)
+            request = pb.GetPanelRequest(dimensions=["kris.visual_consistency"], protocol=protocol)
+            return served.stub.GetPanel(request, metadata=[("x-team", team)])
+
+        for team, rounds in (("maker", 120), ("maker-2", 1), ("light", 1)):
+            assert await ask(team, rounds)
+        told = await refusal(ask("heavy", 120))
+        assert (told.code, told.may_retry) == (grpc.StatusCode.RESOURCE_EXHAUSTED, True)
+        assert await ask("light", 1)
 
 
 async def test_lists_and_descriptions_take_places_and_turns_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,7 +273,7 @@ async def test_who_reads_no_answer_and_hangs_up_gives_his_place_back() -> None:
         long = make_request(request_id="x" * 1_000_000)  # it comes back: more than is sent unread
         for _ in range(6):
             await call.write(pb.ScoreStreamRequest(request=long))
-        await until(lambda: teams_of(service) and served.service.in_flight == {})
+        await until(lambda: teams_of(service) and served.service.edits.in_use == {})
         assert service.streams.in_use
         call.cancel()
         await until(lambda: not service.streams.in_use and not service.requests.in_use)

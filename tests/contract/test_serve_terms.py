@@ -67,7 +67,7 @@ async def test_callers_in_a_hurry_lose_no_server_for_others() -> None:
         for _ in range(8):
             told = await refusal(served.stub.Score(make_request(PIQE), timeout=0.3))
             assert told.code is grpc.StatusCode.DEADLINE_EXCEEDED
-        await until(lambda: not served.service.in_flight)
+        await until(lambda: not served.service.edits.in_use)
         triton.script = [ScriptedTriton().script[0]]
         response = await served.stub.Score(make_request(PIQE))
         panel: Any = served.service.client.panel
@@ -187,6 +187,6 @@ async def test_who_goes_away_frees_no_room_for_pictures_that_are_still_decoded(
         await asyncio.gather(gone, return_exceptions=True)
         told = await refusal(served.stub.Score(make_request()))
         assert told.code is grpc.StatusCode.RESOURCE_EXHAUSTED
-        assert (slow.decoding, len(served.service.in_flight)) == (1, 1)
+        assert (slow.decoding, len(served.service.edits.in_use)) == (1, 1)
         slow.go_on.set()
-        await until(lambda: not served.service.in_flight and not slow.decoding)
+        await until(lambda: not served.service.edits.in_use and not slow.decoding)

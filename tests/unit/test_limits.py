@@ -85,10 +85,11 @@ DUE = {
     "name of a team, model or server": f"{contracts.LONGEST_NAME} characters",
     "a request that waits for room and has no deadline": f"{accounting.WAIT_SECONDS:.0f} s",
     "calls that are open; of one team alone": f"{admission.MAX_CALLS:,}; half",
-    "requests of a team in a second, and at once (calls, messages of streams, parts of batches);"
-    " an invalid one counts as; dimensions that count as one; those of a new protocol": (
-        f"{SERVICE.rate}; {admission.INVALID_REQUESTS}; {admission.DIMENSIONS_OF_REQUEST};"
-        f" {admission.NEW_DIMENSIONS_OF_REQUEST}"
+    "requests of a team in a second; at once (calls, messages of streams, parts of batches); an invalid one counts as;"
+    " dimensions that count as one, with all that they derive from; those of a list; of a new protocol": (
+        f"{SERVICE.rate}; {SERVICE.rate // find('services/editjudge_services/gateway/service.py', 'options.rate / ')};"
+        f" {admission.INVALID_REQUESTS}; {admission.PARTS_OF_REQUEST}; {admission.LISTED_OF_REQUEST};"
+        f" {admission.NEW_OF_REQUEST}"
     ),
     "edits at a time; of one team alone, with one stream or batch too": f"{SERVICE.edits}; half",
     "megapixels decoded at a time; of one team alone": f"{SERVICE.megapixels}; half",

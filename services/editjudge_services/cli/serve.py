@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import gc
+import sys
 import time
 from dataclasses import asdict, astuple, fields, replace
 from pathlib import Path
@@ -125,6 +126,7 @@ async def _serve(settings: Settings, options: ServiceOptions) -> None:
             at = await servers.enter_async_context(serve_grpc(service, options.address, options.notice, options.drain))
         except OSError as error:
             raise ConfigError(str(error), "give other addresses") from error
+        sys.setswitchinterval(0.0005)  # the event loop need not wait long for threads that compute
         gc.freeze()  # a search for garbage, which stops all requests, need not look at all modules
         print_text(f"judging at {at} (gRPC) and {web} (JSON)")
         await wait_for_signal()

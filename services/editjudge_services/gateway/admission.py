@@ -25,8 +25,6 @@ INVALID_REQUESTS = 8
 LISTED_OF_REQUEST, PARTS_OF_REQUEST, NEW_OF_REQUEST = 64, 8, 4
 """How many dimensions count as a request: of a list, of those that an edit is judged on with all that they derive from,
 and of a new protocol."""
-BURST_SECONDS = 0.25
-"""The requests of how long a caller may send at once: they take the event loop about as long."""
 MAX_CALLS = 1024
 """How many calls are open at most, of all callers. One that waits for room is not read yet."""
 

@@ -24,7 +24,7 @@ class ServiceOptions:
         held_bytes: How many bytes of requests are in memory at a time, of all callers. There is
             room for the largest request before one is read.
         rate: How many requests of one caller are read in a second: calls, messages of a stream and
-            parts of a batch. As many are read at once after a pause.
+            parts of a batch. After a pause a quarter of as many are read at once.
         streams: How many streams are open at most, of all callers. One that waits for its next
             message has room for it, so all of them take little more than half of `held_bytes`.
         notice: Seconds between the first failing health check and the end of acceptance, so that

@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import NamedTuple
 
 from editjudge import Client, Dimension, Judgement
 from editjudge.base.config import Settings
@@ -27,7 +26,6 @@ from editjudge.service import DimensionSet, Judge, computes_pixels, find_lazy_li
 
 from .accounting import Caller, RequestAccount
 from .admission import (
-    BURST_SECONDS,
     INVALID_REQUESTS,
     LISTED_OF_REQUEST,
     MAX_CALLS,
@@ -104,7 +102,7 @@ class JudgeService:
         self.client = Client(settings.model_copy(update=changes))
         self.edits = SharedLimit(options.edits, "edits")
         self.calls = SharedLimit(MAX_CALLS, "calls")
-        self.rate = SharedRate(options.rate, options.rate * BURST_SECONDS, "requests")
+        self.rate = SharedRate(options.rate, options.rate / 4, "requests")
         self._resolving = FairLock()
         self.requests = SharedLimit(options.held_bytes, "bytes", "body")
         self.streams = SharedLimit(options.streams, "streams")
@@ -184,11 +182,6 @@ class JudgeService:
         else:
             self._audit.write(account.make_audit_line())
 
-    @property
-    def in_flight(self) -> Mapping[str, int]:
-        """The number of edits in flight by caller."""
-        return self.edits.in_use
-
     async def score(self, read: Callable[[], Awaitable[ScoreRequest]], account: RequestAccount) -> Judgement:
         """Judge an edit.
 
@@ -206,21 +199,19 @@ class JudgeService:
             selection = await self._select(request.protocol, request.dimensions, account)
             dimension_set, dimensions, _ = selection
             judges = dict(self.client.panel.judges)
-            inspection = await in_thread(_inspect, request, selection, judges)
+            own_judges, max_lazy_pixels, encoded_images, pixels = await in_thread(_inspect, request, selection, judges)
             async with contextlib.AsyncExitStack() as room:
-                if inspection.pixels:
-                    hold = self._pixels.acquire(caller, inspection.pixels, until)
+                if pixels:
+                    hold = self._pixels.acquire(caller, pixels, until)
                     await room.enter_async_context(hold)
                 identities = self.client.panel.identities()
 
                 def prepare() -> Edit:
                     # Computed in a thread, so that the event loop finds all of it in caches.
                     dimension_set.signatures.of(dimensions, identities)
-                    edit = request.edit.decode(
-                        request.protocol.benchmark == "core", inspection.encoded_images, inspection.max_lazy_pixels
-                    )
+                    edit = request.edit.decode(request.protocol.benchmark == "core", encoded_images, max_lazy_pixels)
                     images = filter(None, (*edit.item.sources, edit.item.target, edit.image))
-                    for judge, image in product(inspection.judges, images):
+                    for judge, image in product(own_judges, images):
                         judge.prepare_picture(image)
                     return edit
 
@@ -334,22 +325,6 @@ class JudgeService:
             await asyncio.sleep(_DELETION_SECONDS)
 
 
-class _Inspection(NamedTuple):
-    """What is known of a request before any picture is decoded.
-
-    Attributes:
-        judges: The judges that see its pictures.
-        max_lazy_pixels: The most pixels of a picture that stays encoded.
-        encoded_images: The images that stay encoded, by their paths in the request.
-        pixels: How many pixels are decoded.
-    """
-
-    judges: Sequence[Judge]
-    max_lazy_pixels: int
-    encoded_images: Mapping[str, Image]
-    pixels: int
-
-
 def _select_in_memory(protocol: Protocol, names: Iterable[str]) -> _Selection | None:
     return _resolve(protocol, names) if is_in_memory(protocol) else None
 
@@ -359,7 +334,15 @@ def _resolve(protocol: Protocol, names: Iterable[str]) -> _Selection:
     return dimension_set, dimensions, sort_by_dependency(dimensions, dimension_set.by_id)
 
 
-def _inspect(request: ScoreRequest, selection: _Selection, judges: Mapping[ServiceName, Judge]) -> _Inspection:
+def _inspect(
+    request: ScoreRequest, selection: _Selection, judges: Mapping[ServiceName, Judge]
+) -> tuple[Sequence[Judge], int, Mapping[str, Image], int]:
+    """What is known of a request before any picture is decoded.
+
+    Returns:
+        The judges that see its pictures; the most pixels of a picture that stays encoded; the images that do, by their
+        paths in the request; how many pixels are decoded.
+    """
     dimension_set, dimensions, parts = selection
     roles = {role for part in parts for role in part.roles}
     own = [judges[role] for role in roles & judges.keys()]
@@ -367,4 +350,4 @@ def _inspect(request: ScoreRequest, selection: _Selection, judges: Mapping[Servi
     limit = find_lazy_limit(own, reads_pixels=reads_pixels)
     encoded_images = request.edit.leave_encoded(limit)
     pixels = request.edit.count_pixels(encoded_images)
-    return _Inspection(own, limit, encoded_images, pixels)
+    return own, limit, encoded_images, pixels

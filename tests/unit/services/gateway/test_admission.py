@@ -182,6 +182,31 @@ async def test_a_lock_that_a_team_waits_for_a_hundred_times_is_anothers_next() -
     assert order.count("busy") == 99
 
 
+async def test_who_waited_while_nothing_moved_owes_no_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The event loop stood still while one team had the lock; all of its time would be nobody's fault but others'."""
+    now = [0.0]
+    monkeypatch.setattr("editjudge_services.gateway.admission.time.monotonic", lambda: now[0])
+    ahead = dict[bool, int]()
+    for by_time in (True, False):
+        lock, order = FairLock(by_time=by_time), list[str]()
+
+        async def use(team: str, seconds: float, lock: FairLock = lock, order: list[str] = order) -> None:
+            TEAM.set(team)
+            async with lock:
+                order.append(team)
+                now[0] += seconds
+                await asyncio.sleep(0)
+
+        many = [asyncio.create_task(use("many", 0.001)) for _ in range(500)]
+        await asyncio.create_task(use("few", 0.3))
+        before = len(order)
+        await asyncio.create_task(use("few", 0.001))
+        ahead[by_time] = len(order) - before - 1
+        await asyncio.gather(*many)
+    assert ahead[True] > 100, "by time it owes what the others then use"
+    assert ahead[False] <= 2
+
+
 async def test_who_asks_too_often_waits_in_order_and_nobody_waits_for_him(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a clock of its own: 10 at once, then one each tenth of a second."""
     loop, pauses = asyncio.get_running_loop(), list[float]()
