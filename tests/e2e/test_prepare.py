@@ -14,9 +14,13 @@ import numpy as np
 import pytest
 from aiohttp import web
 
+from editjudge.prepare.folder import Folder
+from editjudge.prepare.items import DraftData
+
 from ..fakes.openai import ScriptedOpenAi, reply
 from ..patience import until
 from ..small_data import save_picture
+from ..unit.prepare.folders import decide, save
 from .conftest import Ran, beside, ended, process
 
 SIZE = (32, 24)
@@ -147,6 +151,32 @@ async def test_choice_questions_are_written_by_edit_type_and_once(data: Set) -> 
         assert (data.out / line["source"]).is_file()
     assert len({tuple(one["questions"][0]["options"]) for one in lines}) > 2, "in several orders"
     assert "Mine?" in data.file.read_text(), "what was given is left as it is"
+
+
+async def test_candidates_are_items_of_which_a_reviewer_keeps_three(data: Set) -> None:
+    data.write(2, _0={"instruction": " ", "extra": {"mine": 1}})
+    server = Writer()
+    written = iter(range(1, 9))
+    server.says["of this kind"] = lambda: reply(json.dumps({"instruction": f"Do thing {next(written)}."}))
+    async with server.serving() as url:
+        made = await data.prepare("instructions", url, "--candidates", 4)
+    assert counts(made) == {"made": 4, "had": 1}
+    *new, old = data.items()
+    assert [one["id"] for one in new] == [f"set/0--{n}" for n in (1, 2, 3, 4)]
+    assert len({one["instruction"] for one in new}) == server.count == 4, "each is asked for once"
+    assert new[2]["extra"] == {"mine": 1, "candidate": 3, "candidate_of": "set/0"}
+    assert old["id"] == "set/1"
+    assert server.asked_about("Do thing 1.\\nDo thing 2.\\nDo thing 3.") == 1, "another thing than those before"
+
+    folder = Folder(data.out)
+    names = [one["id"] for one in new]
+    decided = save(folder, decide(folder, DraftData(folder.items), **dict.fromkeys(names, "accept")))
+    refused = await prepared("review", data.out, decided)
+    assert refused.code == 2
+    assert "accepts more than 3 instructions of one item: set/0" in refused.err
+    save(folder, decide(folder, DraftData(folder.items), **dict.fromkeys(names[1:], "accept")))
+    assert (await prepared("review", data.out, decided)).code == 0
+    assert [one["id"] for one in data.items("accepted.jsonl")] == [*names[1:], "set/1"]
 
 
 async def test_instructions_are_written_for_pictures_without(data: Set) -> None:

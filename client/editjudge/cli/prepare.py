@@ -33,6 +33,7 @@ _OPTIONS_FOR: Mapping[str, tuple[What, ...]] = {
     "root": _ITEMS,
     "limit": _ITEMS,
     "ledger": _ITEMS,
+    "candidates": ("instructions",),
     "prompts": ("questions", "facts", "masks"),
     "endpoint": ("masks",),
     "segmenter": ("masks",),
@@ -115,7 +116,8 @@ def _prepare(maker: Maker, options: Options, *, json: bool) -> int:
     roots = {name: str(folder) for name, folder in parse_roots(options["root"]).items()}
     if has_path_mapping(roots):
         raise ConfigError("items.jsonl does not name the paths of the release", "give --root FOLDER")
-    with open_preparation(options["data"], out, maker, settings, options["limit"], roots) as work:
+    count = options["candidates"] or 1
+    with open_preparation(options["data"], out, maker, settings, options["limit"], roots, count) as work:
         if work.pending_count:
             _make(work)
     result = work.result()

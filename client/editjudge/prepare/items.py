@@ -1,16 +1,19 @@
 """Items of a preparation: lines of any benchmark, and the result for each."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Literal, Self, TypeAlias
 
 from pydantic import ConfigDict, model_validator
 
 from ..answers.questions import ChoiceQuestion, QuestionAnswer
 from ..base.identity import ServiceName
+from ..benchmarks.dataset import ItemRef, Problem
 from ..benchmarks.items import ItemsFile, Line
 from ..benchmarks.registry import load_benchmarks
+from ..benchmarks.texts import is_blank
 
 JUDGE = ServiceName.judge("judge")
 What: TypeAlias = Literal["instructions", "choice", "facts", "masks"]
@@ -24,6 +27,8 @@ STATUSES: Mapping[Status, str] = {
     "left": "left for later",
 }
 """Descriptions of the statuses, in the order of a summary."""
+CANDIDATE, ORIGIN = "candidate", "candidate_of"
+"""The fields of a line's `extra` that say which of several instructions for an item it has, from 1."""
 TO_REVIEW = frozenset[Status]({"made", "not_found"})
 """The statuses of items that a reviewer must accept or reject."""
 FIELDS: Mapping[What, tuple[str, ...]] = {
@@ -82,10 +87,31 @@ class Draft(Line):
 
 
 class DraftData(ItemsFile):
-    """An items file of any benchmark."""
+    """An items file of any benchmark.
+
+    Args:
+        candidates: How many items an item without an instruction becomes.
+    """
 
     name = "draft"
     line = Draft
+
+    def __init__(self, path: Path, roots: Mapping[str, str] | None = None, candidates: int = 1) -> None:
+        super().__init__(path, roots)
+        self._candidates = candidates
+
+    def _read(self, only: Container[int] | None = None, problems: list[Problem] | None = None) -> Iterator[ItemRef]:
+        lines = ((ref, line) for ref in super()._read(None, problems) for line in self._split(ref.data))
+        for index, (ref, line) in enumerate(lines):
+            if only is None or index in only:
+                yield replace(ref, id=line.id, index=index, texts=line.texts, data=line)
+
+    def _split(self, line: Line) -> Sequence[Line]:
+        if self._candidates == 1 or not is_blank(line.instruction):
+            return [line]
+        extra = {**(line.extra or {}), ORIGIN: line.id}
+        numbers = range(1, self._candidates + 1)
+        return [line.model_copy(update={"id": f"{line.id}--{n}", "extra": extra | {CANDIDATE: n}}) for n in numbers]
 
 
 def why_no_mask(line: Line) -> str:

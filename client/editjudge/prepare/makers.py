@@ -30,7 +30,7 @@ from ..panel import Panel
 from ..prompts import Template, get_template
 from ..scorers.judge_scorer import Question
 from ..scorers.regions import Select, segment_phrase
-from .items import JUDGE, Entry, What, why_no_mask
+from .items import CANDIDATE, JUDGE, Entry, What, why_no_mask
 
 _Mask: TypeAlias = NDArray[np.bool_]
 _Regions: TypeAlias = Mapping[str, Mapping[str, _Mask | None]]
@@ -68,8 +68,14 @@ def choose_template(what: Literal["choice", "facts"], task: str = "") -> str:
     """Choose the name of the prompt template for questions about an edit with this task."""
     if what == "facts":
         return FACTS
-    kind = TASKS.get(normalise_key(task))
-    return f"prepare/choice_{kind}" if kind else "prepare/choice"
+    choice = _find_type(task).get("choice")
+    return f"prepare/choice_{choice}" if choice else "prepare/choice"
+
+
+def _find_type(task: str) -> Mapping[str, Any]:
+    """Find the row of an edit type; one that nobody declared says its own name."""
+    row: Mapping[str, Any] | None = _TYPES.get(TASKS.get(normalise_key(task), ""))
+    return row or {"is": task.strip() or "Any that suits the picture."}
 
 
 def instructions() -> Maker:
@@ -84,14 +90,19 @@ def instructions() -> Maker:
 def _needs_no_instruction(line: Line) -> Entry | None:
     if not is_blank(line.instruction):
         return Entry("had")
-    return None if len(line.images) == 1 else Entry("unsuited", "it has several sources")
+    several = bool(_find_type(line.task).get("several"))
+    if several == (len(line.images) > 1):
+        return None
+    return Entry("unsuited", "its type takes several sources" if several else "it has several sources")
 
 
 async def _instruction(item: Item, panel: Panel) -> Entry:
-    kind = TASKS.get(normalise_key(item.task))
-    words = _TYPES[kind]["is"] if kind else "Any that suits the picture."
-    instruction = await _ask_judge(item, panel, get_template(INSTRUCTION), kind=words)
-    return Entry("made", instruction=instruction)
+    words, written = _find_type(item.task)["is"], list[str]()
+    # The candidates before this one are in the ledger, or asked for by the items that they become.
+    for _ in range(item.extra.get(CANDIDATE, 1)):
+        earlier = "\n".join(written) or "nothing"
+        written.append(await _ask_judge(item, panel, get_template(INSTRUCTION), kind=words, earlier=earlier))
+    return Entry("made", instruction=written[-1])
 
 
 def questions(what: Literal["choice", "facts"], custom: tuple[Template, ...] = ()) -> Maker:

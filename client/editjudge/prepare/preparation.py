@@ -90,6 +90,7 @@ def open_preparation(
     settings: Settings,
     limit: int | None = None,
     roots: Mapping[str, str] | None = None,
+    candidates: int = 1,
 ) -> Iterator[Preparation]:
     """Begin or resume a preparation; its files are written when the block ends.
 
@@ -99,13 +100,14 @@ def open_preparation(
         out: The folder of the preparation.
         limit: How many items to prepare, from the first; None for all.
         roots: Folders outside the data's folder whose images the data may name.
+        candidates: How many items with an instruction each is made of one without.
 
     Raises:
         InputError: the data cannot be used.
         ConfigError: the folder is in use, or holds another preparation.
         StoreError: the folder or the ledger cannot be written.
     """
-    items = DraftData(data, roots)
+    items = DraftData(data, roots, candidates)
     for _ in items.check_items():
         pass
     folder = Folder(out)

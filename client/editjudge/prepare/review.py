@@ -20,11 +20,13 @@ from ..report.edits import Edits, JsonObject
 from ..report.page import PageOptions, build_report, render_page
 from ..report.pictures import PictureNames, encode_thumbnail, make_thumbnails, to_data_uri
 from .folder import ACCEPT_FILE, REJECT_FILE, REVIEW, Folder, Record, strip_made, write, write_lines
-from .items import STATUSES, TO_REVIEW, DraftData, Entry, What
+from .items import ORIGIN, STATUSES, TO_REVIEW, DraftData, Entry, What
 
 DECISIONS = "editjudge.prepare.1"
 """The format of a file of decisions, as the file names it."""
 _SIDE = 360
+_MOST_CANDIDATES = 3
+"""How many of the instructions for an item are kept (Co-EditBench, section 3.1)."""
 _MAX_IDS = 5
 """How many items an error names."""
 _WORDS = package_tables(__package__, "review.toml")
@@ -236,6 +238,10 @@ def _check(file: Path, folder: Folder, record: Record, decisions: dict[str, Deci
         raise InputError(
             format_path(file), f"decides about items that have nothing to review: {shorten_list(others, _MAX_IDS)}"
         )
+    kept = Counter((lines[n].extra or {}).get(ORIGIN) for n, of in decisions.items() if of.decision == "accept")
+    if many := [str(item) for item, count in kept.items() if item and count > _MOST_CANDIDATES]:
+        what = f"accepts more than {_MOST_CANDIDATES} instructions of one item: {shorten_list(many, _MAX_IDS)}"
+        raise InputError(format_path(file), what, "reject the worse ones")
     stale = [name for name, d in decisions.items() if folder.review_digest(lines[name]) != d.seen]
     if stale:
         raise InputError(

@@ -9,13 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from editjudge.answers.json_object import normalise_key
 from editjudge.answers.questions import MultipleChoiceQuestion, QuestionAnswer, QuestionAnswers
 from editjudge.answers.texts import Option
 from editjudge.base.errors import BadReply
 from editjudge.base.images import load_image, load_mask
 from editjudge.base.item import Item
+from editjudge.benchmarks.co_edit.taxonomy import EDIT_TYPES as CO_EDIT_TYPES
 from editjudge.benchmarks.co_edit.taxonomy import GLOBAL, TYPES
+from editjudge.benchmarks.i2i.taxonomy import CATEGORIES
 from editjudge.benchmarks.items import Line
+from editjudge.benchmarks.omni_iie.taxonomy import SCALES
 from editjudge.benchmarks.registry import load_dimensions
 from editjudge.prepare.items import Draft, Entry
 from editjudge.prepare.makers import FACTS, TASKS, choose_template, instructions, masks, questions
@@ -241,8 +245,8 @@ RELEASED = [
 def test_every_edit_type_has_its_template() -> None:
     names = {choose_template("choice", task) for task in RELEASED}
     assert len(names) == 9, "scene and background are one type"
+    assert choose_template("choice") not in names
     for name in {*names, *(choose_template("choice", task) for task in TASKS)}:
-        assert name != choose_template("choice")
         assert get_template(name).contract == MultipleChoiceQuestion()
 
 
@@ -300,7 +304,8 @@ async def test_ones_own_words_are_asked() -> None:
         ("Remove Object", "taken out of the picture"),
         ("background change", "what lies behind"),
         ("attribute change", "an expression, a material, a state."),
-        ("make it pop", "Any that suits the picture"),
+        ("make it pop", "make it pop"),
+        (" ", "Any that suits the picture"),
     ],
 )
 async def test_instructions_are_written_from_the_picture_alone(task: str, words: str) -> None:
@@ -324,6 +329,17 @@ def test_an_instruction_that_is_there_is_kept() -> None:
     assert find(instructions(), source="a") == Entry("had")
     assert find(instructions(), " ", source="a") is None
     assert find(instructions(), "", sources=["a", "b"]).status == "unsuited"
+    assert find(instructions(), "", sources=["a", "b"], task="Basic Combination") is None
+    assert find(instructions(), "", source="a", task="basic_combination").status == "unsuited"
+
+
+def test_every_type_of_the_papers_has_words_of_its_own() -> None:
+    """No item of a declared type is asked for an edit of another one."""
+    kinds = [*CO_EDIT_TYPES, *CATEGORIES["se"], *CATEGORIES["me"], *SCALES]
+    assert all(normalise_key(kind) in TASKS for kind in kinds)
+    titles = [*CO_EDIT_TYPES.values(), *CATEGORIES["se"].values(), *CATEGORIES["me"].values()]
+    assert all(normalise_key(title) in TASKS for title in titles)
+    assert {kind for kind in kinds if find(instructions(), "", source="a", task=kind)} == {*CATEGORIES["me"]}
 
 
 async def test_a_question_says_whether_it_compares() -> None:
