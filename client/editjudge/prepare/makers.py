@@ -97,12 +97,12 @@ def _needs_no_instruction(line: Line) -> Entry | None:
 
 
 async def _instruction(item: Item, panel: Panel) -> Entry:
-    words, written = _find_type(item.task)["is"], list[str]()
+    words, texts = _find_type(item.task)["is"], list[str]()
     # The candidates before this one are in the ledger, or asked for by the items that they become.
     for _ in range(item.extra.get(CANDIDATE, 1)):
-        earlier = "\n".join(written) or "nothing"
-        written.append(await _ask_judge(item, panel, get_template(INSTRUCTION), kind=words, earlier=earlier))
-    return Entry("made", instruction=written[-1])
+        earlier = "\n".join(texts) or "nothing"
+        texts.append(await _ask_judge(item, panel, get_template(INSTRUCTION), kind=words, earlier=earlier))
+    return Entry("made", instruction=texts[-1])
 
 
 def questions(what: Literal["choice", "facts"], custom: tuple[Template, ...] = ()) -> Maker:

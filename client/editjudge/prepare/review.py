@@ -238,8 +238,8 @@ def _check(file: Path, folder: Folder, record: Record, decisions: dict[str, Deci
         raise InputError(
             format_path(file), f"decides about items that have nothing to review: {shorten_list(others, _MAX_IDS)}"
         )
-    kept = Counter((lines[n].extra or {}).get(ORIGIN) for n, of in decisions.items() if of.decision == "accept")
-    if many := [str(item) for item, count in kept.items() if item and count > _MOST_CANDIDATES]:
+    counts = Counter((lines[n].extra or {}).get(ORIGIN) for n, of in decisions.items() if of.decision == "accept")
+    if many := [str(item) for item, count in counts.items() if item and count > _MOST_CANDIDATES]:
         what = f"accepts more than {_MOST_CANDIDATES} instructions of one item: {shorten_list(many, _MAX_IDS)}"
         raise InputError(format_path(file), what, "reject the worse ones")
     stale = [name for name, d in decisions.items() if folder.review_digest(lines[name]) != d.seen]
