@@ -9,7 +9,7 @@ from typing import Any
 from .cases import Case
 from .taken import spoken
 
-PIXELS = "it rests on pixels, and data and outputs are not at their places"
+PIXELS = "it rests on pixels or was imported, and data and outputs are not at their places"
 
 
 def check_alone(case: Case, folder: Path) -> None:

@@ -67,7 +67,9 @@ def measure_agreement(
         ConfigError: people's files name a dimension that no run has, or nothing can be compared.
     """
     judges = [judge for view in views for judge in read_judges(view, with_mean=True)]
-    judges += [Judge(name, votes=votes) for name, votes in people.judges.items()]
+    own_votes = [[vote[:3] for vote in judge.votes] for judge in judges]  # what a run imported stands there once
+    stored = {name: of for name, of in people.judges.items() if [vote[:3] for vote in of] not in own_votes}
+    judges += [Judge(name, votes=votes) for name, votes in stored.items()]
     ids = sorted({name for judge in judges for name in judge.values})
     records = (*people.ratings, *people.votes)
     sources = {r.item: r.source for r in records if r.source}
@@ -83,7 +85,10 @@ def measure_agreement(
     tasks |= {r.item: r.category for r in records if r.category}
     comparison = _Comparison(judges, cluster_items(views, sources), tasks, ties, threshold)
     names = dict.fromkeys(record.dimension for record in records)
-    own_names = {name: [match_dimension(name, ids, there) for there in matches.get(name, [name])] for name in names}
+    own_names = {
+        name: [each for there in matches.get(name, [name]) for each in match_dimension(name, ids, there)]
+        for name in names
+    }
     for dimension in dict.fromkeys(each for of in own_names.values() for each in of):
         parts: list[list[Any]] = [
             [r for r in part if dimension in own_names[r.dimension]] for part in (people.ratings, people.votes)

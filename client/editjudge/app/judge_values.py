@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 from ..base.errors import ConfigError
 from ..base.text import group_by_key, shorten_list
 from ..base.verdict import Score
+from .judgement_import import REREAD, read_imported_votes
 from .label_studio import control_name
 from .ratings import JudgeVote
 from .view import RunView
@@ -51,6 +52,8 @@ def read_judges(view: RunView, *, is_only: bool = False, with_mean: bool = False
         with_mean: Whether the mean of several judges is one too.
     """
     run, spec = view.folder.name, view.resolved_spec
+    if votes := read_imported_votes(view):
+        return (Judge(f"{run}: {name}", votes=of) for name, of in votes.items())
     rounds = group_by_key((each.judge, each) for each in view.spec.judge_rounds.each_round)
     several = len(rounds) > 1
     names = {judge: judge if is_only else f"{run}: {judge}" for judge in rounds if several}
@@ -85,21 +88,22 @@ def cluster_items(views: Sequence[RunView], sources: Mapping[str, str] = {}) -> 
     return lambda item: clusters.get(item, sources.get(item, item))
 
 
-def match_dimension(name: str, ids: Sequence[str], there: str) -> str:
-    """Find the dimension that a name of people's files means.
+def match_dimension(name: str, ids: Sequence[str], there: str) -> list[str]:
+    """Find the dimension that a name of people's files means; of imported replies, both readings.
 
     Args:
         there: Another name for it, or a part of its id.
     """
     if not ids:
-        return name
-    matching = [i for i in ids if not name or there in {i, i.partition(".")[2], control_name(i)}]
-    if len(matching) != 1:
+        return [name]
+    short = {i: i.removesuffix(REREAD) for i in ids}
+    matching = [i for i in ids if not name or there in {i, short[i], short[i].partition(".")[2], control_name(i)}]
+    if len({short[i] for i in matching}) != 1:
         raise ConfigError(
             f"people's dimension {name or '(none)'!r} is not one of the run's: {shorten_list(ids)}",
             f"name it: --match {name}=DIMENSION",
         )
-    return matching[0]
+    return matching
 
 
 def measure_similarity(view: RunView, edits: Iterable[Edit]) -> Judge:

@@ -34,6 +34,8 @@ _OTHER_SIDE: Mapping[object, Vote] = {"A": "B", "B": "A"}
 _IN_BRACKETS = re.compile(r"\[\[([^\[\]]*)\]\]")
 _RANKING = re.compile(r"[A-Z]([>=][A-Z])+")
 _COLUMNS = "item, model, dimension, rater, value, or item, model_a, model_b, dimension, rater, vote"
+RELEASED = " (as released)"
+"""Ends the name of a stored judge whose votes are those that were released, beside those of its replies."""
 
 
 def _clean(word: object) -> str:
@@ -94,6 +96,25 @@ class VoteRecord(_Record):
     vote: Annotated[Vote, BeforeValidator(lambda word: _find_vote(word) or word)]
 
 
+class Judgement(_Record):
+    """What a stored judge said of one edit.
+
+    Attributes:
+        place: Where it stands in its file.
+        judge: The name of the judge; empty where the file does not say.
+        instruction: What the editing model was told.
+        score: The number as it was released; None where there is none.
+        reply: The judge's words; empty where the file has none.
+    """
+
+    place: str
+    model: str
+    judge: str = ""
+    instruction: str = ""
+    score: FiniteFloat | None = None
+    reply: str = ""
+
+
 class JudgeVote(NamedTuple):
     """The vote of a stored judge on a pair.
 
@@ -101,11 +122,13 @@ class JudgeVote(NamedTuple):
         item: Id of the item, or of the pair where each has its own.
         vote: The better edit; None where the reply was not read.
         is_swapped: Whether edit B was shown first.
+        reply: The judge's words, where the file has them.
     """
 
     item: str
     vote: Vote | None
     is_swapped: bool = False
+    reply: str = ""
 
 
 @dataclass(frozen=True)
@@ -114,6 +137,7 @@ class Ratings:
 
     Attributes:
         judges: The votes of stored judges by name, by each way of reading their replies.
+        judgements: What stored judges said of single edits.
         problems: Records that are left out, and why; each names its place in its file.
         words: The values of words that people answered with.
     """
@@ -121,6 +145,7 @@ class Ratings:
     ratings: list[Rating] = field(default_factory=list)
     votes: list[VoteRecord] = field(default_factory=list)
     judges: dict[str, list[JudgeVote]] = field(default_factory=dict)
+    judgements: list[Judgement] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     words: Mapping[str, float] = field(default_factory=dict)
 
@@ -134,6 +159,8 @@ class Ratings:
         try:
             if "value" in part and "vote" not in part:
                 self.ratings.append(Rating.model_validate(part))
+            elif _dict(record).keys() & {"score", "reply"}:
+                self.judgements.append(Judgement.model_validate(part | {"place": place}))
             else:
                 self.votes.append(VoteRecord.model_validate(part))
         except ValidationError as error:
@@ -145,7 +172,7 @@ class Ratings:
         """Add all that another file has."""
         for judge, votes in other.judges.items():
             self.judges.setdefault(judge, []).extend(votes)
-        for each in ("ratings", "votes", "problems"):
+        for each in ("ratings", "votes", "judgements", "problems"):
             getattr(self, each).extend(getattr(other, each))
 
 
@@ -168,7 +195,7 @@ def read_ratings(files: Iterable[Path], words: Mapping[str, float] = {}) -> Rati
     for file in files:
         part = Ratings(words=words)
         _add_file(part, file)
-        if not (part.ratings or part.votes or part.judges):
+        if not (part.ratings or part.votes or part.judges or part.judgements):
             why = f"no record can be used; {part.problems[0]}" if part.problems else "no records"
             raise InputError(str(file), why, f"columns: {_COLUMNS}")
         whole.extend(part)
@@ -320,7 +347,7 @@ class _Set(BaseModel):
         readings = [_read_ranking(each) for each in _IN_BRACKETS.findall(str(_find(record, self.judge_reply)))]
         answers = {tuple(each.items()): each for each in readings if all(map(_find_vote, each.values()))}
         own = next(iter(answers.values())) if len(answers) == 1 else {}
-        return {name: own, f"{name} (as released)": _read_ranking(_find(record, self.judge_vote))}
+        return {name: own, f"{name}{RELEASED}": _read_ranking(_find(record, self.judge_vote))}
 
 
 _SETS = [_Set.model_validate(each) for each in _FILE["set"]]
@@ -349,7 +376,8 @@ def _add_set(of: Ratings, rows: Rows, form: _Set, file: Path) -> None:
             for pair, item in items.items():
                 vote = _find_vote(votes.get(pair))
                 answer = _OTHER_SIDE.get(vote, vote) if pair in swaps else vote
-                judges.setdefault(name, []).append(JudgeVote(item, answer))
+                reply = str(_find(record, form.judge_reply) or "")
+                judges.setdefault(name, []).append(JudgeVote(item, answer, reply=reply))
     for name, own in judges.items():
         if of.votes and own not in of.judges.values():  # a reply that is read alike twice counts once
             of.judges[name] = own

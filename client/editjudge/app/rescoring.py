@@ -189,7 +189,7 @@ def _comparable_form(verdict: Verdict) -> tuple[Any, ...]:
 _PromptPicture = tuple[str, str, tuple[int, int]]
 """Name, digest and size of a picture in a prompt."""
 Keep = Callable[[JudgedEdit, Verdicts, Mapping[str, str], str | None], Awaitable[None]]
-_PIXELS = Failure(error="it rests on pixels, and data and outputs are not at their places")
+_PIXELS = Failure(error="it rests on pixels or was imported, and data and outputs are not at their places")
 
 
 class _ShownImage(Image):

@@ -30,6 +30,7 @@ from ..base.parse import first_problem
 from ..benchmarks.benchmark import Benchmark, Rules
 from ..benchmarks.dataset import Dataset, has_path_mapping
 from ..benchmarks.dimension import Dimension
+from ..benchmarks.imported_dimensions import make_imported_dimensions
 from ..benchmarks.pairs import FILE as PAIRS
 from ..benchmarks.pairs import FIRST, PREFERENCE, Pairs, PairsFile
 from ..benchmarks.registry import add_specialists, list_requests, select_dimensions
@@ -158,6 +159,7 @@ class RunSpec(BaseModel):
             single_image=header.single_image,
             services=filter_custom((*header.identities, *header.not_served)),
         )
+        own_dimensions = (*make_imported_dimensions(header.identities), *own_dimensions)
         spec._own = {dimension.id: dimension for dimension in own_dimensions}
         return spec
 

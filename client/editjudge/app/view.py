@@ -128,6 +128,8 @@ class RunView(Closeable):
         """The items, and why they are not read from the data."""
         header = self.header
         stored_items = self._store.stored_items(Path(header.data), header.data_digest)
+        if stored_items is not None and not header.data:  # imported without data
+            return stored_items, ""
         try:
             dataset = ResolvedSpec(self.spec).dataset
             if stored_items is None or dataset.digest == header.data_digest:

@@ -1,13 +1,15 @@
 """`editjudge agreement`: how far judges agree, with people and with each other."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, cast, get_args
 
+from ..answers.scores import ScoreField
 from ..app.agreement import AgreementTable, compare_judges
 from ..app.human_agreement import ChosenThreshold, Threshold, measure_agreement
+from ..app.judgement_import import import_judgements
 from ..app.ratings import read_ratings
 from ..app.studies import STUDIES, measure_study
 from ..base.errors import ConfigError
@@ -16,7 +18,7 @@ from ..base.text import format_count
 from ..report.agreement_page import write_agreement
 from ..report.numbers import format_figure
 from ..report.table import Head, Row, Table
-from .options import open_run, parse_pairs
+from .options import open_run, parse_outputs, parse_pairs
 from .output import print_json, print_tables
 
 _SHOWN_PROBLEMS = 3
@@ -55,9 +57,38 @@ def agreement_command(
         print_text(f"{raters.dimension or 'people'}: {count}, Krippendorff's alpha: {of}")
     for note in result.notes:
         print_notice(note)
-    if result.problems:
-        count = format_count(len(result.problems), "record is", "records are")
-        print_notice(f"{count} left out: {'; '.join(result.problems[:_SHOWN_PROBLEMS])}")
+    _print_problems(result.problems)
+
+
+def _print_problems(problems: Sequence[str]) -> None:
+    if problems:
+        count = format_count(len(problems), "record is", "records are")
+        print_notice(f"{count} left out: {'; '.join(problems[:_SHOWN_PROBLEMS])}")
+
+
+def import_command(
+    files: tuple[Path, ...], as_: Path, scale: str | None, data: Path | None, outputs: tuple[str, ...], *, json: bool
+) -> None:
+    """Make a run of the judgements of others."""
+    ends = None if scale is None else _parse_scale(scale)
+    result = import_judgements(files, as_, scale=ends, data=data, outputs=parse_outputs(outputs))
+    if json:
+        print_json(result)
+        return
+    _print_problems(result.problems)
+    counts = ", ".join(f"{name} {format_count(n, 'score')}" for name, n in result.scores.items())
+    replies = format_count(result.replies, "reply", "replies")
+    print_text(f"{as_}: {result.judge}, {format_count(result.edits, 'edit')}: {counts}")
+    print_text(f"of {replies} our reader reads {result.differ:,} otherwise than was released")
+
+
+def _parse_scale(text: str) -> tuple[float, float]:
+    try:
+        low, high = map(float, text.split(":"))
+        ScoreField("score", low, high, integer=False)
+    except ValueError:
+        raise ConfigError(f"--scale {text!r} is not LOW:HIGH", "give two numbers, the lower one first") from None
+    return low, high
 
 
 def _parse_threshold(text: str) -> Threshold:
