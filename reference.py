@@ -23,6 +23,7 @@ from editjudge.app.comparison import ModelComparison, Rankings
 from editjudge.app.doctor import Finding
 from editjudge.app.estimate import Estimate
 from editjudge.app.gate import Gate, PlanRow
+from editjudge.app.judgement_import import ImportSummary
 from editjudge.app.rating_sample import Stratum
 from editjudge.app.rescoring import RescoreEntry
 from editjudge.app.results import Results
@@ -70,6 +71,7 @@ FORMS: Mapping[str, tuple[type[BaseModel], ...]] = {
     "gate": (Gate,),
     "gate --plan": (PlanRow,),
     "agreement": (Agreement,),
+    "import": (ImportSummary,),
     "ratings draw": (Stratum,),
     "rescore": (RescoreEntry,),
     "canary": (CanaryResult,),

@@ -68,8 +68,8 @@ def measure_agreement(
     """
     judges = [judge for view in views for judge in read_judges(view, with_mean=True)]
     own_votes = [[vote[:3] for vote in judge.votes] for judge in judges]  # what a run imported stands there once
-    stored = {name: of for name, of in people.judges.items() if [vote[:3] for vote in of] not in own_votes}
-    judges += [Judge(name, votes=votes) for name, votes in stored.items()]
+    others = {name: of for name, of in people.judges.items() if [vote[:3] for vote in of] not in own_votes}
+    judges += [Judge(name, votes=votes) for name, votes in others.items()]
     ids = sorted({name for judge in judges for name in judge.values})
     records = (*people.ratings, *people.votes)
     sources = {r.item: r.source for r in records if r.source}

@@ -17,7 +17,7 @@ from ..base.output_files import wrap_disk_errors
 from ..base.strict import Strict
 from ..base.verdict import NoScore, NoScoreKind, Score, Verdict
 from ..benchmarks.dataset import Dataset, ItemRef, flaw
-from ..benchmarks.imported_dimensions import IMPORTED, make_imported_dimensions
+from ..benchmarks.imported_dimensions import IMPORT_ROLE, make_imported_dimensions
 from ..benchmarks.registry import CORE, load_benchmark
 from ..engine.content_keys import ItemContents, JudgedEdit
 from ..engine.run_header import RunHeader
@@ -25,7 +25,7 @@ from ..panel.calls import Call, Reply, make_record
 from ..panel.prompt import Prompt
 from ..stats.preferences import Vote
 from ..storage.store import RunStore
-from .ratings import RELEASED, Judgement, JudgeVote, Ratings, read_ratings
+from .ratings import AS_RELEASED, Judgement, JudgeVote, Ratings, read_ratings
 from .view import RunView
 
 VOTE = "vote"
@@ -142,7 +142,7 @@ def import_judgements(
     for each, verdicts in answers:
         if each.reply:  # the form names the file, so that no call of ours has this key
             call = Call(
-                f"{IMPORTED} {judge}", Prompt("", ()), {"file": digest, "of": [each.item, each.model, *verdicts]}
+                f"{IMPORT_ROLE} {judge}", Prompt("", ()), {"file": digest, "of": [each.item, each.model, *verdicts]}
             )
             records.append(make_record(call, Reply({"text": each.reply}, judge)))
             verdicts = {name: of.model_copy(update={"calls": (call.key,)}) for name, of in verdicts.items()}
@@ -164,7 +164,7 @@ def import_judgements(
         edits=len({(each.item, each.model) for each, _ in answers}),
         scores={name: sum(isinstance(of.get(name), Score) for _, of in answers) for name in identities},
         replies=len(records),
-        differ=sum(released != ours for released, ours in readings),
+        differ=sum(first != second for first, second in readings),
         problems=tuple(problems),
     )
 
@@ -179,7 +179,7 @@ def read_imported_votes(view: RunView) -> Mapping[str, Sequence[JudgeVote]]:
 
 
 def _find_judge(read: Ratings) -> str:
-    names = {*(name.removesuffix(RELEASED) for name in read.judges), *(each.judge for each in read.judgements)}
+    names = {*(name.removesuffix(AS_RELEASED) for name in read.judges), *(each.judge for each in read.judgements)}
     if len(names) != 1:
         why = f"the files hold several judges: {', '.join(sorted(names))}" if names else "the files hold no judgements"
         raise ConfigError(why, "give the files of one judge")
@@ -193,12 +193,12 @@ def _make_verdict(value: float | None, why: str, **evidence: str) -> Verdict:
 def _read_votes(read: Ratings, judge: str) -> _Answers:
     people = {record.item: record for record in read.votes}
     ours, answers = read.judges[judge], _Answers()
-    for pair in zip(read.judges.get(f"{judge}{RELEASED}", ours), ours, strict=True):
+    for pair in zip(read.judges.get(f"{judge}{AS_RELEASED}", ours), ours, strict=True):
         item, _, is_swapped, reply = pair[1]
         record = people[item].model_dump(include={"source", "category"}) if item in people else {}
         names = (VOTE, f"{VOTE}{REREAD}") if reply else (VOTE,)
         verdicts = {
-            f"{IMPORTED}.{name}": _make_verdict(_SHARES.get(of.vote), "no vote was read", vote=str(of.vote))
+            f"{IMPORT_ROLE}.{name}": _make_verdict(_SHARES.get(of.vote), "no vote was read", vote=str(of.vote))
             for name, of in zip(names, pair, strict=False)
         }
         answers.append((Judgement(place="", item=item, model=ORDERS[is_swapped], reply=reply, **record), verdicts))
@@ -209,7 +209,7 @@ def _read_scores(read: Ratings, contract: Scores, problems: list[str]) -> _Answe
     answers: dict[tuple[str, ...], tuple[Judgement, dict[str, Verdict]]] = {}
     (scale,) = contract.fields
     for each in read.judgements:
-        name, value, why = f"{IMPORTED}.{each.dimension or scale.name}", each.score, "released without a score"
+        name, value, why = f"{IMPORT_ROLE}.{each.dimension or scale.name}", each.score, "released without a score"
         if (each.item, each.model, name) in answers:
             problems.append(f"{each.place}: item {each.item} of {each.model} has another {name} already")
             continue

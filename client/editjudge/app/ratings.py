@@ -34,7 +34,7 @@ _OTHER_SIDE: Mapping[object, Vote] = {"A": "B", "B": "A"}
 _IN_BRACKETS = re.compile(r"\[\[([^\[\]]*)\]\]")
 _RANKING = re.compile(r"[A-Z]([>=][A-Z])+")
 _COLUMNS = "item, model, dimension, rater, value, or item, model_a, model_b, dimension, rater, vote"
-RELEASED = " (as released)"
+AS_RELEASED = " (as released)"
 """Ends the name of a stored judge whose votes are those that were released, beside those of its replies."""
 
 
@@ -347,7 +347,7 @@ class _Set(BaseModel):
         readings = [_read_ranking(each) for each in _IN_BRACKETS.findall(str(_find(record, self.judge_reply)))]
         answers = {tuple(each.items()): each for each in readings if all(map(_find_vote, each.values()))}
         own = next(iter(answers.values())) if len(answers) == 1 else {}
-        return {name: own, f"{name}{RELEASED}": _read_ranking(_find(record, self.judge_vote))}
+        return {name: own, f"{name}{AS_RELEASED}": _read_ranking(_find(record, self.judge_vote))}
 
 
 _SETS = [_Set.model_validate(each) for each in _FILE["set"]]

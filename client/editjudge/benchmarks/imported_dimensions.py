@@ -8,7 +8,7 @@ from ..base.identity import Identities
 from ..scorers.scorer import ServiceScorer
 from .dimension import Dimension, Reading
 
-IMPORTED = "imported"
+IMPORT_ROLE = "imported"
 """The role of judges of others. What one said is the dimension `imported.<variant>`."""
 
 
@@ -39,5 +39,5 @@ def make_imported_dimensions(identities: Identities) -> tuple[Dimension, ...]:
             protocol="imported.1",
         )
         for name, judge in identities.items()
-        if name.role == IMPORTED
+        if name.role == IMPORT_ROLE
     )

@@ -19,6 +19,7 @@ from editjudge.app.comparison import ModelComparison, Rankings
 from editjudge.app.doctor import Finding
 from editjudge.app.estimate import Estimate
 from editjudge.app.gate import Gate, PlanRow
+from editjudge.app.judgement_import import ImportSummary
 from editjudge.app.rating_sample import Stratum
 from editjudge.app.rescoring import RescoreEntry
 from editjudge.app.results import Results
@@ -47,7 +48,7 @@ PRINTED = (
     *(events.StartEvent, events.ProgressEvent, events.NoteEvent, events.FinishEvent),
     *(Results, verdicts.ShownItem, verdicts.Row, ScoreReport),
     *(Estimate, Validation, RescoreEntry),
-    *(Agreement, CanaryResult, ModelComparison, Rankings, Gate, PlanRow),
+    *(Agreement, ImportSummary, CanaryResult, ModelComparison, Rankings, Gate, PlanRow),
     *(Finding, Stack),
     *(catalogue.DimensionEntry, catalogue.TemplateEntry, PreparationResult, ReviewResult, ConversionResult),
     *(RewardReply, Movement, Stratum),
