@@ -28,7 +28,7 @@ from editjudge.base.contracts import TEAM_HEADER
 from editjudge.base.providers import load_providers
 from editjudge.cli import plugin_commands, root
 from editjudge_services.front.identity import Authority
-from editjudge_services.front.local import validate_values
+from editjudge_services.front.local import validate
 from editjudge_services.front.render import check, render
 from editjudge_services.front.values import OWN_HEADERS, FrontValues, TokenLimits
 from editjudge_services.gateway.options import ServiceOptions
@@ -79,7 +79,7 @@ def test_the_front_door_takes_its_values_and_envoy_its_file(production: list[Obj
     told = front_values(production)
     told |= {"certificate": authority.server, "private_key": authority.server_key}
     told["tokens"]["keys"] = keys
-    check(render(validate_values(told, "chart"), tmp_path / "front"))
+    check(render(validate(FrontValues, told, "chart"), tmp_path / "front"))
 
 
 def test_the_front_door_leads_to_every_model_and_to_no_specialists_vllm(production: list[Object]) -> None:

@@ -1,4 +1,4 @@
-"""The SQL tables of a ledger or run, and the version of this schema.
+"""The SQL tables of a ledger or run (`schema.toml`), and the version of this schema.
 
 Texts are stored as UTF-8 bytes with `surrogatepass`, so that lone surrogates survive. Each row has
 a checksum (see `checksum`); its long values have one of their own, so that a row can be checked
@@ -7,10 +7,12 @@ without reading them.
 
 import marshal
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
+
+from ..base.parse import package_tables
 
 VERSION = 1
 """Version of the schema (`PRAGMA user_version`)."""
@@ -29,8 +31,8 @@ class Table:
 
     name: str
     columns: dict[str, str]
-    long: tuple[str, ...] = ()
-    index: tuple[str, ...] = ()
+    long: Sequence[str] = ()
+    index: Sequence[str] = ()
 
     @cached_property
     def short(self) -> tuple[str, ...]:
@@ -66,47 +68,8 @@ def long_checksum(values: Iterable[bytes | None]) -> int | None:
     return checksum(there) if any(value is not None for value in there) else None
 
 
-FACTS = Table("facts", {"name": "BLOB", "value": "BLOB"}, index=("CREATE UNIQUE INDEX facts_by_name ON facts (name)",))
-# Dictionaries for compressed documents, which name them. See `compression`.
-DICTIONARIES = Table("dictionaries", {"text": "BLOB"})
-PROMPTS = Table(
-    "prompts",
-    {"team": "BLOB", "digest": "BLOB", "made": "REAL"},
-    long=("document",),
-    index=("CREATE UNIQUE INDEX prompts_by_digest ON prompts (team, digest)",),
-)
-# A dropped call no longer answers requests, but verdicts that rest on it can still show it.
-CALLS = Table(
-    "calls",
-    {"team": "BLOB", "key": "BLOB", "dropped": "INTEGER", "prompt": "BLOB", "made": "REAL", "cost": "REAL"},
-    long=("document", "outputs"),
-    index=("CREATE UNIQUE INDEX calls_by_key ON calls (team, key) WHERE dropped = 0",),
-)
-# Content of items' files when they were last read. The id is a digest of the file's name.
-FILES = Table("files", {"stat": "BLOB", "digest": "BLOB"})
-# The data: its digest with the digests of its items' records, what is known of it, and the items
-# themselves, some to a row (see `engine.stored_items`), made again only if the data changed.
-DATA = Table("data", {"digest": "BLOB"}, long=("records",))
-# The verdicts on one content of an edit, identified by the item's id, the model, the item's content
-# key and the digest of the output. `signing` names the judged dimensions and their signatures.
-EDITS = Table(
-    "edits",
-    {
-        "item": "BLOB",
-        "model": "BLOB",
-        "content": "BLOB",
-        "output": "BLOB",
-        "missing": "BLOB",
-        "stat": "BLOB",
-        "signing": "INTEGER",
-        "outcomes": "BLOB",
-    },
-    long=("details",),
-    index=("CREATE INDEX edits_by_item ON edits (item, model)",),
-)
-SIGNINGS = Table("signings", {"signed": "BLOB"})
-
-TABLES = (FACTS, DICTIONARIES, PROMPTS, CALLS, FILES, DATA, EDITS, SIGNINGS)
+TABLES = tuple(Table(name, **table) for name, table in package_tables(__package__, "schema.toml").items())
+FACTS, DICTIONARIES, PROMPTS, CALLS, FILES, DATA, EDITS, SIGNINGS = TABLES
 
 
 def decode_text(data: Any) -> str:

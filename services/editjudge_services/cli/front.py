@@ -9,8 +9,8 @@ from editjudge.base.errors import ConfigError, MissingExtra
 from editjudge.base.local_stack import running_stack
 from editjudge.base.terminal import print_notice, print_text
 
-from ..front.local import load_last_tokens, read_values, validate_tokens, validate_values
-from ..front.values import CallClass, TokenAuthentication
+from ..front.local import load_last_tokens, read_values, validate
+from ..front.values import CallClass, FrontValues, TokenAuthentication
 
 if TYPE_CHECKING:
     from ..front.identity import TeamKeys
@@ -77,7 +77,7 @@ def render_command(values: Path, out: Path, *, check: bool) -> None:
     """Write Envoy's configuration from the values of a YAML file."""
     from ..front import render as rendering
 
-    front_values = validate_values(read_values(values), str(values))
+    front_values = validate(FrontValues, read_values(values), str(values))
     if check:
         rendering.render_and_check(front_values, out, str(values))
         print_text(f"{values}: Envoy accepts the configuration")
@@ -90,7 +90,7 @@ def serve_command(values: Path, out: Path) -> None:
     """Run the front door with the values of a YAML file until SIGTERM; for containers."""
     from ..front.server import run_front
 
-    run_front(validate_values(read_values(values), str(values)), out)
+    run_front(validate(FrontValues, read_values(values), str(values)), out)
 
 
 def _read_tokens(values: Path | None) -> TokenAuthentication:
@@ -99,10 +99,9 @@ def _read_tokens(values: Path | None) -> TokenAuthentication:
 
     if values is None:
         return load_last_tokens(front_folder()) or TokenAuthentication(keys="")
-    given_tokens = read_values(values).get("tokens", {})
-    return validate_tokens(
-        {"keys": "", **given_tokens} if isinstance(given_tokens, dict) else given_tokens, str(values)
-    )
+    tokens = read_values(values).get("tokens", {})
+    with_keys = {"keys": "", **tokens} if isinstance(tokens, dict) else tokens
+    return validate(TokenAuthentication, with_keys, f"{values}: tokens")
 
 
 def _keys() -> TeamKeys:

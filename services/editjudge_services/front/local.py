@@ -8,6 +8,7 @@ import socket
 import ssl
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -49,31 +50,22 @@ def check_front(settings: StackSettings) -> None:
         nowhere = _describe_upstreams("grpc://127.0.0.1:1", "", _NO_GATEWAY if settings.gateway else None)
         values = _make_values(settings, nowhere, Path(folder))
         for host in (values.listen.host, values.metrics.host):
-            _check_number(host)
+            if not _is_ip_address(host):  # Envoy cannot listen at names
+                fix = f"give 127.0.0.1 or 0.0.0.0, and the name with --front-name {host}"
+                raise ConfigError(f"{host}: the front door listens at IP addresses only", fix)
         for name in settings.front_names:
-            _check_name(name)
+            if not (_is_ip_address(name) or re.fullmatch(_HOST_NAME, name)):
+                raise ConfigError(f"{name!r}: this is not a host name", "write it as judges.example.org")
         _prepare_identity(values.listen.host, settings.front_names, Path(folder))
         _check_pair(values)
         render_and_check(values, Path(folder), str(settings.front_values or "the front door"))
 
 
-def _check_number(host: str) -> None:
-    """Check that a host is an IP address: Envoy cannot listen at names."""
-    try:
+def _is_ip_address(host: str) -> bool:
+    with suppress(ValueError):
         ipaddress.ip_address(host)
-    except ValueError as error:
-        raise ConfigError(
-            f"{host}: the front door listens at IP addresses only",
-            f"give 127.0.0.1 or 0.0.0.0, and the name with --front-name {host}",
-        ) from error
-
-
-def _check_name(name: str) -> None:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError as error:
-        if not re.fullmatch(_HOST_NAME, name):
-            raise ConfigError(f"{name!r}: this is not a host name", "write it as judges.example.org") from error
+        return True
+    return False
 
 
 def _check_pair(values: FrontValues) -> None:
@@ -165,7 +157,7 @@ def _make_values(settings: StackSettings, servers: Mapping[str, Any], folder: Pa
     }
     if isinstance(further.get("tokens"), dict):
         further = {**further, "tokens": {**values["tokens"], **further["tokens"]}}
-    return validate_values({**values, **further}, str(settings.front_values or "the front door"))
+    return validate(FrontValues, {**values, **further}, str(settings.front_values or "the front door"))
 
 
 def read_values(file: Path) -> dict[str, Any]:
@@ -191,21 +183,15 @@ def read_values(file: Path) -> dict[str, Any]:
     return values
 
 
-def validate_values(values: Mapping[str, Any], where: str) -> FrontValues:
-    """Validate values.
+def validate(kind: type[_Part], values: object, where: str) -> _Part:
+    """Validate values, or a part of them.
+
+    Args:
+        where: Where they are, for messages.
 
     Raises:
         ConfigError: naming the first value that cannot be used.
     """
-    return _validate(FrontValues, values, where)
-
-
-def validate_tokens(values: object, where: str) -> TokenAuthentication:
-    """Validate the part `tokens` of values; raises like `validate_values`."""
-    return _validate(TokenAuthentication, values, f"{where}: tokens")
-
-
-def _validate(kind: type[_Part], values: object, where: str) -> _Part:
     try:
         return kind.model_validate(values)
     except ValidationError as error:

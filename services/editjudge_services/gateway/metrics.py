@@ -1,6 +1,6 @@
 """Prometheus metrics of the service, counted from the start of the process."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
@@ -26,6 +26,12 @@ _COUNTERS = {
     "audit_lost": ("Lines of the audit log that could not be written.",),
 }
 """The help text and the labels of each counter."""
+_HISTOGRAMS: Mapping[str, tuple[str, tuple[float, ...], tuple[str, ...]]] = {
+    "request_seconds": ("Time from the arrival of a request to its answer.", _SECONDS, ("method",)),
+    "reward_seconds": ("Time of a batch.", _SECONDS, ("team", "reward")),
+    "reward_spread": ("Mean standard deviation of the reward in a group, of each batch.", _SPREADS, ("team", "reward")),
+}
+"""The help text, the buckets and the labels of each histogram."""
 _CALLS = {"made": "calls", "cached": "cached", "failed": "failed"}
 _TOKENS = {"prompt": "prompt_tokens", "cached": "cached_tokens", "completion": "completion_tokens"}
 
@@ -49,28 +55,14 @@ class Metrics:
         self._requests, self._edits = counters["requests"], counters["edits"]
         self._calls, self._tokens = counters["calls"], counters["tokens"]
         self._cost, self.audit_lost = counters["cost"], counters["audit_lost"]
-        labels, own = ("team", "reward"), self._registry
-        self._spread = Histogram(
-            "editjudge_reward_spread",
-            "Mean standard deviation of the reward in a group, of each batch.",
-            labels,
-            buckets=_SPREADS,
-            registry=own,
-        )
-        self._batch_seconds = Histogram(
-            "editjudge_reward_seconds", "Time of a batch.", labels, buckets=_SECONDS, registry=own
+        self._seconds, self._batch_seconds, self._spread = (
+            Histogram(f"editjudge_{name}", description, labels, buckets=buckets, registry=self._registry)
+            for name, (description, buckets, labels) in _HISTOGRAMS.items()
         )
         self._agreement = Gauge(
             "editjudge_reward_agreement",
             "Rank correlation of two parts in the latest batch.",
-            (*labels, "parts"),
-            registry=own,
-        )
-        self._seconds = Histogram(
-            "editjudge_request_seconds",
-            "Time from the arrival of a request to its answer.",
-            ("method",),
-            buckets=_SECONDS,
+            ("team", "reward", "parts"),
             registry=self._registry,
         )
         for name, (description, read) in gauges.items():

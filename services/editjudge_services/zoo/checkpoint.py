@@ -192,9 +192,9 @@ def is_disk_full(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno in _DISK_FULL
 
 
-def disk_full_error(final: Path) -> ZooError:
-    """Make the error for a full disk."""
+def disk_full_error(final: Path, how: str = "") -> ZooError:
+    """Make the error for a full disk; `how` says how full it is."""
     return ZooError(
-        f"the disk is full: {final.parent}",
+        f"the disk is full: {final.parent}{how}",
         "free some space there, or set EDITJUDGE_MODELS_DIR to another disk, and try again",
     )

@@ -19,6 +19,7 @@ from .artefact import checkpoint_dir, hash_file
 from .checkpoint import (
     Checkpoint,
     ZooError,
+    disk_full_error,
     hash_files,
     install_folder,
     load_checkpoint,
@@ -203,11 +204,8 @@ def _check_space(remote_files: Files, staging: Path) -> None:
     bytes_needed = sum(size for name, size in sizes.items() if not (staging / name).is_file())
     free = shutil.disk_usage(staging.parent).free
     if bytes_needed > free:
-        short = f"{bytes_needed / 2**30:.1f} GiB are needed, {free / 2**30:.1f} GiB are free"
-        raise ZooError(
-            f"the disk is full: {staging.parent}: {short}",
-            "free some space there, or set EDITJUDGE_MODELS_DIR to another disk, and try again",
-        )
+        short = f": {bytes_needed / 2**30:.1f} GiB are needed, {free / 2**30:.1f} GiB are free"
+        raise disk_full_error(staging, short)
 
 
 def _check_files(entry: Entry, files: Files, staging: Path) -> dict[str, str]:

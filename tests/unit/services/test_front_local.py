@@ -46,7 +46,7 @@ def test_where_keys_are_is_remembered_as_it_was_given(tmp_path: Path, keys: str)
 
 def test_tokens_of_values_are_named_when_they_are_wrong() -> None:
     with pytest.raises(ConfigError, match=r"v\.yaml: tokens: audiens: .* audience[?]"):
-        local.validate_tokens({"keys": "k", "audiens": "x"}, "v.yaml")
+        local.validate(TokenAuthentication, {"keys": "k", "audiens": "x"}, "v.yaml: tokens")
 
 
 def test_the_judge_service_of_a_stack_stands_behind_its_door(state: Path) -> None:

@@ -85,7 +85,7 @@ def routes(config: Mapping[str, Any]) -> list[Any]:
 )
 def test_what_cannot_be_used_is_named(changed: Mapping[str, Any], told: str) -> None:
     with pytest.raises(ConfigError, match="values.yaml") as caught:
-        local.validate_values({**WHOLE, **changed}, "values.yaml")
+        local.validate(FrontValues, {**WHOLE, **changed}, "values.yaml")
     assert told in str(caught.value)
 
 
