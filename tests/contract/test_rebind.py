@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
 from editjudge.base.config import Endpoint, JudgeEndpoint, Settings
-from editjudge.base.errors import DeadlineExceeded, NoModel, Overload, ServiceError
+from editjudge.base.errors import DeadlineExceeded, ModelExchanged, NoModel, Overload, ServiceError
 from editjudge.base.identity import ServiceName
 from editjudge.panel import Panel, PoolPolicy
 from editjudge.panel.prompt import Prompt, Text
@@ -173,3 +173,45 @@ async def test_what_answers_from_a_ledger_alone_is_asked_nothing() -> None:
         async with Panel.from_ledger(ledger, identities) as panel:
             await panel.rebind()
             assert panel.identities() == identities
+
+
+async def test_what_another_model_may_have_said_is_not_kept_under_the_first_ones_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A specialist, and one of two replicas of a judge; a call in flight has no answer."""
+    triton = ScriptedTriton(score(0.25), score(0.75), score(0.25), models=("quality_piqe",))
+    first, second = ScriptedOpenAi(owner="vllm"), ScriptedOpenAi(owner="vllm")
+    with Ledger() as ledger:
+        async with panel_of(triton, judges=[first, second], ledger=ledger) as panel:
+            await panel.rebind()
+            await panel.judge(JUDGE).choose(PROMPT, YES_NO)
+            assert await ask(panel) == 0.25
+            await panel.rebind()
+            asked = len(first.requests) + len(second.requests)
+            assert await ask(panel) == 0.25, "it was said by what was found there since"
+            triton.implementation, triton.script[0] = "scripted.2", score(0.75)
+            assert await ask(panel, 1) == 0.75
+            await panel.judge(JUDGE).choose(Prompt("judge", (Text("Is it blue?"),)), YES_NO)
+            put, exchange, waiting = ledger.put, asyncio.Event(), asyncio.Event()
+
+            async def put_late(*reply: Any) -> Any:
+                waiting.set()
+                await exchange.wait()
+                return await put(*reply)
+
+            monkeypatch.setattr(ledger, "put", put_late)
+            in_flight = asyncio.create_task(ask(panel, 2))
+            await waiting.wait()
+            second.root = "Org/Another"
+            await panel.rebind()
+            exchange.set()
+            with pytest.raises(ModelExchanged, match=r"quality.piqe: it was exchanged: .*scripted\.2"):
+                await in_flight
+            triton.implementation, triton.script[:] = "scripted.1", [score(0.25)]
+            second.root = "Org/Judge"
+            await panel.rebind()
+            assert [await ask(panel, number) for number in (1, 2)] == [0.25, 0.25]
+            await panel.judge(JUDGE).choose(PROMPT, YES_NO)
+            assert len(first.requests) + len(second.requests) == asked + 1
+            await panel.judge(JUDGE).choose(Prompt("judge", (Text("Is it blue?"),)), YES_NO)
+            assert len(first.requests) + len(second.requests) == asked + 2

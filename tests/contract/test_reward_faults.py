@@ -53,20 +53,32 @@ async def test_another_judge_under_the_same_name_ends_scoring(tmp_path: Path) ->
                 assert f"the pin is {signature}" in answer["error"]["message"]
 
 
-async def test_a_judge_that_is_exchanged_during_a_batch_ends_it(tmp_path: Path) -> None:
-    judge = scripted_judge(*WAITS, owner="vllm")
+@pytest.mark.parametrize("is_pinned", [True, False])
+@pytest.mark.parametrize("has_ledger", [True, False])
+async def test_a_judge_that_is_exchanged_during_a_batch_leaves_nothing(
+    tmp_path: Path, is_pinned: bool, has_ledger: bool
+) -> None:
+    """The batch ends, and what the other model said of it is not taken for the first one's later."""
+    judge, good = scripted_judge(*WAITS, owner="vllm"), {"good": 0.9, "poor": 0.1}
+    batch, folder = own(*range(2, 34)), tmp_path / "cache" if has_ledger else None
     async with judge.serving() as url:
-        async with serve(priced_settings(url), reward=file(tmp_path, pinned("0123456789ab"))) as served:
+        settings = priced_settings(url)
+        async with serve(settings, reward=file(tmp_path, JUDGE)) as served:
             _, answer = await served.post(own(1), "/v1/rewards")
-            pin = answer["error"]["message"].split("its signature is ")[1][:12]
-        async with serve(priced_settings(url), reward=file(tmp_path, pinned(pin))) as served:
+        first = answer["results"][0]["rewards"]["quality"]
+        text = pinned(first["signature"]) if is_pinned else JUDGE
+        async with serve(settings, reward=file(tmp_path, text), cache=folder) as served:
             before = len(judge.requests)
-            asking = asyncio.create_task(served.post(own(*range(2, 34)), "/v1/rewards"))
+            asking = asyncio.create_task(served.post(batch, "/v1/rewards"))
             await until(lambda: len(judge.requests) > before)
-            judge.root = "Org/Another"
+            judge.root, judge.probabilities = "Org/Another", {"good": 0.1, "poor": 0.9}
             status, answer = await asking
             assert status == 400
             assert "Org/Another" in answer["error"]["message"]
+            judge.root, judge.probabilities = "Org/Judge", good
+            status, answer = await served.post(batch, "/v1/rewards")
+            assert status == 200
+            assert [each["rewards"]["quality"] for each in answer["results"]] == [first] * 32
 
 
 async def test_a_replica_of_the_judge_that_dies_costs_no_reward(tmp_path: Path) -> None:

@@ -245,6 +245,12 @@ class WrongModel(ServiceError):
     """Another model answered than the one asked for: its scores are not the judge's."""
 
 
+class ModelExchanged(WrongModel):
+    """A server has got another model under the same name while it was asked."""
+
+    retryable = True
+
+
 class LogprobsUnavailable(ServiceError):
     """The server reports no token probabilities, so an answer can only be sampled."""
 

@@ -223,6 +223,9 @@ class ReplyStore(Protocol):
     async def put(self, call: AnyCall, reply: Reply) -> Reply:
         """Store a reply and return the stored one: the first reply to a call is never replaced."""
 
+    async def drop(self, keys: Iterable[str]) -> int:
+        """Remove replies, so that their calls are made again; returns how many were removed."""
+
     async def get_records(self, keys: Iterable[str]) -> Mapping[str, CallRecord]:
         """Records of stored calls by key; unknown keys are left out."""
 
@@ -245,9 +248,6 @@ class CallStore(ReplyStore, Protocol):
     """
 
     repeated_count: int
-
-    async def drop(self, keys: Iterable[str]) -> int:
-        """Remove replies, so that their calls are made again; returns how many were removed."""
 
     async def put_records(self, records: Iterable[CallRecord]) -> None:
         """Store calls to judges that a Judge service made for this run.
@@ -286,6 +286,10 @@ class MemoryReplies(ReplyStore):
         if self._most is not None and len(self._entries) > self._most:
             self._entries.popitem(last=False)
         return first_reply
+
+    async def drop(self, keys: Iterable[str]) -> int:
+        """Remove replies; returns how many were removed."""
+        return sum(self._entries.pop(key, None) is not None for key in keys)
 
     async def get_records(self, keys: Iterable[str]) -> dict[str, CallRecord]:
         """Records of stored calls by key; unknown keys are left out."""

@@ -35,6 +35,7 @@ from .judge_identity import NO_SCHEMA, describe_call_identity, find_snapshot, ma
 from .judge_probe import complete, make_request, probe_form, probe_logprobs
 from .pool import EndpointPool
 from .prompt import Picture, PictureCache, Prompt
+from .recent_replies import RecentReplies
 from .replica import Replica
 from .transport import MAX_TOKENS, JudgeModel, RequestForm, Transport
 from .words import ask_again, read_reply
@@ -104,6 +105,8 @@ class Judge:
 
     Attributes:
         model: The model that `open` found.
+        recent: Stores its replies.
+        found_models: The models that `open` found, by address.
         problems: What is wrong with replicas that are not used, by address.
         context: On whose behalf it is called.
     """
@@ -123,6 +126,8 @@ class Judge:
         self.model = JudgeModel(identity.name if identity else endpoint.model)
         self.problems: dict[str, str] = {}
         self.context = NO_CALLER
+        self.recent = RecentReplies()
+        self.found_models: dict[str, ModelIdentity] = {}
         self._pictures = PictureCache(endpoint.max_pixels)
         self._ledger = ledger
         self._pool = pool
@@ -156,6 +161,8 @@ class Judge:
         )
         open_replicas: list[Replica[Transport]] = []
         for replica, model in zip(replicas, models, strict=True):
+            if isinstance(model, JudgeModel):
+                self.found_models[replica.url] = make_model_identity(model)
             if isinstance(model, ServiceError):
                 self.problems[replica.url] = model.detail
             elif isinstance(model, BaseException):
@@ -493,7 +500,7 @@ class Judge:
         if reply.model or not reply.abstains:  # a filter may answer in place of the model
             self._check_model(reply.model)
         try:
-            return await ledger.put(call, reply)
+            return await self.recent.put(ledger, call, reply)
         except StoreError as error:
             # Without its traceback, which holds pictures and replies.
             self._store_errors[ledger] = StoreError(error.message, error.fix)

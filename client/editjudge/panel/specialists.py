@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from ..base.identity import ModelIdentity, ServiceName
 from ..base.parse import package_tables
 from .calls import NOT_STORED
 from .context import DEFAULT_TERMS, AnyTerms
+from .recent_replies import RecentReplies
 
 if TYPE_CHECKING:
     from ..base.config import Settings
@@ -39,11 +40,13 @@ class Specialist:
         name: `role.variant`.
         identity: Identity of the model, the same at every endpoint.
         pool: The servers that have it; None where only a ledger answers.
+        recent: Stores its replies.
     """
 
     name: ServiceName
     identity: ModelIdentity
     pool: EndpointPool[TritonEndpoint] | None = None
+    recent: RecentReplies = field(default_factory=RecentReplies, compare=False)
 
     @property
     def replicas(self) -> tuple[Replica[TritonEndpoint], ...]:

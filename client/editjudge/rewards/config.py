@@ -1,6 +1,6 @@
 """The file `reward.toml`: named rewards, each a weighted mix of dimensions with gates."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal, Self, TypeAlias
@@ -164,10 +164,6 @@ class RewardConfig(Strict):
             ids |= dict.fromkeys(self.rewards[name].parts)
             ids |= dict.fromkeys(gate.dimension for gate in gates if gate.dimension)
         return tuple(ids)
-
-    def has_pin(self, names: Iterable[str]) -> bool:
-        """Say whether one of these rewards pins its signature."""
-        return any(self.rewards[name].pin for name in names)
 
     def range_of(self, name: str, part: str) -> Range:
         """Return the values of a part at the worst and the best end of the scale."""

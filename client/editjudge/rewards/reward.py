@@ -160,7 +160,7 @@ class Reward(Closeable):
 
         keys = [_source_key(edit) for edit in edits]
         client = await self._open()
-        async with check_models(client.panel, config, names), end_after(config.deadline):
+        async with check_models(client.panel), end_after(config.deadline):
             await score_siblings(keys, one, config.concurrency)
         return make_reply(config, names, ids, rewards, groups, time.monotonic() - began)
 
@@ -174,19 +174,19 @@ async def end_after(seconds: float) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def check_models(panel: Panel, config: RewardConfig, names: Iterable[str]) -> AsyncIterator[None]:
-    """Ask the servers what they are before a batch, and after it too where a reward has a `pin`.
+async def check_models(panel: Panel) -> AsyncIterator[None]:
+    """Ask the servers what they are before a batch and after it.
 
     Raises:
         ConfigError: a model was exchanged while the batch was judged.
     """
     before = await identify_models(panel)
     yield
-    after = await identify_models(panel) if config.has_pin(names) else {}
+    after = await identify_models(panel)
     for service, identity in before.items():
-        if after.get(service, identity) != identity:
+        if not identity.may_be(after.get(service, identity)):
             difference = describe_difference(after[service], identity)
-            fix = "go back to the model that was pinned, and send the batch again"
+            fix = "send the batch again, or go back to the model that was there"
             raise ConfigError(f"{service} was exchanged during the batch: {difference}", fix)
 
 

@@ -212,6 +212,11 @@ class TeamCalls(MemoryReplies):
         first_reply = await self._try_ledger(lambda ledger: ledger.put(call, reply), None, stores=True)
         return await super().put(call, reply) if first_reply is None else first_reply
 
+    async def drop(self, keys: Iterable[str]) -> int:
+        """Remove replies, so that their calls are made again; returns how many were removed."""
+        names = tuple(keys)
+        return await super().drop(names) + await self._try_ledger(lambda ledger: ledger.drop(names), 0)
+
     async def get_records(self, keys: Iterable[str]) -> dict[str, CallRecord]:
         """Return the records of calls by key; calls that are not stored are left out."""
         names = tuple(keys)

@@ -4,7 +4,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from pathlib import Path
 from threading import Lock
 
@@ -87,9 +87,7 @@ class RewardService:
                 rewards[place] = fail_edit(config, names, why)
 
         seconds = min(config.deadline, (request.deadline_ms or 1e9) / 1e3)
-        panel = self._service.client.panel
-        watch = check_models(panel, config, names) if config.has_pin(names) else nullcontext()
-        async with watch, end_after(seconds):
+        async with check_models(self._service.client.panel), end_after(seconds):
             await score_siblings(sources, score_one, self._service.edits.largest)
         edit_ids = [each.id or str(place) for place, each in enumerate(request.edits)]
         seconds = time.monotonic() - began
