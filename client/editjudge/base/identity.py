@@ -127,6 +127,13 @@ def describe_change(service: str, url: str, then: ModelIdentity, now: ModelIdent
     return f"{service} at {url} is {now} at the end of this session; it was {then} at its beginning"
 
 
+def describe_difference(identity: ModelIdentity, first: ModelIdentity) -> str:
+    """How the identity of a model here differs from that of the same service elsewhere."""
+    if str(identity) == str(first):
+        return f"{identity} here, but its fingerprint is not that of the same"
+    return f"{identity} here, {first}"
+
+
 def untrained_services(identities: Identities) -> tuple[ServiceName, ...]:
     """The services whose weights are random."""
     return tuple(name for name, identity in identities.items() if identity.is_untrained)

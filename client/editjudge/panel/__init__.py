@@ -14,17 +14,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from ..base.config import JudgeEndpoint, Settings
 from ..base.contracts import Tensors
 from ..base.digest import content_digest
-from ..base.errors import (
-    Abstention,
-    ConfigError,
-    DeadlineExceeded,
-    ModelExchanged,
-    NoModel,
-    Overload,
-    ServiceError,
-    Unreachable,
-)
-from ..base.identity import FINGERPRINT, Identities, ModelIdentity, ServiceName, describe_change
+from ..base.errors import Abstention, ConfigError, DeadlineExceeded, NoModel, Overload, ServiceError, Unreachable
+from ..base.identity import FINGERPRINT, Identities, ModelIdentity, ServiceName, describe_change, describe_difference
 from .calls import CallRecord, MemoryReplies, Reply, ReplyStore, SpecialistCall
 from .coalesce import Coalescer
 from .context import NO_CALLER, CallContext, SharedTerms
@@ -32,7 +23,6 @@ from .endpoints import (
     add_problem,
     check_consent,
     check_prices,
-    describe_difference,
     find_identity,
     make_retry_policy,
     make_transport,
@@ -103,7 +93,7 @@ class Panel:
         self.refused_urls: dict[str, ConfigError] = {}
         self._other_replicas: list[Replica[Any]] = []
         self._answered_at: dict[str, float] = {}
-        self._served: dict[ServiceName, tuple[RecentReplies, dict[str, ModelIdentity]]] = {}
+        self._served: dict[ServiceName, RecentReplies] = {}
         self._binding = asyncio.Lock()
         self._rebinds = 0
 
@@ -309,8 +299,7 @@ class Panel:
         same model at the same endpoints stays the same object, and calls in flight are not touched.
         Where a server has got another model, replies since it was last asked are dropped, and calls
         in flight fail. Several calls of `rebind` run one after the other, and those that wait are
-        one. A panel that answers from a ledger asks
-        nobody.
+        one. A panel that answers from a ledger asks nobody.
         """
         if self._replaying:
             return
@@ -319,7 +308,7 @@ class Panel:
             if self._rebinds > asked:  # one that began since has asked them
                 return
             self._rebinds += 1
-            for recent, _ in self._served.values():
+            for recent in self._served.values():
                 recent.mark()
             for server in self._list_replicas():
                 server.target.connections.renew()  # so that the servers of today are asked
@@ -368,35 +357,16 @@ class Panel:
                     there = serving[name][0].url
                     what = f"{name} is not used: {describe_difference(identity, first)} at {there}"
                     add_problem(problems, triton.url, what)
-        each_server = [(triton.url, services) for (triton, _), services in zip(self._tritons, answers, strict=True)]
+        by_url = {triton.url: services for (triton, _), services in zip(self._tritons, answers, strict=True)}
         for name, tritons in serving.items():
-            found_models = {url: services[name] for url, services in each_server if name in services}
-            await self._settle(name, found_models, {triton.url for triton in tritons})
+            found_models = {url: services[name] for url, services in by_url.items() if name in services}
+            recent = self._served.setdefault(name, RecentReplies(name))
+            self._served[name] = await recent.settle(found_models, [triton.url for triton in tritons])
         return {
             name: self._make_specialist(name, identities[name], serving[name])
             for name in dict.fromkeys((*SPECIALISTS, *serving))
             if name in serving
         }
-
-    async def _settle(self, name: ServiceName, found_models: Mapping[str, ModelIdentity], used: Iterable[str]) -> None:
-        """Confirm the replies of a service since its servers were last asked, or drop them.
-
-        Args:
-            found_models: What each server that answered has now, by address.
-            used: The addresses of those that are used from now on.
-        """
-        recent, former_models = self._served.get(name, (None, {}))
-        differences = [
-            describe_difference(found_models[url], former)
-            for url, former in former_models.items()
-            if found_models.get(url, former) != former
-        ]
-        if recent is not None and differences:
-            await recent.drop(ModelExchanged(f"it was exchanged: {differences[0]}", service=name))
-            recent = RecentReplies(is_watched=True)
-        elif recent is not None:
-            recent.confirm()
-        self._served[name] = recent or RecentReplies(), {url: found_models[url] for url in used}
 
     def _make_specialist(
         self, name: ServiceName, identity: ModelIdentity, tritons: list[Replica[TritonEndpoint]]
@@ -407,7 +377,7 @@ class Panel:
             return old
         from .pool import EndpointPool
 
-        return Specialist(name, identity, EndpointPool(tritons, self._policy), self._served[name][0])
+        return Specialist(name, identity, EndpointPool(tritons, self._policy), self._served[name])
 
     async def _open_judge(self, name: ServiceName, problems: dict[str, str]) -> Judge | None:
         """A judge with the replicas that have its model; None where none has."""
@@ -426,8 +396,8 @@ class Panel:
             for url, problem in judge.problems.items():
                 add_problem(problems, url, problem)
         self._answered_at[endpoint.url] = read_clock()
-        await self._settle(name, judge.found_models, [replica.url for replica in judge.replicas])
-        judge.recent, _ = self._served[name]
+        recent = self._served.setdefault(name, judge.recent)
+        self._served[name] = judge.recent = await recent.settle(judge.found_models, [r.url for r in judge.replicas])
         return old if old is not None and old.is_same_as(judge) else judge
 
     def _is_waited_for(self, url: str, error: ServiceError) -> bool:

@@ -50,13 +50,6 @@ async def find_identity(triton: TritonEndpoint, name: ServiceName, timeout: floa
     return await triton.identity(model, timeout) if await triton.ready(model, timeout) else None
 
 
-def describe_difference(identity: ModelIdentity, first: ModelIdentity) -> str:
-    """How the identity of a model here differs from that of the same service elsewhere."""
-    if str(identity) == str(first):
-        return f"{identity} here, but its fingerprint is not that of the same"
-    return f"{identity} here, {first}"
-
-
 def check_prices(settings: Settings) -> None:
     """Check that a limit of the cost can be kept.
 

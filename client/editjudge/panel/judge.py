@@ -126,7 +126,7 @@ class Judge:
         self.model = JudgeModel(identity.name if identity else endpoint.model)
         self.problems: dict[str, str] = {}
         self.context = NO_CALLER
-        self.recent = RecentReplies()
+        self.recent = RecentReplies(name)
         self.found_models: dict[str, ModelIdentity] = {}
         self._pictures = PictureCache(endpoint.max_pixels)
         self._ledger = ledger

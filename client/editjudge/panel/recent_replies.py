@@ -1,6 +1,9 @@
 """Replies that were stored since the servers of a service last said what they are."""
 
+from collections.abc import Iterable, Mapping
+
 from ..base.errors import ModelExchanged
+from ..base.identity import ModelIdentity, describe_difference
 from .calls import AnyCall, Reply, ReplyStore
 
 
@@ -12,12 +15,14 @@ class RecentReplies:
     and calls in flight fail.
 
     Args:
-        is_watched: Whether replies are noted already; by default from the second time on that the
-            servers are asked, since many panels ask them once.
+        service: The name of the service.
+        models: The models at its servers, by address; empty before they were asked. Replies are
+            noted from the second time on that they are asked, since many panels ask them once.
+        is_watched: Whether replies are noted already.
     """
 
-    def __init__(self, *, is_watched: bool = False) -> None:
-        self._is_watched = is_watched
+    def __init__(self, service: str, models: Mapping[str, ModelIdentity] = {}, *, is_watched: bool = False) -> None:
+        self._service, self._models, self._is_watched = service, models, is_watched
         self._marked = 0
         self._stored: list[tuple[ReplyStore, str]] = []
         self._error: ModelExchanged | None = None
@@ -40,13 +45,24 @@ class RecentReplies:
         """Mark the replies that are noted by now, before the servers are asked."""
         self._marked = len(self._stored)
 
-    def confirm(self) -> None:
-        """Forget the marked replies, because the servers still have the same model."""
-        self._is_watched = True
-        del self._stored[: self._marked]
+    async def settle(self, found_models: Mapping[str, ModelIdentity], used: Iterable[str]) -> "RecentReplies":
+        """Forget the marked replies if the servers have the same models, else drop all replies.
 
-    async def drop(self, error: ModelExchanged) -> None:
-        """Drop all replies that are noted, and let calls in flight fail with an error."""
-        self._error, stored, self._stored = error, self._stored, []
-        for store, key in stored:
-            await store.drop([key])
+        Args:
+            found_models: The model of each server that answered, by address.
+            used: The addresses of the servers that are used from now on.
+
+        Returns:
+            What stores the replies from now on.
+        """
+        former, models = self._models, {url: found_models[url] for url in used}
+        for url, now in found_models.items():
+            if former.get(url, now) != now:
+                difference = describe_difference(now, former[url])
+                self._error = ModelExchanged(f"it was exchanged: {difference}", service=self._service)
+                for store, key in self._stored:
+                    await store.drop([key])
+                return RecentReplies(self._service, models, is_watched=True)
+        self._models, self._is_watched = models, bool(former)
+        del self._stored[: self._marked]
+        return self

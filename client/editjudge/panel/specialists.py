@@ -46,7 +46,7 @@ class Specialist:
     name: ServiceName
     identity: ModelIdentity
     pool: EndpointPool[TritonEndpoint] | None = None
-    recent: RecentReplies = field(default_factory=RecentReplies, compare=False)
+    recent: RecentReplies = field(default_factory=lambda: RecentReplies(""), compare=False)
 
     @property
     def replicas(self) -> tuple[Replica[TritonEndpoint], ...]:

@@ -13,13 +13,12 @@ from ..app.client import Client, JudgeConfigs, work_on_all
 from ..base.closeable import Closeable
 from ..base.config import Settings
 from ..base.errors import ConfigError, InputError
-from ..base.identity import ModelIdentity, ServiceName
+from ..base.identity import ModelIdentity, ServiceName, describe_difference
 from ..base.item import Edit, EditArguments
 from ..base.text import group_by_key
 from ..benchmarks.rounds import JudgeRounds
 from ..engine.judge import roles_of
 from ..panel import Panel
-from ..panel.endpoints import describe_difference
 from .config import RewardConfig
 from .mix import fail_edit, reward_edit, sign_reward, summarise
 from .schema import EditReward, NoReward, RewardReply, RewardValue
