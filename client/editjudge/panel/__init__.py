@@ -93,9 +93,9 @@ class Panel:
         self.refused_urls: dict[str, ConfigError] = {}
         self._other_replicas: list[Replica[Any]] = []
         self._answered_at: dict[str, float] = {}
-        self._served: dict[ServiceName, RecentReplies] = {}
+        self._recents: dict[ServiceName, RecentReplies] = {}
         self._binding = asyncio.Lock()
-        self._rebinds = 0
+        self._rebind_count = 0
 
     @classmethod
     def from_ledger(cls, ledger: ReplyStore, identities: Identities) -> Panel:
@@ -303,12 +303,12 @@ class Panel:
         """
         if self._replaying:
             return
-        asked = self._rebinds
+        count = self._rebind_count
         async with self._binding:
-            if self._rebinds > asked:  # one that began since has asked them
+            if self._rebind_count > count:  # one that began since has asked them
                 return
-            self._rebinds += 1
-            for recent in self._served.values():
+            self._rebind_count += 1
+            for recent in self._recents.values():
                 recent.mark()
             for server in self._list_replicas():
                 server.target.connections.renew()  # so that the servers of today are asked
@@ -360,8 +360,8 @@ class Panel:
         by_url = {triton.url: services for (triton, _), services in zip(self._tritons, answers, strict=True)}
         for name, tritons in serving.items():
             found_models = {url: services[name] for url, services in by_url.items() if name in services}
-            recent = self._served.setdefault(name, RecentReplies(name))
-            self._served[name] = await recent.settle(found_models, [triton.url for triton in tritons])
+            recent = self._recents.setdefault(name, RecentReplies(name))
+            self._recents[name] = await recent.settle(found_models, [triton.url for triton in tritons])
         return {
             name: self._make_specialist(name, identities[name], serving[name])
             for name in dict.fromkeys((*SPECIALISTS, *serving))
@@ -377,7 +377,7 @@ class Panel:
             return old
         from .pool import EndpointPool
 
-        return Specialist(name, identity, EndpointPool(tritons, self._policy), self._served[name])
+        return Specialist(name, identity, EndpointPool(tritons, self._policy), self._recents[name])
 
     async def _open_judge(self, name: ServiceName, problems: dict[str, str]) -> Judge | None:
         """A judge with the replicas that have its model; None where none has."""
@@ -396,8 +396,8 @@ class Panel:
             for url, problem in judge.problems.items():
                 add_problem(problems, url, problem)
         self._answered_at[endpoint.url] = read_clock()
-        recent = self._served.setdefault(name, judge.recent)
-        self._served[name] = judge.recent = await recent.settle(judge.found_models, [r.url for r in judge.replicas])
+        recent = self._recents.setdefault(name, judge.recent)
+        self._recents[name] = judge.recent = await recent.settle(judge.found_models, [r.url for r in judge.replicas])
         return old if old is not None and old.is_same_as(judge) else judge
 
     def _is_waited_for(self, url: str, error: ServiceError) -> bool:

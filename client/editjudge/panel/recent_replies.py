@@ -23,8 +23,8 @@ class RecentReplies:
 
     def __init__(self, service: str, models: Mapping[str, ModelIdentity] = {}, *, is_watched: bool = False) -> None:
         self._service, self._models, self._is_watched = service, models, is_watched
-        self._marked = 0
-        self._stored: list[tuple[ReplyStore, str]] = []
+        self._mark_count = 0
+        self._calls: list[tuple[ReplyStore, str]] = []
         self._error: ModelExchanged | None = None
 
     async def put(self, store: ReplyStore, call: AnyCall, reply: Reply) -> Reply:
@@ -34,7 +34,7 @@ class RecentReplies:
             ModelExchanged: the model was exchanged before the reply was stored.
         """
         if self._is_watched:
-            self._stored.append((store, call.key))
+            self._calls.append((store, call.key))
         stored_reply = await store.put(call, reply)
         if self._error is not None:
             await store.drop([call.key])
@@ -43,26 +43,26 @@ class RecentReplies:
 
     def mark(self) -> None:
         """Mark the replies that are noted by now, before the servers are asked."""
-        self._marked = len(self._stored)
+        self._mark_count = len(self._calls)
 
-    async def settle(self, found_models: Mapping[str, ModelIdentity], used: Iterable[str]) -> "RecentReplies":
+    async def settle(self, found_models: Mapping[str, ModelIdentity], urls: Iterable[str]) -> "RecentReplies":
         """Forget the marked replies if the servers have the same models, else drop all replies.
 
         Args:
             found_models: The model of each server that answered, by address.
-            used: The addresses of the servers that are used from now on.
+            urls: The addresses of the servers that are used from now on.
 
         Returns:
             What stores the replies from now on.
         """
-        former, models = self._models, {url: found_models[url] for url in used}
+        former, models = self._models, {url: found_models[url] for url in urls}
         for url, now in found_models.items():
             if former.get(url, now) != now:
                 difference = describe_difference(now, former[url])
                 self._error = ModelExchanged(f"it was exchanged: {difference}", service=self._service)
-                for store, key in self._stored:
+                for store, key in self._calls:
                     await store.drop([key])
                 return RecentReplies(self._service, models, is_watched=True)
         self._models, self._is_watched = models, bool(former)
-        del self._stored[: self._marked]
+        del self._calls[: self._mark_count]
         return self
