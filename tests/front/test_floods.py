@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import re
 import socket
 from collections.abc import Callable, Iterator, Mapping
@@ -19,6 +20,7 @@ from editjudge.v1 import judge_pb2_grpc
 
 from ..fakes.grpc_server import Failure
 from ..fakes.judge import ScriptedJudge
+from ..fakes.openai import ScriptedOpenAi
 from ..patience import patience, until
 from .door import OK, Door, open_door, open_judged_door, score
 
@@ -167,3 +169,40 @@ async def test_calls_of_one_team_put_no_server_out_for_others(tmp_path: Path, wa
         ours = door.metadata("vision")
         while not all("vision" in judge.teams for judge in judges):
             assert await score(channel, ours) is OK
+
+
+LARGE, LARGE_AT_ONCE, MIB = 63, 8, 1024 * 1024
+"""MiB of a body that the door looks through, just below its limit."""
+
+
+async def test_large_bodies_that_are_looked_through_cost_others_no_call_and_the_door_bounded_memory(
+    tmp_path: Path,
+) -> None:
+    """The field that is closed stands at the end. Each of the other team's calls has a connection of its own."""
+    judge = ScriptedOpenAi(owner="vllm")
+    question = b'{"model":"judge","messages":[{"role":"user","content":"%s"}]%s}'
+    large, small = question % (b"A" * (LARGE * MIB), b',"uuid":"1"'), question % (b"Is it red?", b"")
+    async with judge.serving() as url, aiohttp.ClientSession() as session:
+        judges = {"judge": {"addresses": [url.removeprefix("http://").removesuffix("/v1")]}}
+        teams, limits = ("vision", "hostile"), {"request_bytes": (LARGE + 1) * MIB}
+        async with open_door(tmp_path, judges=judges, teams=teams, limits=limits) as door:
+
+            def measure(name: str) -> int:
+                """A line of the memory of its process, in MiB."""
+                text = Path(f"/proc/{door.server.pid}/status").read_text()
+                return int(re.findall(rf"{name}:\s+(\d+)", text)[0]) // 1024
+
+            async def ask(team: str, body: bytes) -> tuple[int, str]:
+                headers = {**dict(door.metadata(team)), "content-type": "application/json", "connection": "close"}
+                address = f"https://{door.target}/judges/judge/v1/chat/completions"
+                async with session.post(address, data=io.BytesIO(body), headers=headers, ssl=door.tls) as reply:
+                    return reply.status, await reply.text()
+
+            before, answers = measure("VmRSS"), set()
+            sending = asyncio.gather(*(ask("hostile", large) for _ in range(LARGE_AT_ONCE)))
+            while not sending.done():
+                answers.add((await ask("vision", small))[0])
+            assert answers == {200}
+            for status, text in await sending:
+                assert (status, "uuid: this field is closed" in text) == (400, True), text
+            assert measure("VmHWM") < before + LARGE_AT_ONCE * (LARGE + 1) + 64
