@@ -1,13 +1,14 @@
 """What a node with a GPU does: every specialist by precision, batch and size, and a judge.
 
     python perf/gpu.py specialists          # what is installed; EDITJUDGE_MODELS_DIR
+    python perf/gpu.py specialists --full-size    # networks of published size, random weights
     python perf/gpu.py judge --url http://127.0.0.1:8000/v1 --model NAME
 
-Each specialist runs in a process of its own, so that memory is its own; on a CPU the columns of a
-GPU stay empty. The judge is a vLLM with one card. It is asked one question of two pictures and
-gives one token. `paper` is the ceiling in requests per second that arithmetic gives for
-Qwen3-VL-8B in bf16 on one H100. Where no request waits and the card is not busy, the CPU is the
-wall.
+`parity` is what the export's comparison with its source found. Each specialist runs in a process of
+its own, so that memory is its own; on a CPU the columns of a GPU stay empty. The judge is a vLLM
+with one card. It is asked one question of two pictures and gives one token. `paper` is the ceiling
+in requests per second that arithmetic gives for Qwen3-VL-8B in bf16 on one H100. Where no request
+waits and the card is not busy, the CPU is the wall.
 """
 
 from __future__ import annotations
@@ -16,18 +17,22 @@ import asyncio
 import base64
 import io
 import json
+import os
 import random
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 import click
+import full_size
 import numpy as np
 from PIL import Image as Pil
 from rich.console import Console
@@ -36,6 +41,7 @@ from rich.table import Table
 from editjudge.base.errors import ConfigError
 from editjudge_services.runtime.repository import find_specialists
 from editjudge_services.runtime.specialist import Request, Specialist
+from editjudge_services.zoo.artefact import Precision, load_artefact
 from editjudge_services.zoo.export import PRECISIONS
 
 QUESTION = "Was the instruction followed? Reply with one number from 1 to 10."
@@ -210,29 +216,58 @@ def one(**arguments: Any) -> None:
 @click.option("--name", "names", multiple=True, help="A model; by default all that are installed.")
 @click.option("--batch", "batches", multiple=True, type=int, default=(1, 8), show_default=True)
 @click.option("--megapixels", "sizes", multiple=True, type=float, default=(1,), show_default=True)
+@click.option("--precision", "precisions", multiple=True, type=click.Choice(PRECISIONS), default=PRECISIONS)
 @click.option("--seconds", default=10.0, show_default=True, help="For each row.")
+@click.option("--full-size", "is_full_size", is_flag=True, help="Make networks of published size with random weights.")
 @click.option("--json", "as_json", is_flag=True)
 def specialists(
-    names: Sequence[str], batches: Sequence[int], sizes: Sequence[float], seconds: float, as_json: bool
+    names: Sequence[str],
+    batches: Sequence[int],
+    sizes: Sequence[float],
+    precisions: Sequence[Precision],
+    seconds: float,
+    is_full_size: bool,
+    as_json: bool,
 ) -> None:
     """Calls per second, processor time and memory of specialists; of a card also busy and watts."""
-    rows = []
-    for kind in find_specialists():
-        for precision in PRECISIONS:
-            try:
-                is_here = kind.installed_identity(precision) is not None
-            except ConfigError:
-                is_here = False
-            if not is_here or (names and kind.name not in names):
-                continue
-            if not kind.entry and precision != "fp32":
-                continue
-            for batch in batches:
-                for size in sizes:
-                    what = {"model": kind.name, "precision": precision, "batch": batch, "MP": size}
-                    found = run_apart(kind.name, precision, batch, size, seconds)
-                    rows.append({**what, **found})
+    rows: list[Mapping[str, Any]] = []
+    kinds = [kind for kind in find_specialists() if not names or kind.name in names]
+    with ExitStack() as stack:
+        if is_full_size:
+            os.environ["EDITJUDGE_MODELS_DIR"] = stack.enter_context(tempfile.TemporaryDirectory())
+            rows += make_full_size([kind for kind in kinds if kind.entry in full_size.SIZES], precisions)
+        for kind in kinds:
+            for precision in precisions if kind.entry else ("fp32",):
+                if (parity := find_parity(kind, precision)) is None:
+                    continue
+                for batch in batches:
+                    for size in sizes:
+                        what = {"model": kind.name, "precision": precision, "batch": batch, "MP": size}
+                        rows.append({**what, **run_apart(kind.name, precision, batch, size, seconds), **parity})
     show(rows, as_json)
+
+
+def make_full_size(kinds: Sequence[type[Specialist]], precisions: Sequence[Precision]) -> list[Mapping[str, Any]]:
+    """Make and export networks of published size; gives a row for each export that is refused."""
+    rows = []
+    for kind in kinds:
+        full_size.install(kind.entry)
+        errors = full_size.export_all(kind.entry, precisions)
+        rows += [{"model": kind.name, "precision": precision, "error": error} for precision, error in errors]
+    return rows
+
+
+def find_parity(kind: type[Specialist], precision: Precision) -> Mapping[str, Any] | None:
+    """What the export's comparison found; None where the model is not installed."""
+    try:
+        if kind.installed_identity(precision) is None:
+            return None
+        artefact = load_artefact(kind.entry, precision) if kind.entry else None
+    except ConfigError:
+        return None
+    if artefact is None or artefact.parity is None:
+        return {}
+    return {"parity": artefact.parity.largest_difference, "measure": artefact.parity.measure}
 
 
 @main.command()

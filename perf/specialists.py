@@ -36,6 +36,7 @@ from transformers import (
 from editjudge.base.errors import ConfigError, MissingExtra
 from editjudge_services.features import vision_service
 from editjudge_services.features.recipe import RECIPES as VISION
+from editjudge_services.features.recipe import Trunk
 from editjudge_services.features.vision_service import DinoV3
 from editjudge_services.perceptual.network import LpipsNetwork
 from editjudge_services.perceptual.recipe import RECIPES as LPIPS
@@ -176,7 +177,7 @@ def measure(batch: int, pairs: int, side: int, rounds: int) -> list[Timed]:
     for entry, tiny in FULL.items():
         recipe: Any = replace(VISION[entry], tiny=tiny)  # type: ignore[type-var]
         install(entry, recipe)
-        module = recipe.wrap(recipe.load(checkpoint_dir(entry))).eval()
+        module = Trunk(recipe.load(checkpoint_dir(entry))).eval()
         pixels = rng.standard_normal((batch, 3, 224, 224), dtype=np.float32)
         graph = models_dir() / entry / "fp32" / vision_service.TRUNK
         what = f"{NAMES.get(entry, 'CLIP ViT-B/32')}, {batch} of 224x224"

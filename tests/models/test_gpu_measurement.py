@@ -29,6 +29,7 @@ def test_specialists_are_measured_without_a_card() -> None:
     for row in rows:
         assert "error" not in row
         assert row["calls_per_second"] > 0
+        assert ("parity" in row) == (row["model"] == "clip_vit_b_32")
         assert row["peak_mib"] >= row["loaded_mib"] > 0
 
 
