@@ -21,7 +21,7 @@ from editjudge import cli
 from editjudge.base.config import Settings
 from editjudge.base.errors import ConfigError
 from editjudge.base.identity import ServiceName
-from editjudge.cli import services
+from editjudge.cli import local_stack
 from editjudge.cli.commands import load_commands
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))
@@ -34,7 +34,7 @@ def plug(monkeypatch: pytest.MonkeyPatch) -> Iterator[Plug]:
 
     def replace(group: str, *values: str) -> None:
         points = [EntryPoint(value.partition(":")[0], value, group) for value in values]
-        for module in (cli, services):
+        for module in (cli, local_stack):
             monkeypatch.setattr(module, "entry_points", lambda group: [one for one in points if one.group == group])
         cli.plugin_commands.cache_clear()
 
@@ -148,11 +148,11 @@ def test_a_stack_is_started_by_the_package_that_can(plug: Plug, package: ModuleT
     package.can = started_here
     said: list[str] = []
     plug("editjudge.stack", "somebodys:cannot", "somebodys:can")
-    with services.provide_services(Settings(), roles=[OCR, JUDGE], say=said.append) as settings:
+    with local_stack.provide_services(Settings(), roles=[OCR, JUDGE], say=said.append) as settings:
         assert [one.url for one in settings.endpoints.values()] == ["grpc://127.0.0.1:9"]
     assert "starting the local services" in said[0]
     assert said[1:] == ["ocr_ppocr is not served: weights are absent"]
-    with services.provide_services(Settings(), roles=[JUDGE], say=said.append) as settings:
+    with local_stack.provide_services(Settings(), roles=[JUDGE], say=said.append) as settings:
         assert not settings.endpoints
     assert len(said) == 2
 
@@ -161,7 +161,7 @@ def test_a_stack_without_the_models_is_not_started(plug: Plug, package: ModuleTy
     package.cannot = lambda settings, models: f"{models[0]} is not installed"
     plug("editjudge.stack", "somebodys:cannot")
     said: list[str] = []
-    with services.provide_services(Settings(), roles=[OCR], say=said.append) as settings:
+    with local_stack.provide_services(Settings(), roles=[OCR], say=said.append) as settings:
         assert settings == Settings()
     assert said == ["no local service is started: ocr_ppocr is not installed"]
 
@@ -170,14 +170,14 @@ def test_a_stack_without_the_models_is_not_started(plug: Plug, package: ModuleTy
 def test_without_a_stack_there_are_no_services(plug: Plug, package: ModuleType, values: tuple[str, ...]) -> None:
     package.cannot = lambda settings, models: None
     plug("editjudge.stack", *values)
-    with services.provide_services(Settings(), roles=[OCR, JUDGE], say=pytest.fail) as settings:
+    with local_stack.provide_services(Settings(), roles=[OCR, JUDGE], say=pytest.fail) as settings:
         assert settings == Settings()
 
 
 def test_a_stack_that_does_not_load_is_told(plug: Plug) -> None:
     plug("editjudge.stack", "nowhere.at_all:start")
     with pytest.raises(ConfigError, match="services cannot be loaded: No module named 'nowhere'"):
-        with services.provide_services(Settings(), roles=[OCR, JUDGE], say=pytest.fail):
+        with local_stack.provide_services(Settings(), roles=[OCR, JUDGE], say=pytest.fail):
             pytest.fail("there is nothing to use")
 
 

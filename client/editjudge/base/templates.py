@@ -1,6 +1,11 @@
 """Templates of pages, tables and configurations, which are files of our packages."""
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 
 def make_templates(package: str | None) -> Environment:
@@ -11,6 +16,8 @@ def make_templates(package: str | None) -> Environment:
     Args:
         package: As `__package__` of the module that uses it.
     """
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
     return Environment(
         loader=PackageLoader(package or "", ""),
         autoescape=True,

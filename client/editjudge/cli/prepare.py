@@ -21,9 +21,9 @@ from ..prepare.review import apply_decisions
 from ..prompts import Template
 from ..prompts.custom_templates import load_custom_folder
 from ..report.numbers import format_usage
+from .local_stack import provide_services
 from .options import Options, bind_single_judge, parse_roots, settings_from
 from .output import print_json
-from .services import provide_services
 
 _MAX_LISTED = 20
 """Number of items that are listed for each status."""

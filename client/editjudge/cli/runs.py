@@ -37,9 +37,9 @@ from ..report.display import format_progress, make_display
 from ..report.numbers import format_usage, untrained_warning
 from ..report.summary import build_results_tables, drop_empty_columns
 from ..report.table import Head, Row, Table
+from .local_stack import provide_services
 from .options import check_judges, open_run, parse_judges, parse_part, parse_ray, settings_from, spec_from
 from .output import print_json, print_tables
-from .services import provide_services
 
 _RESUME = "repeat the command to resume"
 _WAIT_FOR_CALLS = 10.0

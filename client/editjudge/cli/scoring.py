@@ -14,9 +14,9 @@ from ..panel.specialists import list_custom_services
 from ..prompts.custom_templates import load_custom_templates, load_custom_texts
 from ..prompts.rubrics import load_rubric_files
 from ..report.numbers import build_verdict_table, describe_judge_use, describe_skipped
+from .local_stack import provide_services
 from .options import add_rubrics, bind_single_judge, settings_from
 from .output import print_json, print_tables
-from .services import provide_services
 
 _EDIT_OPTIONS = ("source", "edited", "instruction", "mask", "target", "target_text")
 

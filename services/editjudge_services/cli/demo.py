@@ -8,9 +8,9 @@ from editjudge.base.console import make_console
 from editjudge.base.output_files import check_overwrite, wrap_disk_errors, write_file
 from editjudge.base.strict import to_json
 from editjudge.base.terminal import print_notice, print_text
+from editjudge.cli.local_stack import provide_services
 from editjudge.cli.options import settings_from
 from editjudge.cli.output import print_tables
-from editjudge.cli.services import provide_services
 from editjudge.report.display import format_progress, make_display
 from editjudge.report.page import PageOptions
 from editjudge.report.site import write_report

@@ -12,9 +12,9 @@ from typing import Any
 from editjudge.base.config import LedgerPlace, Settings, parse_ledger
 from editjudge.base.errors import ConfigError, MissingExtra, StoreError
 from editjudge.base.terminal import print_notice, print_text
+from editjudge.cli.local_stack import list_default_roles, provide_services
 from editjudge.cli.options import check_judges, parse_judges, settings_from
 from editjudge.cli.output import print_json, print_tables
-from editjudge.cli.services import list_default_roles, provide_services
 from editjudge.report.table import Head, Row, Table
 from editjudge.rewards.config import RewardConfig
 
