@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from editjudge.app.canary import CanaryResult
 from editjudge.base.config import Settings
+from editjudge.base.errors import ConfigError
+from editjudge.rewards import Reward, RewardConfig
+from editjudge.rewards import reward as reward_module
 
 from ..attack.picture_seeds import BOMBS
 from ..fakes.fault_proxy import FaultProxy
@@ -79,6 +84,51 @@ async def test_a_judge_that_is_exchanged_during_a_batch_leaves_nothing(
             status, answer = await served.post(batch, "/v1/rewards")
             assert status == 200
             assert [each["rewards"]["quality"] for each in answer["results"]] == [first] * 32
+
+
+async def test_a_judge_that_rates_the_canaries_otherwise_ends_scoring(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that says the same of every picture orders none; where nobody asks, nothing is rated."""
+    monkeypatch.setenv("EDITJUDGE_STATE_DIR", str(tmp_path / "state"))
+    judge = scripted_judge()
+    async with judge.serving() as url:
+        async with serve(priced_settings(url), reward=file(tmp_path, JUDGE)) as served:
+            status, answer = await served.post(own(1), "/v1/rewards")
+            few = len(judge.requests)
+            assert (status, few < 9) == (200, True)
+            assert "editjudge_reward_check_age_seconds +Inf" in await served.metrics()
+        async with serve(priced_settings(url), reward=file(tmp_path, "check_every = 3600\n" + JUDGE)) as served:
+            for _ in range(2):
+                status, answer = await served.post(own(1), "/v1/rewards")
+                assert status == 400
+                assert "generalist.judge: " in answer["error"]["message"]
+                assert "--new-baseline" in answer["error"]["fix"]
+                rated = len(judge.requests)
+            assert rated > few + 9
+            assert "editjudge_reward_check_age_seconds +Inf" not in await served.metrics()
+
+
+@pytest.mark.parametrize(("state", "checks"), [("steady", 1), ("unchecked", 2), ("shifted", 1)])
+async def test_the_canaries_are_rated_when_it_is_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: Any, checks: int
+) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def check(_: Settings, judges: tuple[str, ...]) -> tuple[CanaryResult, ...]:
+        asked.append(judges)
+        return (CanaryResult(service="generalist.judge", state=state, why="of 10"),)
+
+    monkeypatch.setattr(reward_module, "check_canaries", check)
+    config = RewardConfig.load(file(tmp_path, "check_every = 3600\n" + PIXELS))
+    with Reward(config, Settings()) as reward:
+        for _ in range(2):
+            if state == "shifted":
+                with pytest.raises(ConfigError, match="generalist.judge: of 10"):
+                    reward.score([])
+            else:
+                reward.score([])
+    assert asked == [("judge",)] * checks
 
 
 async def test_a_replica_of_the_judge_that_dies_costs_no_reward(tmp_path: Path) -> None:

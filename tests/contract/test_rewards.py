@@ -311,6 +311,32 @@ async def test_what_is_late_is_no_number(tmp_path: Path, path: str) -> None:
             assert "within the deadline" in shown(answer, path)
 
 
+NOT_FOLLOWED = """
+[rewards.quality.parts]
+"core.ssim.source.whole" = {}
+[rewards.quality.gates.not_followed]
+dimension = "core.instruction_following"
+below = 0.3
+"""
+
+
+@pytest.mark.parametrize(("good", "is_closed"), [(0.1, True), (0.9, False)])
+async def test_what_does_not_follow_the_instruction_is_paid_nothing(
+    tmp_path: Path, good: float, is_closed: bool
+) -> None:
+    """A part that pays an editor for doing nothing, behind a gate that a judge decides."""
+    judge = scripted_judge()
+    judge.probabilities = {"good": good, "poor": 1 - good}
+    async with judge.serving() as url:
+        async with serve(priced_settings(url), reward=file(tmp_path, NOT_FOLLOWED)) as served:
+            _, answer = await served.post(own(0), "/v1/rewards")
+    value = answer["results"][0]["rewards"]["quality"]
+    assert value["parts"]["core.ssim.source.whole"]["value"] == 1.0
+    assert value["reward"] == (0.0 if is_closed else 1.0)
+    assert value["parts"]["gate.not_followed"]["cap"] == (0.0 if is_closed else None)
+    assert answer["summary"]["quality"]["gates"] == ({"not_followed": 1} if is_closed else {})
+
+
 async def test_a_constant_is_a_number_only_where_it_is_written_down(tmp_path: Path) -> None:
     reward = file(tmp_path, "without_number = -1\n" + JUDGE)
     async with serve(reward=reward) as served:
@@ -326,9 +352,10 @@ async def test_without_room_nothing_begins(tmp_path: Path) -> None:
         status, _ = await served.post(own(1), "/v1/rewards")
         assert status == 400, "it never fits"
     async with serve(reward=reward) as served:
-        served.service.rate.charge("/v1/rewards", 1e6)
-        async with served.session.post(served.web + "/v1/rewards", json=own(1)) as got:
-            assert (got.status, got.headers["retry-after"]) == (503, "2")
+        for path, body in BODIES.items():
+            served.service.rate.charge(path, 1e6)
+            async with served.session.post(served.web + path, json=body(1)) as got:
+                assert (got.status, got.headers["retry-after"]) == (503, "2"), path
 
 
 async def test_a_retried_batch_is_not_paid_again(tmp_path: Path) -> None:

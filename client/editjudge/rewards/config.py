@@ -102,6 +102,8 @@ class RewardConfig(Strict):
         rewards: The rewards by name.
         rubrics: Files of rubrics; each adds the dimension `rubric.<name of the file>`.
         judges: Names of the judges in the settings, which judge side by side.
+        check_every: Seconds after which the judges rate the canaries before a batch. A judge that has
+            changed then ends scoring with an error, until a check finds it steady. 0 for no checks.
         deadline: Seconds for a batch. What is not judged by then has no number.
         without_number: What trainers get for an edit without a number: `error` fails the batch,
             `skip` gives it no number, and a number is a reward that is invented and counted.
@@ -112,6 +114,7 @@ class RewardConfig(Strict):
     rewards: dict[Name, RewardTable] = Field(min_length=1)
     rubrics: tuple[Path, ...] = ()
     judges: tuple[str, ...] = Field(default=("judge",), min_length=1)
+    check_every: FiniteFloat = Field(default=0.0, ge=0)
     deadline: FiniteFloat = Field(default=240.0, gt=0)
     without_number: WithoutNumber = "error"
     concurrency: int = Field(default=64, ge=1)

@@ -1,6 +1,7 @@
 """Scores batches of edits in this process, by a panel of its own or through a Judge service."""
 
 import asyncio
+import math
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
@@ -9,12 +10,14 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ..app.canary import check_canaries
 from ..app.client import Client, JudgeConfigs, work_on_all
 from ..base.closeable import Closeable
 from ..base.config import Settings
 from ..base.errors import ConfigError, InputError
 from ..base.identity import ModelIdentity, ServiceName, describe_difference
 from ..base.item import Edit, EditArguments
+from ..base.terminal import print_notice
 from ..base.text import group_by_key
 from ..benchmarks.rounds import JudgeRounds
 from ..engine.judge import roles_of
@@ -57,6 +60,7 @@ class Reward(Closeable):
     ) -> None:
         self.config = config if isinstance(config, RewardConfig) else RewardConfig.load(config)
         self.client = Client(settings, judges=judges)
+        self._watch = JudgeWatch()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="editjudge.rewards", daemon=True)
         self._opening: asyncio.Task[Client] | None = None
@@ -159,7 +163,7 @@ class Reward(Closeable):
 
         keys = [_source_key(edit) for edit in edits]
         client = await self._open()
-        async with check_models(client.panel), end_after(config.deadline):
+        async with self._watch.watch(client, config), end_after(config.deadline):
             await score_siblings(keys, one, config.concurrency)
         return make_reply(config, names, ids, rewards, groups, time.monotonic() - began)
 
@@ -172,21 +176,49 @@ async def end_after(seconds: float) -> AsyncIterator[None]:
             yield
 
 
-@asynccontextmanager
-async def check_models(panel: Panel) -> AsyncIterator[None]:
-    """Ask the servers what they are before a batch and after it.
+class JudgeWatch:
+    """Looks, batch by batch, whether the judges are still what they were."""
 
-    Raises:
-        ConfigError: a model was exchanged while the batch was judged.
-    """
-    before = await identify_models(panel)
-    yield
-    after = await identify_models(panel)
-    for service, identity in before.items():
-        if not identity.may_be(after.get(service, identity)):
-            difference = describe_difference(after[service], identity)
-            fix = "send the batch again, or go back to the model that was there"
-            raise ConfigError(f"{service} was exchanged during the batch: {difference}", fix)
+    def __init__(self) -> None:
+        self._checked_at, self._problem = -math.inf, ""
+        self._lock = asyncio.Lock()
+
+    @property
+    def age(self) -> float:
+        """Seconds since all judges last rated the canaries; infinity before."""
+        return time.monotonic() - self._checked_at
+
+    @asynccontextmanager
+    async def watch(self, client: Client, config: RewardConfig) -> AsyncIterator[None]:
+        """Ask the servers what they are before a batch and after it; rate the canaries when it is time.
+
+        Raises:
+            ConfigError: a model was exchanged during the batch, or a judge rates the canaries in
+                another way than before.
+        """
+        async with self._lock:
+            if config.check_every and self.age >= config.check_every:
+                await self._rate_canaries(client.settings, config)
+        if self._problem:
+            fix = "judge with what it was; `editjudge canary --new-baseline` accepts it as it is"
+            raise ConfigError(self._problem, fix)
+        before = await identify_models(client.panel)
+        yield
+        after = await identify_models(client.panel)
+        for service, identity in before.items():
+            if not identity.may_be(after.get(service, identity)):
+                difference = describe_difference(after[service], identity)
+                fix = "send the batch again, or go back to the model that was there"
+                raise ConfigError(f"{service} was exchanged during the batch: {difference}", fix)
+
+    async def _rate_canaries(self, settings: Settings, config: RewardConfig) -> None:
+        results = await asyncio.to_thread(check_canaries, settings, config.judges)
+        cost = sum(each.cost or 0.0 for each in results)
+        print_notice(f"canaries before a batch: {sum(each.calls for each in results)} calls, cost {cost:g}")
+        changes = [f"{each.service}: {each.why}" for each in results if each.state in {"shifted", "disordered"}]
+        self._problem = "; ".join(changes)
+        if all(each.state != "unchecked" for each in results):
+            self._checked_at = time.monotonic()
 
 
 async def identify_models(panel: Panel) -> Mapping[ServiceName, ModelIdentity]:

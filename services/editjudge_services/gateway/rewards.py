@@ -14,7 +14,7 @@ from editjudge.base.images import MAX_BYTES
 from editjudge.base.threads import in_thread
 from editjudge.rewards.config import RewardConfig
 from editjudge.rewards.mix import fail_edit, reward_edit
-from editjudge.rewards.reward import LATE, check_models, end_after, make_reply, score_siblings
+from editjudge.rewards.reward import LATE, end_after, make_reply, score_siblings
 from editjudge.rewards.schema import NoReward, PictureSource, RewardReply, RewardRequest, RewardValue
 
 from ..runtime.cache import BoundedCache
@@ -82,12 +82,11 @@ class RewardService:
             except ConfigError:
                 raise
             except Exception as error:  # noqa: BLE001 - of this edit alone
-                reason = str(wrap_defect(error))
-                why = NoReward(kind="failed", reason=reason, retry=True)
+                why = NoReward(kind="failed", reason=str(wrap_defect(error)), retry=True)
                 rewards[place] = fail_edit(config, names, why)
 
         seconds = min(config.deadline, (request.deadline_ms or 1e9) / 1e3)
-        async with check_models(self._service.client.panel), end_after(seconds):
+        async with self._service.reward_watch.watch(self._service.client, config), end_after(seconds):
             await score_siblings(sources, score_one, self._service.edits.largest)
         edit_ids = [each.id or str(place) for place, each in enumerate(request.edits)]
         seconds = time.monotonic() - began
@@ -108,14 +107,12 @@ class RewardService:
         edits, sources = [], []
         for place, each in enumerate(request.edits):
             at, digests = f"edits[{place}]", list[str]()
-            pictures = [read(f"{at}.source", each.source)]
-            pictures += [read(f"{at}.references[{i}]", one) for i, one in enumerate(each.references)]
+            before = [read(f"{at}.source", each.source)]
+            before += [read(f"{at}.references[{i}]", one) for i, one in enumerate(each.references)]
             sources.append(" ".join(digests))
-            output = read(f"{at}.edited", each.edited)
+            after = read(f"{at}.edited", each.edited)
             mask = read(f"{at}.mask", each.mask) if each.mask else None
-            edit = EncodedEdit(
-                id=each.id, instruction=each.instruction, sources=tuple(pictures), edited=output, mask=mask
-            )
+            edit = EncodedEdit(id=each.id, instruction=each.instruction, sources=tuple(before), edited=after, mask=mask)
             edits.append(edit)
         return edits, sources
 

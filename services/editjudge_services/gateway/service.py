@@ -22,6 +22,7 @@ from editjudge.base.terminal import print_notice
 from editjudge.base.threads import FairThreads, in_thread
 from editjudge.base.verdict import NotServed
 from editjudge.rewards.config import RewardConfig
+from editjudge.rewards.reward import JudgeWatch
 from editjudge.service import DimensionSet, Judge, computes_pixels, find_lazy_limit, sort_by_dependency
 
 from .accounting import Caller, RequestAccount
@@ -85,6 +86,7 @@ class JudgeService:
         requests: The limit on bytes of requests in memory.
         streams: The limit on open streams.
         reward_config: The rewards for trainers, if any are served.
+        reward_watch: Looks whether the judges of rewards have changed.
         connection_age: Seconds, about, after which a caller's connection is closed when its calls
             have ended, so that callers find the replicas that came since.
         metrics: The Prometheus metrics.
@@ -111,8 +113,10 @@ class JudgeService:
         self._cache = CallCache(options.cache, is_shared=options.cache_shared, say=print_notice)
         self.metrics = Metrics(
             edits_in_hand=("Edits in flight.", lambda: sum(self.edits.in_use.values())),
+            reward_check_age_seconds=("Time since the judges rated the canaries.", lambda: self.reward_watch.age),
             cache_bytes=("Size of the cache folder on disk.", self._cache.bytes),
         )
+        self.reward_watch = JudgeWatch()
         self.reward_config = RewardConfig.load(options.reward) if options.reward else None
         self._debts: defaultdict[str, Debt] = defaultdict(Debt)
         self._audit = AuditLog(options.audit, self.metrics.audit_lost.inc)
