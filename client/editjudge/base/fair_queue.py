@@ -42,9 +42,8 @@ class _Account(Generic[T]):
         self.row: OrderedDict[T, None] = OrderedDict()
 
     def sum(self, now: float, *, expects: bool = True) -> float:
-        """Its seconds, with turns that have not ended: what they will take, or what they took so far."""
-        least = 1.0 if expects else 0.0
-        return self.seconds + sum(max(now - turn.began, least * turn.charge) for turn in self.turns)
+        """Its seconds, with turns that have not ended: what they are expected to take at least, or took so far."""
+        return self.seconds + sum(max(now - turn.began, turn.charge * expects) for turn in self.turns)
 
 
 class FairQueue(Generic[T]):
@@ -56,8 +55,9 @@ class FairQueue(Generic[T]):
     whatever a turn takes, and how many wait in a team's row makes no difference. Within a team the
     order is that of arrival, and a team alone has an ordinary queue.
 
-    A team that begins to wait has at least as much on its account as the one whose turn began last,
-    so time in which it asked for nothing is no credit, and leaving saves no debt.
+    A team that begins to wait has at least as much on its account as the one whose turn began last had used by then,
+    so time in which it asked for nothing is no credit, and leaving saves no debt. What turns are expected to take does
+    not count there: they may end sooner.
 
     Not safe for threads. It counts places and does not bound them.
 
