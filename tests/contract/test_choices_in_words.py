@@ -176,7 +176,7 @@ async def test_a_server_that_no_longer_binds_gives_no_choice_and_is_asked_again(
     server = ScriptedOpenAi(reply("No. The vase is there."), binds=True)
     with Ledger() as ledger:
         async with judge_of(server, ledger) as judge:
-            with pytest.raises(Abstention, match="no longer holds replies") as caught:
+            with pytest.raises(Abstention, match="no longer restricts replies") as caught:
                 await judge.choose(PROMPT, YES_NO)
         assert caught.value.kind == "unparsable"
         server.binds = False
@@ -214,7 +214,7 @@ async def test_options_of_a_judge_with_probabilities_are_bound_too() -> None:
 @pytest.mark.parametrize(
     ("binds", "samples", "parts"),
     [
-        (False, 1, ("one sampled word", "`samples` average several")),
+        (False, 1, ("one sampled word", "to average several")),
         (True, 1, ("one sampled word", "it cannot decline")),
         (False, 5, ("the mean of 5 sampled words",)),
     ],

@@ -408,7 +408,7 @@ async def test_what_is_known_there_costs_nothing(tmp_path: Path) -> None:
 
 
 REFUSED = [
-    (("--max-cost", "5"), "tells no costs of generalist.judge"),
+    (("--max-cost", "5"), "reports no costs of generalist.judge"),
     (("--judge", "third"), "generalist.third cannot be used: the Judge service at"),
     # What the service decides.
     (("--endpoint", "grpc://127.0.0.1:1"), "--endpoint"),

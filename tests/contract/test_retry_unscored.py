@@ -141,7 +141,7 @@ async def test_one_ledger_serves_runs_and_scores(tmp_path: Path) -> None:
         assert paid.usage["spent"] == paid.usage["cost"] == again.usage["cost"]
         assert (again.usage["calls"], again.usage["spent"]) == (0, 0)
         (line,) = [one for one in describe_judge_use(again) if "judge" in one]
-        assert line == "the judge was not called: its replies were stored, and cost nothing now"
+        assert line == "the judge was not called: stored replies were used, at no cost"
         assert f"cost {paid.usage['spent']:.4g}, " in describe_judge_use(paid)[-1]
         assert judge.seen == 1 + len(ASKED)
         judge.seen = 0

@@ -142,7 +142,7 @@ async def test_an_edit_of_the_whole_image_goes_through_without_a_mask(data: Set)
         assert why == "tone_editing is of the whole image, so it needs no mask"
         assert writer.asked_about("edit number 0.") == 0
         asked = data.asked("masks", "--generalist", url, "--endpoint", triton)
-        assert "1 made, 1 without a use for them" in (await prepared(*asked)).out
+        assert "1 made, 1 of a kind that needs none" in (await prepared(*asked)).out
     reads = CoEditData(data.out)
     of_tone, of_text = (reads.load(ref) for ref in reads.check_items())
     assert of_tone.mask is None

@@ -53,7 +53,7 @@ _ANSWERS = {
     "logprobs": "choices by probabilities",
     "top_logprobs": "choices by the probabilities it lists",
     "sampled": "choices by sampled words",
-    "bound": "choices by sampled words that the server holds to them",
+    "bound": "choices by sampled words, restricted by the server",
 }
 
 
@@ -225,7 +225,7 @@ async def _check_judge(judge: Judge, settings: Settings) -> Finding:
 def _describe_refused(judge: Judge) -> str:
     """Describe what its server refuses of a request; empty where it takes all."""
     names = ", ".join(judge.refused_settings)
-    return f"the server refuses {names}: not sent, and signed so" if names else ""
+    return f"the server refuses {names}; it is not sent, and the judge's identity says so" if names else ""
 
 
 def _find_judge_problem(judge: Judge, method: str) -> tuple[str, str]:

@@ -358,7 +358,7 @@ def _pool_freedom(operands: Sequence[_Estimate], effects: Sequence[float]) -> tu
 def _no_interval(clusters: int, error: float | None, largest: float) -> str:
     """Why a composite has no interval; empty if it has one."""
     if clusters < 2:
-        return "all edits share a source picture" if clusters else "no edit has a part in it"
+        return "all edits share a source picture" if clusters else "no edit counts in it"
     if error is None:
         return "a part of it rests on too few source pictures"
     return SAME if is_rounding(error, largest) else ""

@@ -85,4 +85,6 @@ def lock_folder(folder: Path, name: str) -> AbstractContextManager[object]:
         why = f"{folder} is in use by another process"
         raise ConfigError(why, "wait for it, or end it") from error
     except (OSError, NotImplementedError) as error:
-        raise ConfigError(f"{folder}: {error}", "give a folder that can be written") from error
+        raise ConfigError(
+            f"{folder}: {getattr(error, 'strerror', None) or error}", "give a folder that can be written"
+        ) from error

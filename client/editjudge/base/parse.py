@@ -83,7 +83,7 @@ def describe_failure(error: Exception) -> str:
         case OSError():
             return error.strerror or str(error)
         case UnicodeDecodeError():
-            return "it is no text in UTF-8"
+            return "it is not text in UTF-8"
         case json.JSONDecodeError():
             return f"{error.msg}, at line {error.lineno}, character {error.colno}"
         case ValidationError():

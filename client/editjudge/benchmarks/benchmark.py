@@ -190,7 +190,7 @@ class Benchmark:
             raise ConfigError(f"{protocol!r} is no protocol of {self.name}")
         if int(match["version"]) != self.version:
             raise ConfigError(
-                f"the run is by version {match['version']} of our reading of {self.name}, which is {self.version} now",
+                f"the run is by version {match['version']} of {self.name}'s protocols, and {self.version} is installed",
                 "run it again in another folder; replies are in its ledger",
             )
         changes = re.findall(r"([+-])(\w+)", match["changes"])

@@ -65,7 +65,7 @@ class Cell:
         counts: How many of the edits that the column asks about have each status, without those
             that it does not apply to. With `--common`, `left_out` are those on which another model
             has no number.
-        imputed: How many of the scored values a rule put in.
+        imputed: How many of the scored values a rule of the benchmark set.
         signature: What the number depends on.
         open_statuses: If there is no value, the statuses of edits that a later run may still judge.
             Empty if all edits were judged without a score.
@@ -127,7 +127,7 @@ class Tally:
     Attributes:
         counts: How many outcomes had each status, without those that do not apply.
         not_applicable_count: How many do not apply.
-        imputed_count: How many of the scored values a rule put in.
+        imputed_count: How many of the scored values a rule of the benchmark set.
         missing_count: How many of the values stand for missing outputs.
         values: Of the scored ones, in the order in which they came.
         weights: Of the same, where they have any.

@@ -74,7 +74,7 @@ class PairedDifference:
     """The mean difference of one dimension between two edits that belong together.
 
     Each pair counts once. One with a value missing has no difference: it counts as what is
-    missing. Nor has one with a value that a rule put in, since the difference would measure the
+    missing. Nor has one with a value that a rule set, since the difference would measure the
     rule: it counts as unscored.
 
     Attributes:

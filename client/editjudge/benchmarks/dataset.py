@@ -242,25 +242,21 @@ class Dataset(ABC):
             yield ref
         if not count and not problems:
             raise InputError(format_path(self.path), "no items")
-        all_lack_sources = len(sourceless) == count
-        if all_lack_sources:
-            problems += [(ref.id, self.flaws(ref)["source"].reason) for ref in sourceless]
-        if problems and (all_lack_sources or not self.is_released):
-            raise self._unusable(problems, sourceless)
+        if problems and not (self.is_released and len(sourceless) < count):
+            raise self._unusable(problems)
+        if len(sourceless) == count:
+            what = f"none of {format_count(count, 'item')} has a source that can be read"
+            first = f"first: {sourceless[0].id}: {self.flaws(sourceless[0])['source'].reason}"
+            raise InputError(format_path(self.path), f"{what} ({first})", self.fix(sourceless))
 
-    def _unusable(self, problems: Sequence[Problem], sourceless: Sequence[ItemRef]) -> InputError:
-        """Return one error that lists all problems, up to `MAX_PROBLEMS`.
-
-        Args:
-            sourceless: The items that lack their sources.
-        """
+    def _unusable(self, problems: Sequence[Problem]) -> InputError:
+        """Return one error that lists all problems, up to `MAX_PROBLEMS`."""
         lines = [f"{where}: {what}" for where, what in problems[:MAX_PROBLEMS]]
         if len(problems) > MAX_PROBLEMS:
             lines.append(f"and {len(problems) - MAX_PROBLEMS:,} more")
         text = "\n  ".join(lines)
         count = format_count(len(problems), *self.nouns)
-        fix = self.fix(sourceless)
-        return InputError(format_path(self.path), f"{count} cannot be used:\n  {text}", fix)
+        return InputError(format_path(self.path), f"{count} cannot be used:\n  {text}")
 
     def shape_key(self, ref: ItemRef) -> Hashable:
         """Return a key that two items share if the same of their optional fields are filled."""

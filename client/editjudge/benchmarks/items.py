@@ -21,7 +21,7 @@ from .texts import NO_JSON, File, Name, OwnText, describe_error, find_misreading
 
 USUAL = "items.jsonl"
 """What the file is called where a folder is given."""
-_AS_LINES = "write one JSON object per line, in UTF-8, without commas or a list around them"
+_AS_LINES = "data is JSON lines, one object a line in UTF-8 (docs/howto/runs.md): convert a list, CSV or Parquet first"
 # A value that stands where JSON has numbers; texts may hold the like, so it is looked at again.
 # Of fewer digits none is infinite with an exponent of two.
 _MAY_BE_NO_NUMBER = re.compile(rb"NaN|Infinity|[eE]\+?\d{3}|\d{200}")
@@ -191,9 +191,9 @@ class ItemsFile(Dataset):
             elif problems is not None:
                 problems.append((f"line {number}", why))
 
-    def _unusable(self, problems: Sequence[Problem], without: Sequence[ItemRef]) -> InputError:
-        error = super()._unusable(problems, without)
-        if any(NO_JSON in what for _, what in problems):
+    def _unusable(self, problems: Sequence[Problem]) -> InputError:
+        error = super()._unusable(problems)
+        if any(what.startswith((NO_JSON, "must be a table")) for _, what in problems):
             return InputError(error.name, error.reason, _AS_LINES)
         return error
 

@@ -216,6 +216,7 @@ def _match_pattern(pattern: str, by_id: Mapping[str, Dimension], rules: Rules | 
     near = get_close_matches(word, parts, cutoff=0.7)
     near = near or get_close_matches(pattern, by_id, n=3, cutoff=0.4)
     fix = f"did you mean {', '.join(near)}?" if near else "see: editjudge list dimensions"
+    fix = "give --dimension once for each" if "," in pattern else fix
     raise ConfigError(f"no dimension matches {pattern!r}", fix)
 
 

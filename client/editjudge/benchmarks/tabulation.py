@@ -245,7 +245,7 @@ def _make_paired_cell(column: Column, how: PairedDifference, data: _ColumnValues
     return tally.make_cell(reason, _make_signature(column, f"paired({how.of} as judged)", [data]))
 
 
-_PUT_IN = NoScore(kind="degenerate", reason="a rule put in a side of the pair")
+_PUT_IN = NoScore(kind="degenerate", reason="a rule of the benchmark set one side of the pair")
 
 
 def _difference(plus: _Side, minus: _Side) -> Outcome:

@@ -14,14 +14,14 @@ from ..base.images import MAX_PATH
 from ..base.item import MAX_TEXT_CHARACTERS, check_text
 from ..base.parse import list_problems, parse_json
 
-NO_JSON = "this is no JSON"
+NO_JSON = "not JSON"
 _MAX_ID = 255
 _NO_NAMES = frozenset({"", ".", ".."})
 # As the parser says where in one line it stopped.
 _POSITION = re.compile(r"(?P<why>.*) at line \d+ column (?P<place>\d+)")
 _WHY = {
     "trailing characters": "something follows the object",
-    "expected value": "a value is due",
+    "expected value": "a JSON value must stand here",
     "invalid unicode code point": "it is not in UTF-8",
 }
 

@@ -90,7 +90,7 @@ def _move_global_first(arguments: list[str]) -> list[str]:
     "set_",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A setting, as concurrency=8 or judges.judge.samples=5 (docs/howto/configuration.md). May"
+    help="A setting, such as concurrency=8 or judges.judge.samples=5 (docs/howto/configuration.md). May"
     " stand anywhere, and be given several times.",
 )
 def root(config: Path | None, set_: tuple[str, ...]) -> None:
@@ -108,6 +108,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     Files that cannot be used raise OSError in many places, so it is handled here.
     """
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # gRPC would print what our errors say
+    os.environ["MPLBACKEND"] = "agg"  # figures go to files: that of a notebook's kernel may not be installed here
     allow_any_text()
     try:
         code = root.main(arguments, prog_name="editjudge", standalone_mode=False)

@@ -92,16 +92,16 @@ def _convert_gie(options: Options, *, json: bool) -> int:
     for note in conversion.notes:
         print_text(f"note: {note}")
     if conversion.compares is None:
-        print_notice("no judge is configured: words decide which questions need the source")
+        print_notice("no judge is configured: the words of each question decide whether it needs the source")
     else:
         compare = format_count(conversion.compares, "question compares", "questions compare")
         print_text(
-            f"{conversion.data / COMPARES}: {compare} with the source; of {conversion.otherwise:,}"
-            " their words say otherwise, which stand first: look them over"
+            f"{conversion.data / COMPARES}: {compare} with the source; check those that stand first:"
+            f" for {conversion.otherwise:,} the words of the question say otherwise"
         )
     if conversion.unread:
         unread = format_count(conversion.unread, "question")
-        print_notice(f"of {unread} no answer could be read: their words decide")
+        print_notice(f"no answer of the judge on {unread} could be read: the words of the question decide")
     if conversion.usage:
         print_text(f"judges took {format_usage(conversion.usage)}")
     print_text(

@@ -55,7 +55,7 @@ def _print_needs(needs: Mapping[str, Mapping[str, int | None]], *, as_json: bool
     names = ("people alone", "a judge of correlation .5", "of .8")
     heads = (Head("items to rate", fold=True), *(Head(each, right=True) for each in names))
     rows = [Row((name, *(n or "more than all" for n in of.values()))) for name, of in needs.items()]
-    note = "people are taken to use the judge's scale, and to vary as it does" if rows else "no scores yet"
+    note = "assumed: people use the judge's scale, and vary as much as it does" if rows else "no scores yet"
     print_tables([Table(heads, rows, notes=[note])])
 
 
@@ -90,9 +90,9 @@ def _notes(rows: Sequence[AnchorRow]) -> Iterator[str]:
     for row in rows:
         if row.missing_ratings:
             count = format_count(row.missing_ratings, "edit")
-            why = "" if row.figures else ", seldom by chance: rate them too"
+            why = "" if row.figures else ": rate these too, since they are seldom missing by chance"
             yield f"{row.model}: {count} of the sample without a rating{why}"
         if row.figures and row.figures.estimate.reason:
             yield f"{row.model}: no interval: {row.figures.estimate.reason}"
         if row.figures and (missing := row.figures.edits - row.figures.scores):
-            yield f"{row.model}: {format_count(missing, 'edit')} without a score rest on people alone"
+            yield f"{row.model}: {format_count(missing, 'edit')} without a score: only people's ratings stand for them"

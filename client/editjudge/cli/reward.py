@@ -39,7 +39,7 @@ def check_command(file: Path, *, json: bool, **options: Any) -> int:
 
 
 def preview_command(file: Path, edits: Path, *, json: bool, **options: Any) -> int:
-    """Score a few edits and print their rewards, and what these follow; return the exit code."""
+    """Score a few edits and print their rewards, and what these correlate with; return the exit code."""
     rows, kept_rewards = _read_edits(edits)
     with Reward(RewardConfig.load(file), settings_from(options)) as reward:
         reply, budget = reward.score(rows), reward.client.budget
@@ -63,7 +63,9 @@ def preview_command(file: Path, edits: Path, *, json: bool, **options: Any) -> i
             print_text(f"{name}: rank correlation with {text}")
         if name in movements:
             changes = movements[name].model_dump(exclude_none=True).items()
-            print_text(f"{name}, beside what was kept: " + ", ".join(f"{key} {value}" for key, value in changes))
+            print_text(
+                f"{name}, compared with stored rewards: " + ", ".join(f"{key} {value}" for key, value in changes)
+            )
     print_notice(f"{budget.calls} calls, cost {budget.cost:g}, {reply.seconds:.1f} s")
     return 3 if any(each.unscored for each in reply.summary.values()) else 0
 

@@ -79,13 +79,13 @@ def _print_validation(result: Validation) -> None:
     for problem in result.problems:
         counts[problem.where, problem.kind] += 1
         if counts[problem.where, problem.kind] <= _MAX_LISTED:
-            kind = f"{problem.kind} (note)" if problem.note else problem.kind
-            print_text(f"{problem.where}: {kind}: {problem.what}")
+            place = ": ".join(dict.fromkeys((problem.where, problem.kind)))
+            print_text(f"{place}{' (note)' if problem.note else ''}: {problem.what}")
     for (where, kind), count in counts.items():
         if count > _MAX_LISTED:
             print_text(f"{where}: {kind}: and {count - _MAX_LISTED:,} more")
     if result.wrong:
-        print_text("problems found: fix them; editjudge run judges the rest once each line of the data is an item")
+        print_text("problems found: fix them. editjudge run can judge the rest, unless a line is no item")
     else:
         print_text("no problems found; next: editjudge run (--dry-run counts its calls)")
 

@@ -247,7 +247,7 @@ def _of_one_panel(
         roles = roles_of(by_id[name], by_id) & others
         if roles and isinstance(outcome, Score | NoScore | NotApplicable):
             role_names = ", ".join(sorted(map(str, roles)))
-            error = f"{role_names}: became another model, or went, while this edit was judged"
+            error = f"{role_names}: the model changed or disappeared while this edit was judged"
             new_outcomes[name] = Failure(error=error, retryable=True)
     return new_outcomes
 

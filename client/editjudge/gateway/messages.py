@@ -100,7 +100,7 @@ def _read_json(name: str, text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{name}: this is no JSON: {error}") from error
+        raise ValueError(f"{name}: not JSON: {error}") from error
 
 
 def make_score_request(edit: Edit, dimensions: Iterable[Dimension], protocol: pb.Protocol) -> pb.ScoreRequest:

@@ -93,7 +93,7 @@ class GatewaySession:
         unpriced_judge = min(filter(lambda role: role.is_judge, unpriced_roles), default=None)
         if self._budget.limit is not None and unpriced_judge:
             raise ConfigError(
-                f"max_cost is set, but {SERVICE} at {self.panel.url} tells no costs of {unpriced_judge}",
+                f"max_cost is set, but {SERVICE} at {self.panel.url} reports no costs of {unpriced_judge}",
                 "leave max_cost out, or have a price set there",
             )
 

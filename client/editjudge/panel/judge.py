@@ -230,7 +230,7 @@ class Judge:
             try:
                 now = make_model_identity(await replica.target.identify(timeout))
             except NoModel as error:
-                return f"{self.name} at {replica.url} is gone since this session began: {error}"
+                return f"{self.name} at {replica.url} disappeared during this session: {error}"
             except ServiceError:
                 return ""
             return "" if now == then else describe_change(self.name, replica.url, then, now)

@@ -38,7 +38,7 @@ def read_reply(contract: OutputContract[T], reply: str, *, cut: bool, is_bound: 
     """
     value = contract.parse(reply, cut=cut)
     if is_bound and value != reply.strip():
-        raise Unparsable("the server no longer holds replies to the choices")
+        raise Unparsable("the server no longer restricts replies to the choices")
     return value
 
 
@@ -71,12 +71,12 @@ def describe_sampling(identity: ModelIdentity) -> str:
         return ""
     count = int(identity.facts.get("repeats", "1"))
     if count == 1:
-        words, more = "one sampled word", "; a temperature and `samples` average several"
+        words, more = "one sampled word", "; to average several, set a temperature and `samples`"
     else:
         words, more = f"the mean of {count} sampled words", ""
     if BINDING in identity.facts:
-        more += "; replies are held to the choices, so it cannot decline"
+        more += "; the server restricts replies to the choices, so the judge cannot decline"
     return (
-        f"no token probabilities: a score of choices is {words} and no expectation (of five levels"
-        f" a word is 0, .25, .5, .75 or 1), not to be compared with judges that report them{more}"
+        f"no token probabilities: a score of choices is {words} (0, .25, .5, .75 or 1 for five levels);"
+        f" do not compare it with judges that report probabilities{more}"
     )

@@ -20,9 +20,9 @@ What: TypeAlias = Literal["instructions", "choice", "facts", "masks"]
 Status: TypeAlias = Literal["made", "not_found", "had", "unsuited", "failed", "left"]
 STATUSES: Mapping[Status, str] = {
     "made": "made",
-    "not_found": "without an object that was found",
+    "not_found": "in which no object was found",
     "had": "had them before",
-    "unsuited": "without a use for them",
+    "unsuited": "of a kind that needs none",
     "failed": "failed",
     "left": "left for later",
 }

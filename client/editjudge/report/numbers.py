@@ -80,7 +80,7 @@ def describe_judge_use(judgement: Judgement) -> list[str]:
     lines = [f"prompts in {words} words: {', '.join(of)}" for words, of in names_by.items() if words]
     usage = judgement.usage
     if usage and not usage["calls"]:
-        lines.append("the judge was not called: its replies were stored, and cost nothing now")
+        lines.append("the judge was not called: stored replies were used, at no cost")
     elif usage:
         # Tokens are those of stored replies too; the cost is what was paid now.
         cost = {"cost": usage.get("spent", 0.0)} if "cost" in usage else {}
@@ -303,8 +303,8 @@ def explain_signs(cells: Iterable[Cell], *, fix: bool = True) -> Iterator[str]:
     if any(cell.sd is not None for cell in with_value):
         yield "sd: standard deviation over rounds"
     if any(cell.imputed for cell in with_value):
-        yield "*n: imputed: a rule put n of these numbers in, no judge did"
+        yield "*n: imputed: a rule of the benchmark set n of these numbers, no judge did"
     if any(cell.capped for cell in with_value):
         yield "^n: n of these numbers are capped: the pictures are (nearly) identical"
     if any(cell.other_items for cell in with_value):
-        yield f"~: rests on items on which not all models have a number{': see --common' * fix}"
+        yield f"~: some of its items have no number from another model{': see --common' * fix}"

@@ -137,19 +137,19 @@ def _warnings(runs: Sequence[PageRun]) -> Iterator[str]:
         lines += [run.view.data_note] if run.view.data_note else []
         if others := sorted(run.finder.others):
             count = format_count(len(others), "picture is", "pictures are")
-            lines.append(f"{count} not what was judged and not shown (first: {others[0]})")
+            lines.append(f"{count} not what was judged, so not shown (first: {others[0]})")
         yield from (before + line for line in lines)
 
 
 def _edit_warnings(edits: Edits) -> Iterator[str]:
     """Warn of edits that are not listed, and of those that the numbers leave out."""
     if edits.step > 1:
-        yield f"one item of {edits.step:,} is listed, {edits.count:,} edits; tables are of all"
+        yield f"one item in {edits.step:,} is listed ({edits.count:,} edits); tables count all"
     elif edits.is_part:
-        yield f"{format_count(edits.count, 'edit is', 'edits are')} listed; tables are of all"
+        yield f"{format_count(edits.count, 'edit is', 'edits are')} listed; tables count all"
     if edits.pending_count:
         are = format_count(edits.pending_count, "edit is", "edits are")
-        yield f"{are} pending (not judged yet, or changed since): the numbers are of the others"
+        yield f"{are} pending (not judged yet, or changed since): the numbers leave them out"
 
 
 def _dimension_json(dimension: Dimension) -> JsonObject:
@@ -187,7 +187,7 @@ def _table_json(numbers: Sequence[int], runs: Sequence[PageRun]) -> JsonObject:
     notes += [*list_reasons(columns, results.models), *left_out]
     notes += describe_size(first.results)
     if any(row[c.id].imputed for row in results.models.values() for c in columns):
-        notes.append("* imputed: a rule put some of these numbers in, no judge did")
+        notes.append("* imputed: a rule of the benchmark set some of these numbers, no judge did")
     if first.published_beside is not None:
         notes += describe_comparability(first.published_beside)
     return {

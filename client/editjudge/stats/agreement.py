@@ -90,7 +90,7 @@ def estimate(statistic: Statistic, columns: Sequence[Array], clusters: Sequence[
         return Figure(value=value, reason="it rests on a single source picture")
     low, high = _interval(value, np.array(replicates), len(numbers), statistic.scale)
     if math.isnan(low):
-        return Figure(value=value, reason="it is the same without any one source picture")
+        return Figure(value=value, reason="leaving out any one source picture changes nothing")
     return Figure(value=value, low=low, high=high)
 
 

@@ -143,7 +143,7 @@ def explain_no_interval(by_cluster: Clusters, largest: float) -> str:
 
 
 HEAVY = "one source picture has more than half of the weight"
-SAME = "it is the same by every source picture"
+SAME = "every source picture gives the same value"
 FEW_DIFFER = "too few source pictures differ from the others"
 
 

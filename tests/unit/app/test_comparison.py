@@ -351,7 +351,7 @@ def test_no_interval_of_a_claim_holds_zero(case: tuple[list[float], list[int]]) 
         assert (winner == "B") is (found.figures.difference > 0)
         assert float(share) == pytest.approx(min(100.0, 300 / int(sources)), rel=0.01)
         if low is None:
-            assert found.figures.reason == "it is the same by every source picture"
+            assert found.figures.reason == "every source picture gives the same value"
             continue
         assert 0 < float(low) <= float(by) <= float(high)
         ends = found.figures.bootstrap

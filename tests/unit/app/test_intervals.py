@@ -218,7 +218,7 @@ def test_a_fitted_transformation_is_taken_as_it_is() -> None:
 
 
 SHARED = "all edits share a source picture"
-SAME = "it is the same by every source picture"
+SAME = "every source picture gives the same value"
 A_PART = "a part of it rests on too few source pictures"
 HEAVY = "one source picture has more than half of the weight"
 FEW = "too few source pictures differ from the others"

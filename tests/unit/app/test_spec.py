@@ -66,7 +66,7 @@ def test_a_spec_cannot_be_changed() -> None:
         ({"on": ["nonsense"]}, "kris has no switch 'nonsense'; it has "),
         ({"off": ["first_digit"]}, "first_digit is both turned on and off"),
         ({"protocol": "letter"}, "kris has no protocol 'letter'"),
-        ({"protocol": "kris.paper.99"}, "by version 99 of our reading of kris"),
+        ({"protocol": "kris.paper.99"}, "by version 99 of kris's protocols"),
         ({"rounds": 0}, "rounds: must be greater than or equal to 1"),
         ({"dimensions": []}, "no dimension is selected: dimensions is empty; name some"),
         ({"dimensions": [3]}, "dimensions: int is no id, glob or Dimension"),

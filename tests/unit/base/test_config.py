@@ -41,7 +41,7 @@ def test_an_endpoint_from_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 REFUSED = tomllib.loads(Path(__file__).with_name("settings_refused.toml").read_text("utf-8"))
-REFUSED["not text"] = {"text": "attempts = 3 # \udcff", "said": "my.toml: it is no text in UTF-8; fix its TOML"}
+REFUSED["not text"] = {"text": "attempts = 3 # \udcff", "said": "my.toml: it is not text in UTF-8; fix its TOML"}
 
 
 @pytest.mark.parametrize("case", REFUSED)

@@ -156,7 +156,7 @@ def test_a_name_of_elsewhere_is_refused() -> None:
         BENCHMARK.rules_from_name("b.paper.2+gone")
     with pytest.raises(ConfigError, match="'b' is no protocol of b"):
         BENCHMARK.rules_from_name("b")
-    with pytest.raises(ConfigError, match="by version 1 of our reading of b, which is 2 now"):
+    with pytest.raises(ConfigError, match="by version 1 of b's protocols, and 2 is installed"):
         BENCHMARK.rules_from_name("b.paper.1")
 
 

@@ -114,12 +114,12 @@ def test_a_mark_and_line_ends_of_other_systems_and_empty_lines_do_not_count(tmp_
 
 NO_LINE: dict[str, tuple[Callable[[str], str], str]] = {
     "twice": (line_of, "the id '1' is already used by line 1"),
-    "comma within": (lambda name: line_of(name, "2")[:-1] + ",}", r"this is no JSON, at character \d+: trailing comma"),
+    "comma within": (lambda name: line_of(name, "2")[:-1] + ",}", r"not JSON, at character \d+: trailing comma"),
     "comma behind": (
         lambda name: line_of(name, "2") + ",",
-        r"this is no JSON, at character \d+: something follows the object",
+        r"not JSON, at character \d+: something follows the object",
     ),
-    "cut": (lambda name: line_of(name, "2")[:-9], "this is no JSON, at .*: it ends while parsing"),
+    "cut": (lambda name: line_of(name, "2")[:-9], "not JSON, at .*: it ends while parsing"),
     "list": (lambda name: f"[{line_of(name, '2')}]", "must be a table"),
     "nothing": (lambda _: "null", "must be a table"),
     "no instruction": (lambda _: '{"id": "2", "source": "s.png"}', ".*instruction: is missing"),
@@ -167,5 +167,5 @@ def test_what_only_looks_like_no_number_is_kept(tmp_path: Path, name: str) -> No
 
 def test_another_encoding_is_told(tmp_path: Path) -> None:
     wrong = lines(tmp_path, "core", json.dumps({"id": "é"}, ensure_ascii=False), encoding="latin-1")
-    with pytest.raises(InputError, match=r"line 1: .*not in UTF-8\n?.*; write one JSON object per"):
+    with pytest.raises(InputError, match=r"line 1: .*not in UTF-8\n?.*; data is JSON lines"):
         list(wrong.check_items())

@@ -194,7 +194,7 @@ def test_a_folder_lists_one_item_of_so_many(run: Path, tmp_path: Path, monkeypat
     assert 0 < part.edits < whole.edits == 12
     before, after = report_of(whole.page), report_of(part.page)
     assert after["tables"] == before["tables"]
-    line = f"one item of 2 is listed, {part.edits} edits; tables are of all"
+    line = f"one item in 2 is listed ({part.edits} edits); tables count all"
     assert (line in after["warnings"], line in before["warnings"]) == (True, False)
     assert (after["is_part"], before["is_part"]) == (True, False)
     edits = [json.loads(blocks(each.page)["data-edits"]) for each in (whole, part)]

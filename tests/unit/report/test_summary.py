@@ -77,7 +77,7 @@ def test_latex() -> None:
         r"{\footnotesize \textsuperscript{a}~7 of 10 edits have a number; "
         r"\textsuperscript{b}~0 of 10 edits have a number; "
         r"italic: the best number, but not shown to be significantly better than every other; "
-        r"*n: imputed: a rule put n of these numbers in, no judge did.\par}"
+        r"*n: imputed: a rule of the benchmark set n of these numbers, no judge did.\par}"
     )
 
 

@@ -343,7 +343,7 @@ def test_the_commands_check_and_preview(tmp_path: Path, monkeypatch: pytest.Monk
     assert f"  {SSIM}: weight 3, 0 is worst, 1 is best" in checked.output
     seen = CliRunner().invoke(root, ["reward", "preview", "reward.toml", "edits.jsonl"])
     assert "one: quality 0." in seen.output
-    assert "beside what was kept" not in seen.output
+    assert "compared with stored rewards" not in seen.output
     rows = [row | {"id": str(step), "edited": f"{step}.png"} for step in (5, 10, 20)]
     for step in (10, 20):
         save_picture(tmp_path / f"{step}.png", pixels(step))
@@ -353,7 +353,7 @@ def test_the_commands_check_and_preview(tmp_path: Path, monkeypatch: pytest.Monk
     seen = CliRunner().invoke(root, ["reward", "preview", "reward.toml", "edits.jsonl"])
     assert "quality: rank correlation with brightness -1.00, change -1.00\n" in seen.output
     assert (
-        "quality, beside what was kept: edits 2, other_numbers 2, new_numbers 1, lost_numbers 0, mean_change"
+        "quality, compared with stored rewards: edits 2, other_numbers 2, new_numbers 1, lost_numbers 0, mean_change"
         in seen.output
     )
     (tmp_path / "edits.jsonl").write_text("[1]")

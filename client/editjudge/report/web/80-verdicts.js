@@ -71,7 +71,7 @@
     const letter = app.letter(dimension, app.open);
     return node("div", { class: "told" },
       node("p", { class: "question" }, foreign(app.report.dimensions[dimension].asks)),
-      node("p", { class: "reason" }, WHY[letter] ?? "Nothing was kept of this one.",
+      node("p", { class: "reason" }, WHY[letter] ?? "Nothing is stored of this one.",
         letter === "M" && missing && foreign(` ${missing}`)));
   }
 
@@ -92,7 +92,7 @@
     return node("div", { class: "told" },
       node("p", { class: "question" }, foreign(question)),
       reason && node("p", { class: "reason" }, foreign([verdict.kind, reason].filter(Boolean).join(": "))),
-      verdict.imputed && node("p", { class: "reason" }, "Put in by a rule of the benchmark, not by a judge."),
+      verdict.imputed && node("p", { class: "reason" }, "Set by a rule of the benchmark, not by a judge."),
       shares && app.probabilities(shares, alone.outside),
       typeof of.read === "string" && app.ocr({ read: of.read, target: targetText() }),
       calls.map((each, place) => reply(each, place, calls.length, detail)),

@@ -147,7 +147,7 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
     assert item.mask is None
     assert item.target is not None
     without = problems(OmniData(tmp_path))
-    assert without.reason.startswith("7 entries cannot be used")
+    assert without.reason.startswith("none of 7 items has a source")
     assert "--root OLD=NEW" in str(without)
     assert f"source: no such file: {AUTHORS}/" in without.reason
 
