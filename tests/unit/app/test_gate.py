@@ -220,7 +220,7 @@ def test_the_page_begins_with_the_largest_loss_and_shows_two_models(tmp_path: Pa
     assert [len(table["rows"]) for table in report["tables"]] == [2]
     assert [edits["items"]["id"][item] for item in edits["item"]] == ["50", "50", "20", "20", "3", "3"]
     assert report["is_part"], "its distributions are not those of the table"
-    assert "6 edits are listed; tables are of all" in report["warnings"]
+    assert "6 edits are listed; tables count all" in report["warnings"]
     assert report["introduction"][0]["text"].startswith(f"{SSIM} ↑: fail; gain ")
 
 
