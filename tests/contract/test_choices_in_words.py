@@ -215,7 +215,7 @@ async def test_options_of_a_judge_with_probabilities_are_bound_too() -> None:
     ("binds", "samples", "parts"),
     [
         (False, 1, ("one sampled word", "to average several")),
-        (True, 1, ("one sampled word", "it cannot decline")),
+        (True, 1, ("one sampled word", "the judge cannot decline")),
         (False, 5, ("the mean of 5 sampled words",)),
     ],
 )
