@@ -31,7 +31,7 @@ from editjudge.base.errors import ConfigError
 from editjudge.base.images import RGB
 from editjudge.base.probes import fingerprint, texture_image
 
-from ..runtime.onnx import open_network
+from ..runtime.onnx import LARGEST_BATCH, open_network
 from ..runtime.preprocess import CLIP_CROP, DINOV2_CROP, DINOV3_SQUASH, Rule
 from ..zoo.artefact import Parity, Precision
 from ..zoo.recipe import Recipe
@@ -46,7 +46,6 @@ from ..zoo.torch_tools import (
 from .vision_service import HEAD, TRUNK
 
 PROCESSOR = "preprocessor_config.json"
-_AT_ONCE = 8
 TOLERANCE: Mapping[Precision, float] = {"fp32": 1e-5, "tf32": 1e-3, "fp16": 1e-3, "bf16": 1e-3}
 """For fp32, the largest difference of any component of an L2-normalised embedding or patch token;
 for the others, the largest distance 1 - cosine between those of export and source."""
@@ -184,7 +183,7 @@ def _run(path: Path, inputs: Tensor, precision: Precision) -> list[Tensor]:
 
 def _in_parts(run: Callable[[Tensor], Sequence[Tensor]], inputs: Tensor) -> list[Tensor]:
     """Run a batch of any size, a few at once."""
-    parts = [run(part) for part in torch.split(inputs, _AT_ONCE)]
+    parts = [run(part) for part in torch.split(inputs, LARGEST_BATCH)]
     return [torch.cat(each) for each in zip(*parts, strict=True)]
 
 

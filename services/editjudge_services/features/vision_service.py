@@ -28,7 +28,7 @@ from editjudge.base.errors import Abstention
 from editjudge.base.images import RGB
 
 from ..runtime.cache import BoundedCache, count_bytes, make_content_key
-from ..runtime.onnx import ENGINES, ON_GPU, check_device, open_network
+from ..runtime.onnx import ENGINES, LARGEST_BATCH, ON_GPU, ON_TENSORRT, check_device, open_network
 from ..runtime.preprocess import (
     CLIP_CROP,
     CLIP_SQUASH,
@@ -68,6 +68,8 @@ class FeatureSpecialist(Specialist):
     packages = ("numpy", "pillow")
     engines = ENGINES
     on_gpu = ON_GPU
+    on_tensorrt = ON_TENSORRT
+    max_batch = LARGEST_BATCH
 
     whole: ClassVar[Rule]
     squash: ClassVar[Rule]
@@ -88,6 +90,8 @@ class FeatureSpecialist(Specialist):
         self.cache: BoundedCache[Arrays] = BoundedCache(int(os.environ.get(CACHE_MIB, "256")) << 20)
         ((_, patches),) = self._forward([self.whole(np.zeros((8, 8, 3), dtype=np.uint8))])
         self._grid = math.isqrt(len(patches))
+        if self._head is not None:
+            self._head(patches[:1])
 
     def infer(self, batch: Sequence[Request]) -> Sequence[Outputs | Abstention]:
         """Embed each image, or the region of it that its mask selects.

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self, cast, get_args
+from typing import Annotated, Literal, Self, cast
 
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -21,12 +21,13 @@ class Serving(Strict):
     Attributes:
         instances: The number of copies; on GPUs, of each GPU.
         precision: The precision whose export is loaded.
-        device: `auto` uses every GPU that Triton sees, where the model can run on one.
+        device: `auto` uses every GPU that Triton sees, where the model can run on one; `tensorrt`
+            is a GPU with TensorRT's engines.
     """
 
     instances: Annotated[int, Field(ge=1, le=64)] = 1
     precision: Precision = "fp32"
-    device: Literal["auto", "cpu", "gpu"] = "auto"
+    device: Literal["auto", "cpu", "gpu", "tensorrt"] = "auto"
 
 
 _Table = TypeAdapter(dict[str, Serving])
@@ -52,8 +53,8 @@ def read_table(file: Path) -> dict[str, Serving]:
 
 
 DEVICE = "device"
-"""The parameter of a `config.pbtxt` that says `gpu` where a model must not run elsewhere: Triton's
-own kind of an instance is the same for `auto`. No identity holds it."""
+"""The parameter of a `config.pbtxt` that says `gpu` or `tensorrt` where a model must not run
+elsewhere: Triton's own kind of an instance is the same for `auto`. No identity holds it."""
 
 
 def is_for_gpu(parameters: Mapping[str, str]) -> bool:
@@ -62,7 +63,7 @@ def is_for_gpu(parameters: Mapping[str, str]) -> bool:
     Args:
         parameters: The parameters of its `config.pbtxt`.
     """
-    return parameters.get(DEVICE) == "gpu"
+    return parameters.get(DEVICE) in {"gpu", "tensorrt"}
 
 
 def stay_on_device(instance: Mapping[str, str], parameters: Mapping[str, str]) -> None:
@@ -76,7 +77,7 @@ def stay_on_device(instance: Mapping[str, str], parameters: Mapping[str, str]) -
         parameters: The parameters of the model's `config.pbtxt`.
     """
     if is_for_gpu(parameters):
-        os.environ["EDITJUDGE_ONNX_DEVICE"] = "cuda"
+        os.environ["EDITJUDGE_ONNX_DEVICE"] = "cuda" if parameters[DEVICE] == "gpu" else "tensorrt"
     if instance.get("model_instance_kind") == "GPU":
         device = int(instance["model_instance_device_id"])
         visible_gpus = [one for one in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if one]
@@ -117,8 +118,6 @@ def load_declared_artefact(entry: str, parameters: Mapping[str, str]) -> Artefac
         RuntimeError: the export is not installed, or its files are not the declared ones.
     """
     precision = parameters.get("precision", "fp32")
-    if precision not in get_args(Precision):
-        raise RuntimeError(f"{entry}: no such precision as {precision!r}")
     try:
         artefact = load_artefact(entry, cast("Precision", precision))
         if artefact is None:

@@ -57,6 +57,7 @@ class Specialist(ABC):
             identity.
         engines: The distribution that computes in each precision; its version does too.
         on_gpu: The precisions in which it can run on a GPU.
+        on_tensorrt: Those in which it can run on TensorRT's engines.
         max_batch: The largest batch that `infer` gets.
         max_queue: How many requests may wait; further ones are rejected at once.
         queue_seconds: How long a request may wait before it is rejected.
@@ -69,6 +70,7 @@ class Specialist(ABC):
     packages: ClassVar[tuple[str, ...]] = ()
     engines: ClassVar[Mapping[Precision, str]] = {}
     on_gpu: ClassVar[frozenset[Precision]] = frozenset()
+    on_tensorrt: ClassVar[frozenset[Precision]] = frozenset()
     max_batch: ClassVar[int] = 8
     max_queue: ClassVar[int] = 128
     queue_seconds: ClassVar[float] = 60.0
@@ -87,10 +89,10 @@ class Specialist(ABC):
         return artefact.identity if artefact else None
 
     @classmethod
-    def libraries(cls, precision: Precision) -> dict[str, str]:
+    def libraries(cls, precision: Precision, *, in_tensorrt: bool = False) -> dict[str, str]:
         """The versions of the distributions that can change its answers."""
-        engine = cls.engines.get(precision)
-        names = (*cls.packages, engine) if engine else cls.packages
+        engines = ("onnxruntime", "tensorrt") if in_tensorrt else filter(None, [cls.engines.get(precision)])
+        names = (*cls.packages, *engines)
         return {name: package_version(name) for name in map(find_distribution, names)}
 
     def load(self, parameters: Mapping[str, str]) -> None:

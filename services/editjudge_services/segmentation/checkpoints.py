@@ -7,12 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from editjudge.base.errors import ConfigError
-from editjudge.base.images import RGB
-from editjudge.base.probes import text_image, texture_image
 
 from ..runtime.serving import is_for_gpu
 
@@ -49,12 +46,6 @@ def require_files(checkpoint: Path, *files: str) -> None:
     for name in files:
         if not (checkpoint / name).is_file():
             raise ConfigError(f"{checkpoint / name} is missing", "pull the checkpoint again")
-
-
-def parity_images() -> list[RGB]:
-    """Make the images that exports are compared on, uint8 (H, W, 3): wide, square and tall."""
-    texture = texture_image()
-    return [text_image(), texture, np.ascontiguousarray(texture[:, :70, ::-1])]
 
 
 def save_settings(folder: Path, settings: Mapping[str, float]) -> None:

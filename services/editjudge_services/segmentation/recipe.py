@@ -14,8 +14,8 @@ from editjudge.base.images import RGB
 
 from ..zoo.artefact import Parity, Precision
 from ..zoo.recipe import Recipe
-from ..zoo.torch_tools import load_tiny_config, measure_parity, randomise_weights
-from .checkpoints import parity_images, require_files
+from ..zoo.torch_tools import load_tiny_config, make_parity_images, measure_parity, randomise_weights
+from .checkpoints import require_files
 from .grounded_sam import GroundedSam
 from .masks import measure_overlap
 from .sa2va_recipe import Sa2VaRecipe, compute_fingerprint
@@ -48,7 +48,7 @@ class GroundedSamRecipe:
         source = GroundedSam.from_folder(checkpoint, sizes)
         source.save(folder)
         export = GroundedSam.from_folder(folder)
-        images = pictures or parity_images()
+        images = pictures or make_parity_images()
         pairs = [pair for image in images for pair in _compare_outputs(source, export, image)]
         return measure_parity(pairs, _TOLERANCE, len(images), "score, 1 - IoU")
 

@@ -15,8 +15,8 @@ from editjudge.base.images import RGB
 from editjudge.base.probes import fingerprint, probe_inputs, text_image
 
 from ..zoo.artefact import Parity, Precision
-from ..zoo.torch_tools import DTYPES, load_tiny_config, measure_parity, randomise_weights
-from .checkpoints import make_byte_tokenizer, parity_images, require_files
+from ..zoo.torch_tools import DTYPES, load_tiny_config, make_parity_images, measure_parity, randomise_weights
+from .checkpoints import make_byte_tokenizer, require_files
 from .masks import Segmentation, measure_overlap
 from .sa2va import SETTINGS, Sa2Va, make_linears
 from .sa2va_weights import LINEARS, LMM, SAM2, SAM2_LARGE, State, split_networks, to_author_state
@@ -64,7 +64,7 @@ class Sa2VaRecipe:
         """Rename the published weights and save them for transformers in one precision."""
         dtype = DTYPES[precision]
         source = load_published(checkpoint)
-        images = pictures or parity_images()
+        images = pictures or make_parity_images()
         before = [_inside_probability(source, image) for image in images]
         source.save(folder, dtype)
         export = Sa2Va.from_folder(folder)

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -15,6 +16,7 @@ from editjudge.base.config import StackSettings
 from editjudge.base.errors import ConfigError
 from editjudge.cli import plugin_commands
 from editjudge_services.features.vision_service import DinoV2
+from editjudge_services.perceptual.lpips_service import LpipsVgg
 from editjudge_services.quality.piqe_service import Piqe
 from editjudge_services.runtime import liveness, triton_server
 from editjudge_services.runtime.repository import build_repository, find_specialists, render_config
@@ -79,10 +81,21 @@ def test_instances_precision_and_device_are_in_the_configuration() -> None:
     assert "KIND_CPU" in render_config(DinoV2, serving=Serving(precision="bf16"))
 
 
-@pytest.mark.parametrize(("kind", "precision"), [(Piqe, "fp32"), (DinoV2, "bf16")])
-def test_what_cannot_run_on_a_gpu_is_not_put_there(kind: type[Specialist], precision: Precision) -> None:
-    with pytest.raises(ConfigError, match=f"{kind.name} cannot run on a GPU in {precision}"):
-        render_config(kind, serving=Serving(precision=precision, device="gpu"))
+@pytest.mark.parametrize(
+    ("kind", "precision", "device", "where"),
+    [
+        (Piqe, "fp32", "gpu", "a GPU"),
+        (DinoV2, "bf16", "gpu", "a GPU"),
+        (DinoV2, "fp32", "tensorrt", "TensorRT"),
+        # An engine is for pictures of one size.
+        (LpipsVgg, "fp16", "tensorrt", "TensorRT"),
+    ],
+)
+def test_what_cannot_run_on_a_gpu_is_not_put_there(
+    kind: type[Specialist], precision: Precision, device: Any, where: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"{kind.name} cannot run on {where} in {precision}"):
+        render_config(kind, serving=Serving(precision=precision, device=device))
 
 
 @pytest.mark.parametrize(
@@ -105,21 +118,26 @@ def test_an_instance_keeps_to_the_device_that_triton_gave_it(
 
 
 def test_device_gpu_reaches_the_model_and_no_identity() -> None:
-    strict = render_config(DinoV2, serving=Serving(device="gpu"))
-    assert 'key: "device"\n  value {\n    string_value: "gpu"' in strict
+    for device, precision in (("gpu", "fp32"), ("tensorrt", "bf16")):
+        strict = render_config(DinoV2, serving=Serving(device=device, precision=precision))
+        assert f'key: "device"\n  value {{\n    string_value: "{device}"' in strict
+        assert "kind: KIND_GPU" in strict
     for device in ("auto", "cpu"):
         assert '"device"' not in render_config(DinoV2, serving=Serving(device=device))
 
 
 @pytest.mark.parametrize("gpu", [True, False])
-def test_device_gpu_asks_for_cuda_wherever_triton_put_the_instance(monkeypatch: pytest.MonkeyPatch, gpu: bool) -> None:
+@pytest.mark.parametrize(("device", "told"), [("gpu", "cuda"), ("tensorrt", "tensorrt")])
+def test_device_gpu_asks_for_cuda_wherever_triton_put_the_instance(
+    monkeypatch: pytest.MonkeyPatch, gpu: bool, device: str, told: str
+) -> None:
     for name in ("CUDA_VISIBLE_DEVICES", "EDITJUDGE_ONNX_DEVICE"):
         monkeypatch.setenv(name, "auto")
     kind = "GPU" if gpu else "CPU"
     placed = {"model_instance_kind": kind, "model_instance_device_id": "0"}
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
-    stay_on_device(placed, {"device": "gpu"})
-    assert os.environ["EDITJUDGE_ONNX_DEVICE"] == "cuda"
+    stay_on_device(placed, {"device": device})
+    assert os.environ["EDITJUDGE_ONNX_DEVICE"] == told
 
 
 def invoked(tmp_path: Path, table: str) -> Result:
