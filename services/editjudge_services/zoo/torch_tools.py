@@ -104,32 +104,14 @@ def export_to_onnx(
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         # Both exporters warn of their own deprecations and of intended constants.
         warnings.simplefilter("ignore")
+        options: dict[str, Any] = {"input_names": list(inputs), "output_names": list(outputs)}
         if dynamo:
             axes = {axis: torch.export.Dim(name) for axis, name in dynamic_axes.items()}
-            torch.onnx.export(
-                module,
-                tuple(examples),
-                path,
-                input_names=list(inputs),
-                output_names=list(outputs),
-                dynamic_shapes=tuple(axes for _ in inputs),
-                dynamo=True,
-                external_data=False,
-                verbose=False,
-            )
+            options |= {"dynamic_shapes": tuple(axes for _ in inputs), "external_data": False, "verbose": False}
         else:
-            torch.onnx.export(
-                module,
-                tuple(examples),
-                path,
-                input_names=list(inputs),
-                output_names=list(outputs),
-                dynamic_axes={
-                    **{name: dict(dynamic_axes) for name in inputs},
-                    **{name: {0: dynamic_axes[0]} for name in outputs},
-                },
-                dynamo=False,
-            )
+            batch = {name: {0: dynamic_axes[0]} for name in outputs}
+            options["dynamic_axes"] = {**{name: dict(dynamic_axes) for name in inputs}, **batch}
+        torch.onnx.export(module, tuple(examples), path, dynamo=dynamo, **options)
     _strip_metadata(path)
 
 
