@@ -239,8 +239,8 @@ def describe_gpu() -> str:
     gpu = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0] or "0"
     query = ("nvidia-smi", f"--id={gpu}", "--query-gpu=name,driver_version", "--format=csv,noheader")
     try:
-        told = subprocess.check_output(query, text=True, timeout=60)  # noqa: S603 - our own command line
+        answer = subprocess.check_output(query, text=True, timeout=60)  # noqa: S603 - our own command line
     except (OSError, subprocess.SubprocessError) as error:
         fix = "run it where nvidia-smi works, or say device gpu"
         raise ConfigError(f"{_NO_TENSORRT}: nvidia-smi does not tell the GPU and its driver", fix) from error
-    return re.sub(r"[^\w.]+", "-", told.strip())
+    return re.sub(r"[^\w.]+", "-", answer.strip())
