@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,6 +58,13 @@ def test_all_figures_of_the_benchmark(run: Path) -> None:
     assert ">ours<" in picture
     assert "(SE)" in picture
     assert "(ME)" not in picture  # nobody edited several images
+
+
+def test_a_backend_of_a_notebook_that_is_not_installed_is_not_used(run: Path) -> None:
+    words = [sys.executable, "-m", "editjudge", "plot", str(run)]
+    variables = {**os.environ, "MPLBACKEND": "module://nowhere.backend_inline"}
+    done = subprocess.run(words, env=variables, capture_output=True, text=True, check=False)
+    assert (done.returncode, len([*(run / "figures").iterdir()])) == (0, 2), done.stderr
 
 
 def test_one_kind_one_model_with_the_papers_rows(run: Path, tmp_path: Path) -> None:
