@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from editjudge.app.doctor import NO_KNOWN_ANSWER, check_services
 from editjudge.base.config import Endpoint, JudgeEndpoint, Settings
 from editjudge.base.local_stack import StackState
-from editjudge.cli import root, services
+from editjudge.cli import local_stack, root
 from editjudge.cli.commands import load_commands
 from editjudge.panel import SPECIALISTS
 from editjudge_services.cli import COMMANDS, status
@@ -57,7 +57,7 @@ async def test_an_endpoint_that_is_not_asked_is_named_with_its_mend() -> None:
     shown = {one.endpoint: (one.service, one.problem, one.fix) for one in found}
     assert shown.keys() == {far, near, triton.url}
     told = "images would be sent to judge.example.com, outside your own network"
-    consent = "if they may be, set send_images = true for this judge"
+    consent = "if they may be, set send_images = true for this judge (or --set judges.NAME.send_images=true)"
     assert shown[far] == ("generalist.far", told, consent)
     assert shown[near][0] == "generalist.near"
     assert shown[triton.url][0] == "all"
@@ -127,7 +127,7 @@ def lame(monkeypatch: pytest.MonkeyPatch) -> StackState:
     unloaded = {"ocr_ppocr": "RuntimeError: weights are absent"}
     log = Path("triton.log")
     state = StackState(pid=1, log=log, started=time.time(), unloaded=unloaded, **at)
-    for module in (services, status):
+    for module in (local_stack, status):
         monkeypatch.setattr(module, "running_stack", lambda: state)
     monkeypatch.setattr("editjudge.app.client.running_stack", lambda: state)
     return state
@@ -135,11 +135,11 @@ def lame(monkeypatch: pytest.MonkeyPatch) -> StackState:
 
 def test_a_model_that_could_not_be_loaded_is_named(lame: StackState) -> None:
     said: list[str] = []
-    with services.provide_services(Settings(), roles=SPECIALISTS, say=said.append) as settings:
+    with local_stack.provide_services(Settings(), roles=SPECIALISTS, say=said.append) as settings:
         assert [one.url for one in settings.endpoints.values()] == [lame.grpc]
     assert said == ["ocr_ppocr is not served: RuntimeError: weights are absent"]
     elsewhere = Settings().at("grpc://127.0.0.1:10")
-    with services.provide_services(elsewhere, roles=SPECIALISTS, say=pytest.fail) as settings:
+    with local_stack.provide_services(elsewhere, roles=SPECIALISTS, say=pytest.fail) as settings:
         assert settings == elsewhere
 
     ran = CliRunner().invoke(root.commands["doctor"], standalone_mode=False)
