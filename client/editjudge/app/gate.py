@@ -21,7 +21,8 @@ from ..benchmarks.registry import select_among
 from ..stats.noninferiority import End, Gains, spend
 from ..stats.paired_comparison import holm, largest_unseen_share
 from .canary import read_last_checks
-from .comparison import DimensionPairs, EditPair, Noise, find_untrained, pair_scores
+from .comparison import DimensionPairs, EditPair, find_untrained, pair_scores
+from .model_scores import Noise
 from .view import RunView
 
 Answer: TypeAlias = Literal["fail", "cannot tell", "pass"]

@@ -15,7 +15,7 @@ from ..stats.paired_comparison import largest_unseen_share
 from .table import Head, Lead, Number, Row, Table
 
 if TYPE_CHECKING:  # a score of pixels needs no comparison of runs
-    from ..app.comparison import Noise
+    from ..app.model_scores import Noise
 
 _SMALLEST = 6
 """Most decimals of half an interval before it is written with an exponent."""

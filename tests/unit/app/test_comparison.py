@@ -18,15 +18,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from editjudge.app import comparison as module
-from editjudge.app.comparison import (
-    DimensionComparison,
-    ModelComparison,
-    _ModelScores,
-    _Scores,
-    compare_models,
-    rank_models,
-)
+from editjudge.app.comparison import DimensionComparison, ModelComparison, compare_models, rank_models
 from editjudge.app.intervals import ColumnValues, with_intervals
+from editjudge.app.model_scores import ModelScores, ScoreReader
 from editjudge.app.spec import ResolvedSpec, RunSpec
 from editjudge.app.view import RunView
 from editjudge.base.errors import ConfigError
@@ -120,14 +114,14 @@ def compare_on(
     clusters: Mapping[str, int],
 ) -> DimensionComparison:
     """Two models on PSNR, from their values, signatures and marks by item."""
-    scores = module._Scores([PSNR])
+    scores = ScoreReader([PSNR])
     ids, none = [*clusters], (math.nan, "", False)
     models = []
     for of in (first, second):
         values, signatures, imputed = zip(*(of.get(item, none) for item in ids), strict=True)
         numbers = [scores.signatures.setdefault(s, len(scores.signatures)) for s in signatures]
         marks = [2 * number + put_in for number, put_in in zip(numbers, imputed, strict=True)]
-        model = module._ModelScores(ids, {PSNR: array("d", values)}, {PSNR: array("I", marks)})
+        model = ModelScores(ids, {PSNR: array("d", values)}, {PSNR: array("I", marks)})
         models.append((model, np.arange(len(ids))))
     pairs = module.PairedScores(
         (OF_CORE.dimensions_by_id[PSNR],),
@@ -462,7 +456,7 @@ def test_few_sources_make_nothing_sure(sources: int) -> None:
 def test_the_noise_of_the_editor_and_of_the_judge_are_told_apart(judges: int, rounds: int) -> None:
     """Outputs of an item lie .3 apart, and ratings of an output .2; a score is the mean of its ratings."""
     rng, items, each = np.random.default_rng(5), 4000, JudgeRounds(("a", "b")[:judges], rounds)
-    scores, outputs = _Scores(["d"], each), []
+    scores, outputs = ScoreReader(["d"], each), []
     easy = rng.normal(0, 5, items)
     for _ in range(3):
         ratings = rng.normal(0, 0.2, (judges * rounds, items)) + easy + rng.normal(0, 0.3, items)
@@ -470,7 +464,7 @@ def test_the_noise_of_the_editor_and_of_the_judge_are_told_apart(judges: int, ro
         columns["d"] = ratings.mean(axis=0)
         columns["d"][:7] = math.nan
         numbers = {name: array("d", of.tobytes()) for name, of in columns.items()}
-        outputs.append(_ModelScores([], numbers, {}))
+        outputs.append(ModelScores([], numbers, {}))
     noise = scores._find_noise(outputs, "d")
     alone = rounds == 1
     assert noise.editor == pytest.approx(math.hypot(0.3, 0.2) if alone else 0.3, rel=0.03)
