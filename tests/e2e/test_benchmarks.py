@@ -183,7 +183,7 @@ async def test_the_judge_decides_once_which_questions_of_gie_compare(tmp_path: P
     async with server.serving() as url:
         done = await said(*given, "--generalist", url)
         assert done.code == 0, done.err
-        for told in ("1 question compares with the source", "of 2 their words say otherwise"):
+        for told in ("1 question compares with the source", "for 2 the words of the question say otherwise"):
             assert told in done.out
         assert "of 1 question no answer could be read" in done.err
         file = out / "compares.json"
