@@ -185,7 +185,7 @@ async def test_the_judge_decides_once_which_questions_of_gie_compare(tmp_path: P
         assert done.code == 0, done.err
         for told in ("1 question compares with the source", "for 2 the words of the question say otherwise"):
             assert told in done.out
-        assert "of 1 question no answer could be read" in done.err
+        assert "no answer of the judge on 1 question could be read" in done.err
         file = out / "compares.json"
         decided = json.loads(file.read_text())
         decided[1]["compares"] = True  # somebody looked it over
