@@ -183,7 +183,7 @@ async def test_no_number_is_signed_by_a_model_that_came_while_it_was_made() -> N
     panel = Models(ModelIdentity("old/1"), ModelIdentity("new/1"), network=NET)
     outcomes = (await judged(edit(f=1), *OF_MODELS, panel=panel)).outcomes
     for name in ("reader", "whole"):
-        assert "ocr.ppocr: became another model" in outcomes[name].error  # type: ignore[union-attr]
+        assert "ocr.ppocr: the model changed or disappeared" in outcomes[name].error  # type: ignore[union-attr]
         assert outcomes[name].retryable  # type: ignore[union-attr]
     assert outcomes["network"] == Score(value=1)
 
