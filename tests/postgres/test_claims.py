@@ -18,7 +18,7 @@ from editjudge.base.config import PostgresAddress
 from editjudge.base.errors import ConfigError
 from editjudge.storage import postgres_ledger
 from editjudge.storage.ledger import Ledger
-from editjudge.storage.postgres import VERSION, Postgres
+from editjudge.storage.postgres import ALL_TEAMS, VERSION, Postgres
 from editjudge.storage.postgres_ledger import PostgresLedger
 from editjudge.storage.shared_ledger import open_call_store, open_ledger
 
@@ -256,6 +256,20 @@ async def test_a_statement_outlives_a_server_that_is_lost(server: Server, shared
         server.start()
         assert await reading == REPLY
     assert len(notes) == 1
+
+
+async def test_a_connection_from_before_the_server_came_back_is_no_second_loss(
+    server: Server, shared: PostgresAddress
+) -> None:
+    notes: list[str] = []
+    ours = "FROM pg_stat_activity WHERE query LIKE '%pg_sleep(2)%' AND state = 'active' AND pid <> pg_backend_pid()"
+    with PostgresLedger(Postgres(shared, 120.0, notes.append)) as ledger:
+        reading = asyncio.create_task(ledger._database.fetch("SELECT pg_sleep(2)", {}, ALL_TEAMS))
+        await until(lambda: server.execute(shared.url, f"SELECT 1 {ours}"))
+        ledger._database.return_time = time.monotonic()
+        assert server.execute(shared.url, f"SELECT pg_terminate_backend(pid) {ours}") == [(True,)]
+        assert len(await reading) == 1
+    assert notes == []
 
 
 async def test_who_finds_a_server_again_leaves_others_the_time_to_renew(

@@ -132,6 +132,7 @@ class Postgres:
         """
         while True:
             connections: list[psycopg.Connection[Row]] = []
+            began = time.monotonic()
             future = asyncio.get_running_loop().run_in_executor(
                 self._threads, self._execute, sql, values, team, connections
             )
@@ -144,7 +145,7 @@ class Postgres:
                 future.exception()  # nobody is left to ask why it failed
                 raise
             except psycopg.Error as error:
-                self._raise_unless_lost(error, waits=waits)
+                self._raise_unless_lost(error, began, waits=waits)
                 await asyncio.sleep(_RETRY_SECONDS)
             else:
                 if self._lost_time is not None:
@@ -175,11 +176,13 @@ class Postgres:
         self._idle.append(connection)
         return rows
 
-    def _raise_unless_lost(self, error: psycopg.Error, *, waits: bool) -> None:
+    def _raise_unless_lost(self, error: psycopg.Error, began: float, *, waits: bool) -> None:
         """Raise an error for which waiting is no cure; say that the server is lost."""
         now = time.monotonic()
-        self._lost_time = self._lost_time or now
         is_curable = waits and isinstance(error, _CURABLE) and not isinstance(error, _INCURABLE)
+        if is_curable and began < self.return_time:
+            return  # its connection is from before the server came back, so it is not lost again
+        self._lost_time = self._lost_time or now
         if not is_curable or now - self._lost_time > self._patience:
             raise StoreError(f"{self.where}: {_describe(error)}") from None
         if self._lost_time == now:
