@@ -37,6 +37,10 @@ _OWN = ("grpc.use_local_subchannel_pool", 1)  # a connection that no other call 
 _ANY_SIZE = ("grpc.max_send_message_length", -1)
 
 
+WIDE = {"calls_per_second": 100_000, "burst": 100_000}
+"""The rate of a team whose calls follow each other at once."""
+
+
 class Door:
     """A front door, with its keys and its authority."""
 

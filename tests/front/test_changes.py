@@ -18,9 +18,8 @@ from editjudge_services.gateway.service import JudgeService
 
 from ..judge_service import serve
 from ..patience import until
-from .door import NOBODY, OK, Door, gateway_values, open_door
+from .door import NOBODY, OK, WIDE, Door, gateway_values, open_door
 
-WIDE = {"calls_per_second": 100_000, "burst": 100_000}
 Answers = Counter[grpc.StatusCode]
 
 

@@ -22,7 +22,7 @@ from ..fakes.grpc_server import Failure
 from ..fakes.judge import ScriptedJudge
 from ..fakes.openai import ScriptedOpenAi
 from ..patience import patience, until
-from .door import OK, Door, open_door, open_judged_door, score
+from .door import OK, WIDE, Door, open_door, open_judged_door, score
 
 AT_ONCE = 20
 DATA, HEADERS, RESET, SETTINGS, PING, CONTINUATION = 0, 1, 3, 4, 6, 9
@@ -128,7 +128,7 @@ async def send(door: Door, flood: Callable[[Door], Iterator[bytes]]) -> int:
 async def test_a_flood_of_frames_ends_its_connection_and_others_go_on(
     tmp_path: Path, flood: Callable[[Door], Iterator[bytes]]
 ) -> None:
-    async with open_judged_door(tmp_path, teams=("vision", "hostile")) as (door, judge):
+    async with open_judged_door(tmp_path, teams=("vision", "hostile"), rate=WIDE) as (door, judge):
         sending = asyncio.create_task(asyncio.wait_for(send(door, flood), patience(120)))
         async with door.channel() as channel:
             while not sending.done():

@@ -18,9 +18,8 @@ from editjudge_services.front.values import FrontValues
 from ..fakes.grpc_server import Failure
 from ..fakes.judge import ScriptedJudge
 from ..fakes.pods import REFUSAL, Pods, come_and_go
-from .door import open_door
+from .door import WIDE, open_door
 
-WIDE = {"calls_per_second": 100_000, "burst": 100_000}
 RESOLVER = """
 typed_dns_resolver_config:
   name: envoy.network.dns_resolver.cares

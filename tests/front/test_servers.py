@@ -30,7 +30,7 @@ from ..fakes.grpc_server import serve as serve_grpc
 from ..fakes.judge import ScriptedJudge
 from ..fakes.openai import ScriptedOpenAi
 from ..judge_service import RunningService, serve
-from .door import OK, Door, open_door, score
+from .door import OK, WIDE, Door, open_door, score
 
 OPEN: Mapping[Any, set[str]] = {
     service_pb2: {
@@ -84,7 +84,7 @@ async def open_wide_door(folder: Path) -> AsyncIterator[Door]:
                 "judges": {"judge": {"addresses": [http]}},
                 "gateway": {"addresses": [at], "json_addresses": [http]},
             }
-            async with open_door(folder, **servers) as door:
+            async with open_door(folder, **servers, rate=WIDE) as door:
                 yield door
 
 
