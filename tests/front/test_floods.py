@@ -163,7 +163,10 @@ async def test_calls_of_one_team_put_no_server_out_for_others(tmp_path: Path, wa
             ejections = re.findall(r"ejections_enforced_total{.*} (\d+)", await got.text())
         assert {*ejections} == {"0"}
         if way not in code:
-            await until(lambda: sum(judge.cancelled for judge in judges) == STORM)
+            # On a busy machine a deadline may pass before the call has reached a server.
+            await until(
+                lambda: 0 < sum(len(judge.teams) for judge in judges) == sum(judge.cancelled for judge in judges)
+            )
         for judge in judges:
             judge.script = [None]
         ours = door.metadata("vision")
