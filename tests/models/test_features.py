@@ -283,7 +283,7 @@ def test_other_weights_than_declared_are_refused(entry):
     for declared, reason in [
         ({**identity, "weights": "sha256:0"}, "declares sha256:0"),
         ({"precision": "fp32"}, "none declared"),
-        ({**identity, "precision": "int3"}, "in int3 is not installed"),
+        ({**identity, "precision": "int3"}, "no such precision"),
     ]:
         with pytest.raises(RuntimeError, match=reason):
             KINDS[entry]().load(declared)

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self, cast
+from typing import Annotated, Literal, Self, cast, get_args
 
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -118,6 +118,8 @@ def load_declared_artefact(entry: str, parameters: Mapping[str, str]) -> Artefac
         RuntimeError: the export is not installed, or its files are not the declared ones.
     """
     precision = parameters.get("precision", "fp32")
+    if precision not in get_args(Precision):
+        raise RuntimeError(f"{entry}: no such precision as {precision!r}")
     try:
         artefact = load_artefact(entry, cast("Precision", precision))
         if artefact is None:
