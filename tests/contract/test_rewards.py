@@ -114,6 +114,10 @@ async def test_a_batch_in_our_schema(served: RunningService) -> None:
     assert f'editjudge_reward_gates_total{{gate="unchanged_copy",{label}}} 1.0' in metrics
     assert f"editjudge_reward_groups_total{{{label.replace('team', 'spread', 0)}" not in metrics
     assert re.search(r"editjudge_reward_spread_count\{.*quality.*\} 1.0", metrics)
+    assert all(took > 0 for took in summary["seconds"].values())
+    for dimension in ("core.ssim.source.whole", "core.mse.source.whole"):
+        assert dimension in summary["seconds"]
+        assert f'editjudge_reward_part_seconds_count{{dimension="{dimension}",{label}}} 1.0' in metrics
 
 
 async def test_pictures_by_digest_part_and_path(served: RunningService, tmp_path: Path) -> None:

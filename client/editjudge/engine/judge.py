@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -73,6 +74,7 @@ class Judgement(Mapping[str, Outcome]):
         replies: The records of the calls that outcomes rest on, by key, where they were looked up
             (`Client.score`); a run stores them beside the verdicts.
         versions: Versions of the packages that made it; None for those of this process.
+        seconds: How long each scorer took; empty where another process judged.
     """
 
     edit: Edit
@@ -85,6 +87,7 @@ class Judgement(Mapping[str, Outcome]):
     errors: Mapping[str, ServiceError] = field(default_factory=dict)
     replies: Mapping[str, CallRecord] = field(default_factory=dict)
     versions: str | None = None
+    seconds: Mapping[Scorer, float] = field(default_factory=dict, compare=False)
 
     @property
     def has_failures(self) -> bool:
@@ -191,10 +194,14 @@ async def judge(
     noting = panel.with_context(panel.context.with_log(notes))
 
     places = asyncio.Semaphore(_AT_ONCE)
+    seconds: dict[Scorer, float] = {}
 
     async def call(scorer: Scorer) -> Verdicts:
         async with places:
-            return await _call(scorer, edit, noting, calls[scorer], errors)
+            began = time.monotonic()
+            verdicts = await _call(scorer, edit, noting, calls[scorer], errors)
+            seconds[scorer] = time.monotonic() - began
+            return verdicts
 
     results = await asyncio.gather(*map(call, scorers))
     if wait_for_identities is not None:
@@ -221,6 +228,7 @@ async def judge(
             for error in [_error(d, dimensions_by_id, errors)]
             if error is not None
         },
+        seconds=seconds,
     )
 
 

@@ -16,6 +16,8 @@ from ..base.item import Edit
 from ..base.signature import Signature
 from ..base.text import group_by_key
 from ..base.verdict import Failure, NoScore, Outcome
+from ..engine.judge import Judgement
+from ..engine.outcomes import sort_by_dependency
 from ..stats.agreement import NotDefined, spearman
 from .config import Gate, RewardConfig
 from .schema import EditReward, NoReward, PartValue, RewardValue, Summary
@@ -24,27 +26,20 @@ _FORMULA = 1
 """Raised where the same outcomes give another reward than before."""
 
 
-def reward_edit(
-    config: RewardConfig,
-    names: Iterable[str],
-    edit: Edit,
-    outcomes: Mapping[str, Outcome],
-    signatures: Mapping[str, Signature],
-) -> dict[str, RewardValue]:
+def reward_edit(config: RewardConfig, names: Iterable[str], judgement: Judgement) -> dict[str, RewardValue]:
     """Compute the rewards of one edit.
 
     Args:
         names: The names of the rewards.
-        outcomes: By dimension; those of all parts and gates.
-        signatures: By dimension.
+        judgement: Has the outcomes of all parts and gates.
 
     Raises:
         ConfigError: a reward has a number that another signature than its `pin` made.
     """
     rewards = {}
     for name in names:
-        value = _mix(config, name, edit, outcomes)
-        signature = sign_reward(config, name, signatures)
+        value = _mix(config, name, judgement.edit, judgement.outcomes)
+        signature = sign_reward(config, name, judgement.signatures)
         pin = config.rewards[name].pin
         if pin not in {"", signature} and value.reward is not None:
             raise ConfigError(
@@ -52,8 +47,15 @@ def reward_edit(
                 f" {signature}, and the pin is {pin}",
                 "go back to what was pinned, or pin what `editjudge reward check` prints",
             )
-        rewards[name] = impute(config, value.model_copy(update={"signature": signature}))
+        seconds = {one: _sum_seconds(config, one, judgement) for one in config.list_ids(name) if judgement.seconds}
+        rewards[name] = impute(config, value.model_copy(update={"signature": signature, "seconds": seconds}))
     return rewards
+
+
+def _sum_seconds(config: RewardConfig, dimension: str, judgement: Judgement) -> float:
+    by_id = config.dimension_set.by_id
+    readings = [each for part in sort_by_dependency([by_id[dimension]], by_id) for each in part.readings]
+    return sum(judgement.seconds.get(each.scorer, 0.0) for each in readings)
 
 
 def sign_reward(config: RewardConfig, name: str, signatures: Mapping[str, Signature]) -> str:
@@ -144,6 +146,7 @@ def summarise(config: RewardConfig, name: str, results: Sequence[EditReward], gr
     closed_gates = (
         part.removeprefix("gate.") for value in values for part, each in value.parts.items() if each.cap is not None
     )
+    timings = group_by_key(pair for value in values for pair in value.seconds.items())
     return Summary(
         edits=len(values),
         unscored=Counter(value.unscored.kind for value in values if value.unscored),
@@ -155,6 +158,7 @@ def summarise(config: RewardConfig, name: str, results: Sequence[EditReward], gr
         flat_groups=spreads.count(0.0),
         spread=mean(spreads) if spreads else None,
         agreement=_correlate(config.rewards[name].parts, values),
+        seconds={dimension: mean(each) for dimension, each in timings.items()},
     )
 
 

@@ -157,7 +157,7 @@ class Reward(Closeable):
                 why = NoReward(kind="input", reason=str(error))
                 rewards[place] = fail_edit(config, names, why)
                 return
-            rewards[place] = reward_edit(config, names, judgement.edit, judgement.outcomes, judgement.signatures)
+            rewards[place] = reward_edit(config, names, judgement)
             item = judgement.edit.item
             groups[place] = " ".join([*(each.digest for each in item.sources), item.instruction])
 

@@ -146,6 +146,8 @@ class RewardValue(_SchemaModel):
     """Whether the number is the constant of `without_number`, with `unscored` beside it."""
     signature: str = ""
     """All that the number depends on, in 12 hex digits."""
+    seconds: dict[str, float] = Field(default_factory=dict, exclude=True)
+    """How long each dimension took; in the summary alone, so that a batch sent again has an equal reply."""
 
 
 class EditReward(_SchemaModel):
@@ -180,6 +182,8 @@ class Summary(_SchemaModel):
     """The mean standard deviation of the reward within a group; null without groups."""
     agreement: dict[str, float]
     """Rank correlation of two parts, -1 to 1, by `part~part`; absent where one is constant."""
+    seconds: dict[str, float]
+    """How long each dimension took for an edit on average; next to nothing where it was answered before."""
 
     def counts(self) -> dict[str, Mapping[str, int]]:
         """What became of edits and groups, as metrics count it."""

@@ -29,6 +29,7 @@ _COUNTERS = {
 _HISTOGRAMS: Mapping[str, tuple[str, tuple[float, ...], tuple[str, ...]]] = {
     "request_seconds": ("Time from the arrival of a request to its answer.", _SECONDS, ("method",)),
     "reward_seconds": ("Time of a batch.", _SECONDS, ("team", "reward")),
+    "reward_part_seconds": ("Mean time of an edit, of each batch.", _SECONDS, ("team", "reward", "dimension")),
     "reward_spread": ("Mean standard deviation of the reward in a group, of each batch.", _SPREADS, ("team", "reward")),
 }
 """The help text, the buckets and the labels of each histogram."""
@@ -55,7 +56,7 @@ class Metrics:
         self._requests, self._edits = counters["requests"], counters["edits"]
         self._calls, self._tokens = counters["calls"], counters["tokens"]
         self._cost, self.audit_lost = counters["cost"], counters["audit_lost"]
-        self._seconds, self._batch_seconds, self._spread = (
+        self._seconds, self._batch_seconds, self._part_seconds, self._spread = (
             Histogram(f"editjudge_{name}", description, labels, buckets=buckets, registry=self._registry)
             for name, (description, buckets, labels) in _HISTOGRAMS.items()
         )
@@ -84,6 +85,8 @@ class Metrics:
         if summary.spread is not None:
             self._spread.labels(team, name).observe(summary.spread)
         self._batch_seconds.labels(team, name).observe(seconds)
+        for dimension, mean_seconds in summary.seconds.items():
+            self._part_seconds.labels(team, name, dimension).observe(mean_seconds)
         for pair, number in summary.agreement.items():
             self._agreement.labels(team, name, pair).set(number)
 

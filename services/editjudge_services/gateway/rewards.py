@@ -74,8 +74,7 @@ class RewardService:
                 with open_account() as account:
                     await self._service.rate.wait(account.caller.owner)
                     judgement = await self._service.score(read, account)
-                outcomes, signatures = judgement.outcomes, judgement.signatures
-                rewards[place] = reward_edit(config, names, judgement.edit, outcomes, signatures)
+                rewards[place] = reward_edit(config, names, judgement)
             except InvalidRequest as error:
                 why = NoReward(kind="input", reason=str(error))
                 rewards[place] = fail_edit(config, names, why)

@@ -24,6 +24,7 @@ from editjudge.base.item import Edit, EditArguments
 from editjudge.base.signature import Signature
 from editjudge.base.verdict import Failure, NoScore, NotApplicable, NotServed, Outcome, Score
 from editjudge.cli import root
+from editjudge.engine.judge import Judgement
 from editjudge.rewards import Reward, RewardConfig
 from editjudge.rewards.audit import compare_rewards, find_correlates, measure_edit
 from editjudge.rewards.callables import make_compute_score, make_reward_function
@@ -71,7 +72,8 @@ def mixed(config: RewardConfig, edit: Edit = EDIT, **outcomes: Any) -> RewardVal
     names = {name.split(".")[1]: name for name in config.list_ids()}
     found = {names[key]: one if hasattr(one, "status") else Score(value=one) for key, one in outcomes.items()}
     signatures = dict.fromkeys(names.values(), Signature(()))
-    return reward_edit(config, ["quality"], edit, found, signatures)["quality"]
+    judgement = Judgement(edit, {}, found, signatures)
+    return reward_edit(config, ["quality"], judgement)["quality"]
 
 
 def test_parts_are_clipped_scaled_and_weighted(config: RewardConfig) -> None:
