@@ -157,7 +157,7 @@ def test_images_do_not_leave_without_consent(command: Command, photo_file: Path)
         "--dimension", "core.editing_artifacts", "--json",
         "--generalist", "https://judge.example.com/v1",
     )  # fmt: skip
-    assert ran.code == 0
+    assert ran.code == 3
     assert ran.json["verdicts"][0]["status"] == "not_served"
     assert "send_images = true" in ran.json["verdicts"][0]["reason"]
 

@@ -48,7 +48,7 @@ async def test_what_stands_does_so_without_its_service(data: Data) -> None:
     async with Slow().serving() as url:
         await data.run(LEVELS, by=url)
     async with ScriptedTriton(models=()).serving() as grpc:
-        more = await data.run(LEVELS, CLIP, flags=("--endpoint", grpc))
+        more = await data.run(LEVELS, CLIP, flags=("--endpoint", grpc), code=3)
     assert "nothing could be judged: 2 verdicts wait" in more.err
     assert "(2/2)" in more.out
     assert "generalist.judge" not in more.out
@@ -59,15 +59,17 @@ async def test_nothing_judged_is_no_success(data: Data) -> None:
     done = await data.run(LEVELS, code=3)
     assert "nothing could be judged: 2 verdicts wait for a service" in done.err
     assert "no judge is configured" in done.out
-    done = await data.run(PIXELS, LEVELS)
+    done = await data.run(PIXELS, LEVELS, code=3)
     last = done.err.splitlines()[-1]
-    assert last.startswith("incomplete: 1 dimension was not judged, generalist.judge: no judge is configured")
+    assert last.startswith("incomplete: 1 dimension was not judged: generalist.judge: no judge is configured")
+    everything = await data.run(out=data.folder / "everything")
+    assert "incomplete" not in everything.err, "of core without named dimensions nobody expects all"
 
 
 async def test_what_was_not_served_is_told_by_every_verb(data: Data) -> None:
     data.make(2)
     async with Slow().serving() as url, ScriptedTriton(models=()).serving() as grpc:
-        done = await data.run(PIXELS, LEVELS, CLIP, by=url, flags=("--endpoint", grpc))
+        done = await data.run(PIXELS, LEVELS, CLIP, by=url, flags=("--endpoint", grpc), code=3)
     assert "1 dimension needs models that are not served: editjudge summary" in done.out
     assert CLIP not in done.out
     table = here("summary", data.out, "--json").json

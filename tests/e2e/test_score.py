@@ -74,6 +74,13 @@ def test_what_is_not_scored_says_why(files: dict[str, Path]) -> None:
     assert NOBODY in reasons["core.quality.piqe"]
 
 
+def test_a_dimension_that_was_named_and_has_no_service_is_no_success(files: dict[str, Path]) -> None:
+    asked = given(files, "source", "edited")
+    ran = here(*asked, "-d", "ssim.source.whole", "-d", "editing_artifacts")
+    assert (ran.code, "no judge is configured" in ran.out) == (3, True), ran.err
+    assert here(*asked, "-d", "ssim.source.whole").code == 0
+
+
 def test_a_table_for_people(files: dict[str, Path], stack: str) -> None:
     ran = here(*given(files, "source", "edited"), "--endpoint", stack)
     assert ran.code == 0

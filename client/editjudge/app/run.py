@@ -8,7 +8,7 @@ result = editjudge.run(spec, out="runs/first")
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -316,6 +316,15 @@ class RunSession:
         """Return the result of a run without anything to judge; no service is called."""
         return self._result(self._session.finish_unjudged())
 
+    @property
+    def absent(self) -> Mapping[str, Sequence[str]]:
+        """The dimensions that were asked for and that no service judges, by reason.
+
+        Asked for are those that were named, or all of a published benchmark.
+        """
+        is_expected = self.resolved_spec.spec.dimensions or self.resolved_spec.benchmark.table
+        return self._session.not_served if is_expected else {}
+
     def _result(self, end_reason: RunEndReason) -> RunResult:
         plan, progress, session = self.plan, self._session.progress, self._session
         means = mean_cells(self._store, plan)
@@ -334,7 +343,7 @@ class RunSession:
             progress,
             seconds_left=None,  # nothing is judged any more, whatever is left
             ended=end_reason,
-            exit_code=_exit_code(end_reason, plan, progress, is_unread=bool(unread)),
+            exit_code=_exit_code(end_reason, plan, progress, is_incomplete=bool(unread or self.absent)),
             usage=session.usage,
             unscored=events.unscored_of(progress),
             first_failure=progress.first_failure or None,
@@ -508,11 +517,11 @@ def read_spec(out: Path) -> RunSpec | None:
     return None if header is None else RunSpec.of(header)
 
 
-def _exit_code(end_reason: RunEndReason, plan: RunPlan, progress: Progress, *, is_unread: bool) -> int:
+def _exit_code(end_reason: RunEndReason, plan: RunPlan, progress: Progress, *, is_incomplete: bool) -> int:
     waiting_count = 0 if progress.edits else plan.total("not_served")
     nothing = waiting_count and not plan.total("standing")
     failure_count = progress.verdicts["failed"]
-    is_bad = failure_count or nothing or is_unread
+    is_bad = failure_count or nothing or is_incomplete
     return {"interrupted": 130, "done": 3 if is_bad else 0}.get(end_reason, 3)
 
 

@@ -27,7 +27,7 @@ from ..app.validation import Validation, validate
 from ..base.config import Settings
 from ..base.console import make_console
 from ..base.errors import InputError
-from ..base.identity import JUDGE_ROLE, untrained_services
+from ..base.identity import untrained_services
 from ..base.terminal import print_notice, print_text
 from ..base.text import format_count, group_by_key, shorten_list
 from ..base.verdict import Pending
@@ -130,11 +130,9 @@ def _judge(spec: RunSpec, out: Path, settings: Settings, how: RunOptions, *, as_
         _print_result(result, run.idle_dimensions, column_titles(run.resolved_spec.rules.columns))
         if checks := last_checks_line(result.services, settings=settings):
             print_notice(checks)
-        resolved_spec = run.resolved_spec  # of `core` without --dimension nobody expects every dimension
-        for line in (
-            _describe_absent_judges(result) if resolved_spec.spec.dimensions or resolved_spec.benchmark.table else ()
-        ):
-            print_notice(line)
+        if run.absent:
+            are = format_count(sum(map(len, run.absent.values())), "dimension was", "dimensions were")
+            print_notice(f"incomplete: {are} not judged: {shorten_list([*run.absent])}")
     return result.last_event.exit_code
 
 
@@ -245,13 +243,6 @@ def _describe_unserved(result: RunResult, *, has_table: bool) -> Iterator[str]:
         count += 0 if reason in local_reasons else len(names)
     if count:
         yield f"{models_needed(count, 'dimension')}: {unserved_command(result.out)}"
-
-
-def _describe_absent_judges(result: RunResult) -> Iterator[str]:
-    """Count the dimensions that no judge was configured for."""
-    for reason, names in result.last_event.not_served.items():
-        if reason.startswith(f"{JUDGE_ROLE}."):
-            yield f"incomplete: {format_count(len(names), 'dimension was', 'dimensions were')} not judged, {reason}"
 
 
 def _next_steps(result: RunResult) -> Iterator[str]:

@@ -8,6 +8,7 @@ from ..app.client import Client, Judgement
 from ..base.config import Settings
 from ..base.item import Edit
 from ..base.terminal import print_notice, print_text
+from ..base.verdict import NotServed
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.registry import add_specialists, load_benchmark, select_dimensions
 from ..panel.specialists import list_custom_services
@@ -39,7 +40,8 @@ def score_command(*, json: bool, **options: Any) -> int:
         print_json(judgement.to_dict())
     else:
         _print_judgement(judgement, has_names=bool(patterns))
-    return 3 if judgement.has_failures else 0
+    is_absent = bool(patterns) and any(isinstance(each, NotServed) for each in judgement.outcomes.values())
+    return 3 if judgement.has_failures or is_absent else 0
 
 
 async def _judge(

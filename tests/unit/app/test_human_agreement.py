@@ -312,13 +312,21 @@ def test_odd_records_cost_themselves(tmp_path: Path) -> None:
     assert [text.partition(": ")[0] for text in records.problems] == [f"{file}, line {number}" for number in (3, 4, 5)]
 
 
+def test_a_broken_line_costs_itself_wherever_it_stands(tmp_path: Path) -> None:
+    vote = {"key": "k", "source_image_path": "s", "edited_image_paths": [], "winner": "Image B"}
+    file = write_lines(tmp_path / "visual.jsonl", ["<<<<<<< ours", json.dumps(vote), '{"key": "l", "winner"'])
+    records = read_ratings([file])
+    assert [(each.item, each.vote) for each in records.votes] == [("k", "B")]
+    assert records.problems == [f"{file}, line {number}: it is no JSON object" for number in (1, 3)]
+
+
 @pytest.mark.parametrize(
     ("name", "text", "problem"),
     [
         ("a.csv", "", "no records"),
         ("a.csv", "item,model,value\n", "no records"),
         ("a.csv", "item,value\n1,2\n", "model"),
-        ("a.jsonl", "[1]\nnull\n{\n", "no record can be used"),
+        ("a.jsonl", "[1]\nnull\n{\n", "line 1: it is no JSON object"),
         ("a.json", "{", "no JSON"),
         ("a.json", "[" * 100_000, "no JSON"),
         ("a.json", "{}", "no records"),

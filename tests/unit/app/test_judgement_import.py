@@ -186,7 +186,7 @@ def test_odd_records_and_a_folder_that_is_there(tmp_path: Path) -> None:
     file = write(tmp_path / "a.jsonl", [RECORDS[0], "{", RECORDS[0], {"item": "1", "model": "ours", "score": "x"}])
     summary = import_judgements([file], tmp_path / "run", scale=(0, 5))
     assert [text.removeprefix(f"{file}, ") for text in summary.problems] == [
-        "line 2: item: is missing",
+        "line 2: it is no JSON object",
         "line 4: score: must be a number",
         "line 3: item 0 of ours has another imported.score already",
     ]
