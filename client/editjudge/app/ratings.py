@@ -204,9 +204,9 @@ def read_ratings(files: Iterable[Path], words: Mapping[str, float] = {}) -> Rati
 
 def _add_file(of: Ratings, file: Path) -> None:
     read = _TABLES.get(file.suffix.lower())
-    found = [(f"{file}, {place}", record) for place, record in (read or _read_json)(file)]
-    of.problems.extend(f"{place}: it is no JSON object" for place, record in found if not isinstance(record, dict))
-    rows = [(place, record) for place, record in found if isinstance(record, dict)]
+    records = [(f"{file}, {place}", record) for place, record in (read or _read_json)(file)]
+    of.problems.extend(f"{place}: it is no JSON object" for place, record in records if not isinstance(record, dict))
+    rows = [(place, record) for place, record in records if isinstance(record, dict)]
     first = rows[0][1] if rows else {}
     if "annotations" in first:
         _add_label_studio(of, rows)
