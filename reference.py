@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import models_json_schema
 from pydantic_core import PydanticUndefined
+from pydantic_settings import BaseSettings
 
 import editjudge
 from editjudge.app import catalogue
@@ -27,10 +29,14 @@ from editjudge.app.judgement_import import ImportSummary
 from editjudge.app.rating_sample import Stratum
 from editjudge.app.rescoring import RescoreEntry
 from editjudge.app.results import Results
+from editjudge.app.run import RunOptions
 from editjudge.app.validation import Validation
 from editjudge.app.verdicts import ShownItem
 from editjudge.base import config
+from editjudge.base.item import Item
 from editjudge.benchmarks.benchmark import Benchmark
+from editjudge.benchmarks.cell import Cell
+from editjudge.benchmarks.dimension import Formula
 from editjudge.benchmarks.registry import load_benchmarks
 from editjudge.cli import plugin_commands, root
 from editjudge.engine import events
@@ -47,6 +53,33 @@ FOLDER = ROOT / "docs" / "reference"
 PROTO = ROOT / "protos" / "editjudge" / "v1" / "judge.proto"
 SCHEMA = ROOT / "k8s" / "chart" / "values.schema.json"
 NOTE = "<!-- Written by `python generate.py`. -->"
+USUAL = {
+    "dimension": "Id of the dimension.",
+    "item": "Id of the item.",
+    "model": "The model under test.",
+    "higher_is_better": "Whether a higher value is better.",
+    "status": "The outcome: [statuses](../howto/results.md#statuses-and-kinds).",
+    "reason": "Why there is no number.",
+    "imputed": "Whether, or for how many edits, a rule of the benchmark set the number.",
+    "signature": "All that the number depends on.",
+    "value": "The number; null where there is none.",
+    "event": "Which event it is.",
+    "time": "Seconds since 1970, UTC.",
+    "judged": "Edits that this session has judged.",
+    "judged_before": "Edits that earlier sessions judged.",
+    "missing_outputs": "Edits without an output.",
+    "edits_per_second": "How fast this session judges.",
+    "seconds_left": "Estimated seconds until the end.",
+    "counts": "How many there are of each kind.",
+    "versions": "Versions of packages; no part of the signature.",
+    "evidence": "What the number rests on.",
+    "calls": "The calls that the number rests on, with their replies.",
+    "instruction": "What the editing model was told.",
+    "rounds": "How often each judge judged.",
+}
+"""Meanings of fields that many forms have, where a form does not say its own."""
+ELLIPSIS = type("Optional", (), {"__repr__": lambda _: "…"})()
+"""Stands for a default, which the text says where it matters."""
 CHART_HEAD = ("value", "type or form", "bounds")
 SECTIONS: Mapping[str, type[BaseModel]] = {
     "Settings": config.Settings,
@@ -176,10 +209,14 @@ def json_forms() -> str:
     parts += table(("command", "form"), [(f"`{of}`", link(name)) for name, of in commands.items()])
     for name, form in schema["$defs"].items():
         if "properties" in form:
-            about, _, meanings = form.get("description", "").partition("Attributes:\n")
+            text = re.sub(r"```.*?```", "", form.get("description", ""), flags=re.DOTALL)
+            about, _, meanings = text.partition("Attributes:\n")
             parts += ["", f"## {name}", "", " ".join(about.split()), ""]
             told = meanings_of(meanings)
-            rows = [(f"`{field}`", form_of(of), told.get(field, "")) for field, of in form["properties"].items()]
+            rows = [
+                (f"`{field}`", form_of(of), told.get(field, USUAL.get(field, "")))
+                for field, of in form["properties"].items()
+            ]
             parts += table(("field", "type", "meaning"), rows)
     return "\n".join(parts) + "\n"
 
@@ -219,19 +256,34 @@ def python() -> str:
     parts = ["# Python names", "", NOTE, "", "[Python](../howto/python.md) shows their use."]
     for name in sorted(dir(editjudge)):
         value = getattr(editjudge, name)
-        parts += ["", f"## {name}", "", *documented(value)]
+        parts += ["", f"## {name}", "", *documented(name, value)]
         for method, below in sorted(vars(value).items()) if inspect.isclass(value) else ():
             function = getattr(below, "__func__", below)
-            if not method.startswith("_") and inspect.isfunction(function) and function.__doc__:
-                parts += ["", f"### {name}.{method}", "", *documented(function)]
+            is_own = not method.startswith("_") and not hasattr(BaseSettings, method)
+            if is_own and isinstance(function, property | functools.cached_property) and function.__doc__:
+                parts += ["", f"### {name}.{method}", "", *documented("", function)]
+            if is_own and inspect.isfunction(function) and function.__doc__:
+                parts += ["", f"### {name}.{method}", "", *documented(f"{name}.{method}", function)]
+    parts += ["", "## Forms that these use", "", "They are no names of `editjudge`."]
+    for value in (Cell, Formula, Item, RunOptions):
+        parts += ["", f"### {value.__name__}", "", *documented(value.__name__, value)]
     return "\n".join(parts) + "\n"
 
 
-def documented(value: object) -> list[str]:
-    """The parameters of a function, and a docstring as it is written, indented as code."""
+def documented(name: str, value: object) -> list[str]:
+    """How a function is called, and a docstring as it is written, indented as code."""
+    if forms := get_args(value):
+        return [f"One of {', '.join(f'`{form.__name__}`' for form in get_args(forms[0]))}."]
     text = inspect.cleandoc(getattr(value, "__doc__", None) or "")
-    names = list(inspect.signature(value).parameters) if inspect.isfunction(value) else []
-    parts = [f"Parameters: `{', '.join(names)}`", ""] if names else []
+    parts: list[str] = []
+    if inspect.isfunction(value):
+        whole = inspect.signature(value)
+        bare = [
+            one.replace(annotation=one.empty, default=one.empty if one.default is one.empty else ELLIPSIS)
+            for one in whole.parameters.values()
+            if one.name not in {"self", "cls"}
+        ]
+        parts = [f"`{name}{whole.replace(parameters=bare, return_annotation=whole.empty)}`", ""]
     return [*parts, *(f"    {line}".rstrip() for line in text.splitlines())]
 
 

@@ -95,6 +95,8 @@ class Results(JudgeSpread):
     ```
 
     Attributes:
+        benchmark: The benchmark that the table is of.
+        protocol: In full, for example `kris.paper.1`.
         switches: Names of the protocol's switches that are on.
         items: The number of items in the data.
         prompts: Who wrote the prompts: `own`, `original`, `custom`, or several joined by `+`; None

@@ -134,6 +134,7 @@ class Edit:
     ```
 
     Attributes:
+        item: The task: source, instruction, and what else the data has.
         model: The editing model (the one under test, not the judge).
         image: Its output; None when there is none.
         missing: Why there is no output; None also where nobody knows why.

@@ -154,6 +154,9 @@ class Column:
 
     Attributes:
         id: `<benchmark>.<name>`, unique in its benchmark.
+        title: What stands above the column.
+        how: How its number is made of a model's edits, for example `Mean`.
+        higher_is_better: Direction.
         source: Paper and table.
         group: What it belongs to in the paper's table; with `title` it names the column.
         protocol: In full, for example `kris.paper.1`. Its benchmark fills it in.

@@ -16,7 +16,12 @@ When: TypeAlias = Callable[[Item], str | None]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One named field of a scorer's result."""
+    """One named field of a scorer's result.
+
+    Attributes:
+        scorer: What reads the edit.
+        field: The name of the verdict that `Scorer.score` returns.
+    """
 
     scorer: Scorer
     field: str
@@ -237,6 +242,13 @@ def make_formula(
     of: Mapping[str, Operand] | None = None,
     complete: bool = False,
 ) -> Formula:
-    """Make a `Formula`; positional operands are ids of dimensions, which name themselves."""
+    """Make a `Formula`, the value of a dimension that is derived from others.
+
+    Args:
+        fn: From `{name: value}` of the operands that apply to the value of the dimension.
+        operands: Ids of dimensions; each is its own name.
+        of: Further operands by name: ids of dimensions, or readings.
+        complete: Whether it does not apply as soon as one operand does not.
+    """
     by_name = {**{name: name for name in operands}, **(of or {})}
     return Formula(fn, by_name, complete)

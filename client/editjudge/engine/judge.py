@@ -65,11 +65,13 @@ class Judgement(Mapping[str, Outcome]):
     too, as the option `-d` does. In a notebook it shows itself as a table.
 
     Attributes:
+        edit: What was judged.
+        dimensions: By id, with range, direction and unit of each value.
         outcomes: By dimension id, in the order in which they were requested.
         signatures: What each outcome depends on, by dimension id.
         services: Identities of the available services.
         untrained_ids: Dimensions judged with random weights: their values are no results.
-        usage: Calls made now, tokens and cost of the judges for this edit; see `CallLog.usage`.
+        usage: Calls made now, tokens and cost of the judges for this edit, by name.
         errors: The errors behind failures, by dimension id.
         replies: The records of the calls that outcomes rest on, by key, where they were looked up
             (`Client.score`); a run stores them beside the verdicts.

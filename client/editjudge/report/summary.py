@@ -173,7 +173,7 @@ def describe_judges(results: Results) -> str:
 def _describe_run(results: Results) -> Iterator[str]:
     switches = f" with {', '.join(sorted(results.switches))}" if results.switches else ""
     title = ", ".join(filter(None, [results.benchmark.title, results.protocol]))
-    yield f"{title}{switches}, {results.items:,} items"
+    yield f"{title}{switches}, {format_count(results.items, 'item')}"
     yield describe_judges(results)
     yield from (f"{role}: {identity}" for role, identity in results.services.items())
 
