@@ -27,7 +27,6 @@ from ..base.parse import describe_failure, first_problem
 from ..base.probes import has_known_answer, probe_inputs, wrong_answer
 from ..base.signature import package_version
 from ..base.strict import Strict
-from ..base.text import format_count
 from ..gateway.panel import Gateway
 from ..panel import SPECIALISTS, Panel, Specialist, model_name
 from ..panel.budget import Budget
@@ -258,7 +257,7 @@ async def _check_gateway(endpoint: GatewayEndpoint, settings: Settings, referenc
     finding = _update(finding, server=f"editjudge {gateway.version}", round_trip_ms=milliseconds)
     own = package_version("editjudge")
     version = "same version as here" if gateway.version == own else f"{own} here"
-    findings = [_update(finding, identity=f"it has {format_count(len(identities), 'service')}", answer=version, team=panel.team)]
+    findings = [_update(finding, identity=f"services: {len(identities)}", answer=version, team=panel.team)]
     for role, identity in sorted(identities.items()):
         there = {"service": role, "identity": str(identity), "note": describe_sampling(identity)}
         findings.append(_update(finding, answer=NOT_CHECKED_HERE, **there))
