@@ -17,10 +17,11 @@ import pytest
 from editjudge.base.digest import content_digest
 from editjudge.base.errors import InputError
 from editjudge.rewards.schema import make_reward_schema
+from editjudge_services.gateway.http import serve_http
 from editjudge_services.gateway.reward_json import JsonReader
 
 from ..fakes.openai import Fault, reply
-from ..judge_service import JSON, RunningService, png, priced_settings, scripted_judge, serve
+from ..judge_service import JSON, RunningService, png, priced_settings, scripted_judge, serve, teams_of
 
 PIXELS = """
 [rewards.quality.parts]
@@ -348,6 +349,23 @@ async def test_a_constant_is_a_number_only_where_it_is_written_down(tmp_path: Pa
         assert answer == {"rewards": [-1.0]}
         metrics = await served.metrics()
         assert 'editjudge_reward_edits_total{outcome="imputed",reward="quality",team=""} 1.0' in metrics
+
+
+async def test_a_listener_of_its_own_counts_for_its_team(tmp_path: Path) -> None:
+    """Trainers send no token: what they say of a team or a class is not believed there."""
+    async with serve(reward=file(tmp_path, PIXELS)) as served:
+        async with serve_http(served.service, "127.0.0.1", 0, 1.0, "trainers") as web:
+            headers = {"x-team": "red", "X-Class": "urgent"}
+            for path, body in BODIES.items():
+                async with served.session.post(web + path, json=body(1, 2), headers=headers, expect100=True) as got:
+                    assert got.status == 200, path
+                    assert await got.json()
+            async with served.session.post(web + "/v1/rewards", json=own()) as got:
+                assert got.status == 400
+            for path, status in {"/health": 200, "/metrics": 404, "/v1/score": 404, "/v1/panel": 404}.items():
+                async with served.session.get(web + path) as got:
+                    assert got.status == status, path
+        assert teams_of(served.service) == {"trainers"}
 
 
 async def test_without_room_nothing_begins(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from editjudge.base.config import Price, Settings
 from editjudge.base.parse import parse_toml
 from editjudge.base.proxy import find_proxy
 from editjudge.cli import root
+from editjudge.rewards.config import Listener, RewardConfig
 
 from . import chart, released
 from .changes import unchangeable, unfollowed
@@ -118,6 +119,37 @@ def test_a_proxy_is_reached_by_who_goes_out_and_calls_inside_do_without() -> Non
         environment.setenv("no_proxy", values["pod.env"]["no_proxy"])
         assert find_proxy(at) is None
         assert find_proxy("https://api.openai.com/v1") == proxy
+
+
+REWARDS = """\
+[listener]
+address = "0.0.0.0:8004"
+team = "trainers"
+[rewards.quality.parts]
+"core.ssim.source.whole" = {}
+"""
+
+
+def test_trainers_alone_reach_the_port_of_rewards(tmp_path: Path) -> None:
+    trainers = {"podSelector": {"matchLabels": {"app": "trainer"}}}
+    values = {"judge.rewards.file": REWARDS, "judge.rewards.callers": [trainers]}
+    things = based(values)
+    right(things)
+    (tmp_path / "reward.toml").write_text(setting(things, "judge", "reward.toml"))
+    listener = RewardConfig.load(tmp_path / "reward.toml").listener
+    assert listener == Listener(address="0.0.0.0:8004", team="trainers")
+    ports = {each["port"] for each in names(things, "Service")["judges-judge"]["spec"]["ports"]}
+    assert ports == {8002, 8003, 8004}
+    opening = {
+        name: policy["spec"]["ingress"]
+        for name, policy in names(things, "NetworkPolicy").items()
+        if any(port.get("port") == 8004 for rule in policy["spec"].get("ingress", ()) for port in rule.get("ports", ()))
+    }
+    assert opening == {
+        "judges-judge-from-trainers": [{"ports": [{"port": 8004, "protocol": "TCP"}], "from": [trainers]}]
+    }
+    closed = based({**values, "judge.rewards.callers": []})
+    assert "judges-judge-from-trainers" not in names(closed, "NetworkPolicy")
 
 
 def test_triton_reaches_no_vllm_that_it_does_not_ask() -> None:

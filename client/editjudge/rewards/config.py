@@ -91,6 +91,18 @@ class RewardTable(Strict):
         return self
 
 
+class Listener(Strict):
+    """An address for trainers, who send no token.
+
+    Attributes:
+        address: As `host:port`; only rewards are served there.
+        team: The team that every request there counts for, whatever its headers say.
+    """
+
+    address: str = Field(pattern=r"^\S+:[0-9]{1,5}$")
+    team: Name
+
+
 class RewardConfig(Strict):
     """The content of `reward.toml`.
 
@@ -108,6 +120,7 @@ class RewardConfig(Strict):
         without_number: What trainers get for an edit without a number: `error` fails the batch,
             `skip` gives it no number, and a number is a reward that is invented and counted.
         concurrency: Edits at a time in process.
+        listener: An address of its own for trainers; a service alone has one.
         roots: By team the folder below which its pictures may be named by path; "" without a team.
     """
 
@@ -118,6 +131,7 @@ class RewardConfig(Strict):
     deadline: FiniteFloat = Field(default=240.0, gt=0)
     without_number: WithoutNumber = "error"
     concurrency: int = Field(default=64, ge=1)
+    listener: Listener | None = None
     roots: dict[str, Path] = Field(default_factory=dict)
     _prompts: Mapping[str, str] = PrivateAttr(default_factory=dict)
 

@@ -123,6 +123,9 @@ async def _serve(settings: Settings, options: ServiceOptions) -> None:
             web = await servers.enter_async_context(
                 serve_http(service, *split_address(options.http_address), options.drain)
             )
+            if service.reward_config and (own := service.reward_config.listener):
+                opening = serve_http(service, *split_address(own.address), options.drain, own.team)
+                web += f" (JSON), rewards of team {own.team} at {await servers.enter_async_context(opening)}"
             at = await servers.enter_async_context(serve_grpc(service, options.address, options.notice, options.drain))
         except OSError as error:
             raise ConfigError(str(error), "give other addresses") from error

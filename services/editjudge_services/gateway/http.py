@@ -10,6 +10,7 @@ from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 from pydantic import BaseModel
 
 from editjudge.base.contracts import TEAM_HEADER, TOKENS_HEADER
@@ -58,24 +59,30 @@ class JsonService:
 
     Args:
         service: A service that has been entered as a context manager.
+        team: The team that all requests count for; only rewards are then served. "" for that of each request.
     """
 
-    def __init__(self, service: JudgeService) -> None:
+    def __init__(self, service: JudgeService, team: str = "") -> None:
         self.service = service
+        self._team = team
         self._config = service.reward_config
         self._opened_at: WeakKeyDictionary[asyncio.BaseTransport, float] = WeakKeyDictionary()
 
     def app(self) -> web.Application:
         """Make the application with all routes."""
-        app = web.Application(client_max_size=MAX_REQUEST_BYTES, middlewares=[_send, _refusals])
-        for method, path, handler in (
+        middlewares = [*([_count_for(self._team)] if self._team else []), _send, _refusals]
+        app = web.Application(client_max_size=MAX_REQUEST_BYTES, middlewares=middlewares)
+        others = (
             ("POST", "/v1/score", self._score),
             ("POST", "/v1/score:batch", self._batch),
             ("GET", "/v1/dimensions", self._in_place(self._dimensions)),
             ("GET", "/v1/panel", self._in_place(self._panel)),
             ("GET", "/v1/openapi.json", self._in_place(self._openapi)),
-            ("GET", "/health", self.health),
             ("GET", "/metrics", self._metrics),
+        )
+        for method, path, handler in (
+            *(() if self._team else others),
+            ("GET", "/health", self.health),
             *(RewardRoutes(self, self._config).routes() if self._config else ()),
         ):
             for each in (method, "HEAD") if method == "GET" else (method,):
@@ -187,6 +194,17 @@ class JsonService:
     async def _metrics(self, _: web.Request) -> web.Response:
         text = await asyncio.to_thread(self.service.metrics.text)
         return web.Response(body=text, headers={"content-type": CONTENT_TYPE})
+
+
+def _count_for(team: str) -> Middleware:
+    """Make requests count for a team; what a front door would say of them (`x-…`) is left out."""
+
+    @web.middleware
+    async def count(request: web.Request, handler: Handler) -> web.StreamResponse:
+        headers = {name: text for name, text in request.headers.items() if not name.lower().startswith("x-")}
+        return await handler(request.clone(headers={**headers, TEAM_HEADER: team}))
+
+    return count
 
 
 @web.middleware
@@ -310,11 +328,14 @@ def _reply(
 
 
 @contextlib.asynccontextmanager
-async def serve_http(service: JudgeService, host: str, port: int, drain: float) -> AsyncIterator[str]:
+async def serve_http(service: JudgeService, host: str, port: int, drain: float, team: str = "") -> AsyncIterator[str]:
     """Serve JSON over HTTP at an address until the block is left or the service shuts down.
 
     Requests in flight then have `drain` seconds, after which they are cancelled. A request whose
     caller disconnects is cancelled at once.
+
+    Args:
+        team: See `JsonService`.
 
     Yields:
         The address with its port.
@@ -323,7 +344,7 @@ async def serve_http(service: JudgeService, host: str, port: int, drain: float) 
         OSError: the address is taken.
     """
     runner = web.AppRunner(
-        JsonService(service).app(),
+        JsonService(service, team).app(),
         access_log=None,
         shutdown_timeout=drain / 2,  # aiohttp waits for it twice
         auto_decompress=False,  # a few bytes could decompress to gigabytes
