@@ -49,17 +49,15 @@ class Metrics:
 
     def __init__(self, **gauges: tuple[str, Callable[[], float]]) -> None:
         self._registry = CollectorRegistry()
-        self._counters = counters = {
+        self._counters = {
             name: Counter(f"editjudge_{name}", description, labels, registry=self._registry)
             for name, (description, *labels) in _COUNTERS.items()
         }
-        self._requests, self._edits = counters["requests"], counters["edits"]
-        self._calls, self._tokens = counters["calls"], counters["tokens"]
-        self._cost, self.audit_lost = counters["cost"], counters["audit_lost"]
-        self._seconds, self._batch_seconds, self._part_seconds, self._spread = (
-            Histogram(f"editjudge_{name}", description, labels, buckets=buckets, registry=self._registry)
+        self._histograms = {
+            name: Histogram(f"editjudge_{name}", description, labels, buckets=buckets, registry=self._registry)
             for name, (description, buckets, labels) in _HISTOGRAMS.items()
-        )
+        }
+        self.audit_lost = self._counters["audit_lost"]
         self._agreement = Gauge(
             "editjudge_reward_agreement",
             "Rank correlation of two parts in the latest batch.",
@@ -71,11 +69,11 @@ class Metrics:
 
     def add(self, team: str, usage: TeamUsage) -> None:
         """Count what a team used."""
-        self._edits.labels(team).inc(usage.edits)
-        self._cost.labels(team).inc(usage.cost)
-        for counter, kinds in ((self._calls, _CALLS), (self._tokens, _TOKENS)):
+        self._counters["edits"].labels(team).inc(usage.edits)
+        self._counters["cost"].labels(team).inc(usage.cost)
+        for counter, kinds in (("calls", _CALLS), ("tokens", _TOKENS)):
             for kind, name in kinds.items():
-                counter.labels(team, kind).inc(getattr(usage, name))
+                self._counters[counter].labels(team, kind).inc(getattr(usage, name))
 
     def add_rewards(self, team: str, name: str, summary: Summary, seconds: float) -> None:
         """Count what became of one reward in a batch."""
@@ -83,18 +81,18 @@ class Metrics:
             for label, count in counts.items():
                 self._counters[f"reward_{counter}"].labels(team, name, label).inc(count)
         if summary.spread is not None:
-            self._spread.labels(team, name).observe(summary.spread)
-        self._batch_seconds.labels(team, name).observe(seconds)
+            self._histograms["reward_spread"].labels(team, name).observe(summary.spread)
+        self._histograms["reward_seconds"].labels(team, name).observe(seconds)
         for dimension, mean_seconds in summary.seconds.items():
-            self._part_seconds.labels(team, name, dimension).observe(mean_seconds)
+            self._histograms["reward_part_seconds"].labels(team, name, dimension).observe(mean_seconds)
         for pair, number in summary.agreement.items():
             self._agreement.labels(team, name, pair).set(number)
 
     def count(self, account: RequestAccount) -> None:
         """Count a request that has ended."""
         caller = account.caller
-        self._requests.labels(caller.team, caller.method, account.code).inc()
-        self._seconds.labels(caller.method).observe(account.seconds)
+        self._counters["requests"].labels(caller.team, caller.method, account.code).inc()
+        self._histograms["request_seconds"].labels(caller.method).observe(account.seconds)
 
     def text(self) -> bytes:
         """Render all metrics in the text format of Prometheus."""
