@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import io
 import json
 import os
 import re
@@ -13,6 +15,7 @@ from typing import Any
 import aiohttp
 import jsonschema
 import pytest
+from PIL import Image
 
 from editjudge.base.digest import content_digest
 from editjudge.base.errors import InputError
@@ -23,6 +26,7 @@ from editjudge_services.gateway.reward_json import JsonReader
 from ..fakes.openai import Fault, reply
 from ..judge_service import JSON, RunningService, png, priced_settings, scripted_judge, serve, teams_of
 
+ROOT = Path(__file__).parents[2]
 PIXELS = """
 [rewards.quality.parts]
 "core.ssim.source.whole" = {}
@@ -180,6 +184,26 @@ async def test_unirl(served: RunningService) -> None:
     assert all(isinstance(number, float) for number in first.values())
     assert copy["reward"] == 0.0
     assert answer["errors"] == [{}, {}]
+
+
+@pytest.mark.parametrize("rewards", [PIXELS, JUDGE])
+async def test_the_documented_client_for_trainers_that_send_pickles(tmp_path: Path, rewards: str) -> None:
+    """Without a judge no edit has a number, and the step ends."""
+    sample = re.findall(r"```python\n(.*?)```", (ROOT / "docs/howto/rewards.md").read_text(), re.DOTALL)[-1]
+    names: dict[str, Any] = {}
+    exec(sample, names)  # noqa: S102 - ours
+    before, after = (Image.open(io.BytesIO(png(seed))) for seed in (0, 1))
+    batch = [[before], [before]], [after, before], ['{"instruction": "x"}'] * 2
+    async with serve(reward=file(tmp_path, rewards)) as served:
+        names["SERVICE"] = served.web + "/v1/rewards"
+        asking = asyncio.to_thread(names["evaluate"], None, *batch)
+        if rewards == JUDGE:
+            with pytest.raises(RuntimeError, match="no reward"):
+                await asking
+            return
+        scores, numbers, words, _ = await asking
+    assert 0 < numbers[0] < 1
+    assert (numbers[1], scores[1], words) == (0.0, 0.0, ["", ""])
 
 
 async def test_flow_factory(tmp_path: Path) -> None:
