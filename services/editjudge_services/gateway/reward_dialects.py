@@ -55,10 +55,6 @@ def _read_own(data: Any, reward: str) -> Fields:
     return {**data, "want": [reward]} if reward and isinstance(data, dict) else data
 
 
-def _write_own(reply: RewardReply, _: RewardConfig) -> object:
-    return reply
-
-
 def _read_unirl(data: Any, reward: str) -> Fields:
     requests: Any = data.get("requests") if isinstance(data, dict) else None
     edits, wants = [], [[reward]] if reward else []
@@ -107,23 +103,13 @@ def _read_flow_factory(data: Any, reward: str) -> Fields:
     return {"edits": edits, "want": (reward,) if reward else ()}
 
 
-def _write_flow_factory(reply: RewardReply, config: RewardConfig) -> object:
+def _write_flow_factory(reply: RewardReply, _: RewardConfig) -> object:
     """It takes numbers alone: `error` ends its step, and is not asked again."""
+    (name,) = reply.summary
     try:
-        return {"rewards": get_numbers(reply, config)}
+        return {"rewards": reply.numbers(name)}
     except RewardError as error:
         return {"error": str(error)}
-
-
-def get_numbers(reply: RewardReply, config: RewardConfig) -> list[float]:
-    """Return the one reward of every edit, for trainers that take nothing else.
-
-    Raises:
-        RewardError: an edit has no number.
-    """
-    (name,) = reply.summary
-    numbers = reply.numbers(name)
-    return [number for number in numbers if number is not None]
 
 
 def _get(turn: Any, field: str, at: str) -> Any:
@@ -133,7 +119,7 @@ def _get(turn: Any, field: str, at: str) -> Any:
 
 
 DIALECTS = (
-    Dialect("/v1/rewards", _read_own, _write_own),
+    Dialect("/v1/rewards", _read_own, lambda reply, _: reply),
     Dialect("/score", _read_unirl, _write_unirl),
     Dialect("/compute", _read_flow_factory, _write_flow_factory, is_single=True),
 )

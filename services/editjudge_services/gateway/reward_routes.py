@@ -60,8 +60,7 @@ class RewardRoutes:
                 return await self._score(request, dialect)
             except NoCapacity as error:  # nothing was judged yet
                 text = to_json(ErrorReply(error=describe_error(error)), indent=None)
-                headers = {"retry-after": _RETRY_SECONDS}
-                return web.json_response(text=text, status=503, headers=headers)
+                return web.json_response(text=text, status=503, headers={"retry-after": _RETRY_SECONDS})
 
         return answer
 

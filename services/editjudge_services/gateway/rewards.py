@@ -75,13 +75,11 @@ class RewardService:
                     await self._service.rate.wait(account.caller.owner)
                     judgement = await self._service.score(read, account)
                 rewards[place] = reward_edit(config, names, judgement)
-            except InvalidRequest as error:
-                why = NoReward(kind="input", reason=str(error))
-                rewards[place] = fail_edit(config, names, why)
             except ConfigError:
                 raise
             except Exception as error:  # noqa: BLE001 - of this edit alone
-                why = NoReward(kind="failed", reason=str(wrap_defect(error)), retry=True)
+                is_bad = isinstance(error, InvalidRequest)
+                why = NoReward(kind="input" if is_bad else "failed", reason=str(wrap_defect(error)), retry=not is_bad)
                 rewards[place] = fail_edit(config, names, why)
 
         seconds = min(config.deadline, (request.deadline_ms or 1e9) / 1e3)
