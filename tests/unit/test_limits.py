@@ -50,91 +50,105 @@ def default(model: type, name: str) -> float:
     return value
 
 
-OF_CHARACTERS = f"{item.MAX_TEXT_CHARACTERS:,} characters"
 DUE = {
     "connections of all callers": f"{DOOR.connections:,}",
     "a connection without a call": f"{DOOR.connection_idle_seconds} s",
     "age of a connection, of callers and to servers": f"{DOOR.connection_seconds} s",
     "age of a connection": f"{SETTINGS.connection_age:g} s",
-    "a connection until it speaks TLS; headers of a request": (
-        f"{envoy('transport_socket_connect_timeout')} s; {envoy('request_headers_timeout')} s,"
-        f" {envoy('max_request_headers_kb')} KiB"
-    ),
+    "time until a connection speaks TLS": f"{envoy('transport_socket_connect_timeout')} s",
+    "time for the headers of a request": f"{envoy('request_headers_timeout')} s",
+    "size of the headers of a request": f"{envoy('max_request_headers_kb')} KiB",
     "calls on one connection at a time": f"{DOOR.streams}",
     "memory of all requests": f"{DOOR.heap_bytes // GIB} GiB",
     "a request to Triton or vLLM": f"{DOOR.request_bytes // MIB} MiB",
     "a call with its attempts at servers": f"{DOOR.call_seconds} s",
     "a call without a byte": f"{DOOR.idle_seconds} s",
-    "attempts at further servers; for a request to the Judge service up to": (
-        f"{envoy('num_retries')}; {int(envoy('request_body_buffer_limit')) // MIB} MiB"
+    "attempts at further servers": f"{envoy('num_retries')}",
+    "a request to the Judge service that is tried at further servers": (
+        f"{int(envoy('request_body_buffer_limit')) // MIB} MiB"
     ),
-    "calls of a team in a second; at once": f"{RATE.calls_per_second}; {RATE.burst}",
-    "teams whose calls are counted apart": f"{DOOR.teams:,}",
-    "calls at a time at each group of Triton or vLLM servers, interactive; batch": (
-        f"{DOOR.interactive}; {DOOR.batch}"
-    ),
-    "calls and streams of a class that are open to the Judge service": f"{DOOR.open_calls:,}",
+    "calls of a team in a second": f"{RATE.calls_per_second}",
+    "calls of a team at once": f"{RATE.burst}",
+    "teams whose calls are counted separately": f"{DOOR.teams:,}",
+    "interactive calls at a time at each group of Triton or vLLM servers": f"{DOOR.interactive}",
+    "batch calls at a time at each group of Triton or vLLM servers": f"{DOOR.batch}",
+    "open calls and streams of a class to the Judge service": f"{DOOR.open_calls:,}",
     "streams that a team opens in a minute": f"{DOOR.streams_per_minute}",
-    "a stream; one without a byte": f"{DOOR.stream_seconds} s; {DOOR.stream_idle_seconds} s",
-    "quotes or backslashes in a question to a judge's own path; those before `u`, `p`, `k` or `e` count as": (
-        f"{find('front/envoy.yaml', 'most_marks = '):,}; {find('front/envoy.yaml', r'at [+] 1[)]] and ')}"
-    ),
-    "tokens of a team by day": "as many as it likes",
-    "days that a token is valid; seconds after its end": (f"{identity._MOST_DAYS}; {envoy('clock_skew_seconds')}"),
-    "seconds that a key is accepted after it was revoked": (f"{default(TokenAuthentication, 'key_cache_seconds')}"),
+    "length of a stream": f"{DOOR.stream_seconds} s",
+    "a stream without a byte": f"{DOOR.stream_idle_seconds} s",
+    "quotes and backslashes in a question to a judge's own path": f"{find('front/envoy.yaml', 'most_marks = '):,}",
+    "how many of these one before `u`, `p`, `k` or `e` counts as": f"{find('front/envoy.yaml', r'at [+] 1[)]] and ')}",
+    "tokens of a team in a day": "no limit",
+    "days that a token is valid": f"{identity._MOST_DAYS}",
+    "seconds that an expired token is still accepted": f"{envoy('clock_skew_seconds')}",
+    "seconds that a revoked key is still accepted": f"{default(TokenAuthentication, 'key_cache_seconds')}",
     "name of a team, model or server": f"{contracts.LONGEST_NAME} characters",
-    "a request that waits for room and has no deadline": f"{accounting.WAIT_SECONDS:.0f} s",
-    "calls that are open; of one team alone": f"{admission.MAX_CALLS:,}; half",
-    "requests of a team in a second; at once (calls, messages of streams, parts of batches); an invalid one counts as;"
-    " dimensions that count as one, with all that they derive from; those of a list; of a new protocol": (
-        f"{SERVICE.rate}; {SERVICE.rate // find('services/editjudge_services/gateway/service.py', 'options.rate / ')};"
-        f" {admission.INVALID_REQUESTS}; {admission.PARTS_OF_REQUEST}; {admission.LISTED_OF_REQUEST};"
-        f" {admission.NEW_OF_REQUEST}"
+    "time that a request without a deadline waits for room": f"{accounting.WAIT_SECONDS:.0f} s",
+    "open calls": f"{admission.MAX_CALLS:,}",
+    "requests of a team in a second": f"{SERVICE.rate}",
+    "requests of a team at once (calls, messages of streams, parts of batches)": (
+        f"{SERVICE.rate // find('services/editjudge_services/gateway/service.py', 'options.rate / ')}"
     ),
-    "edits at a time; of one team alone, with one stream or batch too": f"{SERVICE.edits}; half",
-    "megapixels decoded at a time; of one team alone": f"{SERVICE.megapixels}; half",
-    "bytes of requests at a time; of one team alone": f"{SERVICE.held_bytes // GIB} GiB; half",
-    "streams at a time; of one team alone": f"{SERVICE.streams}; half",
+    "requests that an invalid one counts as": f"{admission.INVALID_REQUESTS}",
+    "dimensions of an edit that count as one request, with all that they derive from": f"{admission.PARTS_OF_REQUEST}",
+    "dimensions of a list that count as one request": f"{admission.LISTED_OF_REQUEST}",
+    "dimensions of a new protocol that count as one request": f"{admission.NEW_OF_REQUEST}",
+    "edits at a time": f"{SERVICE.edits}",
+    "megapixels decoded at a time": f"{SERVICE.megapixels}",
+    "bytes of requests at a time": f"{SERVICE.held_bytes // GIB} GiB",
+    "streams at a time": f"{SERVICE.streams}",
+    **dict.fromkeys(
+        [
+            "open calls of one team",
+            "edits of one team at a time, with those of its streams and batches",
+            "megapixels of one team at a time",
+            "bytes of requests of one team at a time",
+            "streams of one team at a time",
+        ],
+        "half",
+    ),
     "requests of a batch": f"{schemas._MAX_BATCH}",
     "a message, a body": f"{admission.MAX_REQUEST_BYTES // MIB} MiB",
-    "parts of a request (fields and entries of lists, those within JSON too); of a batch": (
-        f"{bounds.MAX_PARTS:,}; {reward_bodies.ROOM_OF_BATCH * bounds.MAX_PARTS:,}"
-    ),
-    "what of a request is no picture; of a batch": (
-        f"{bounds.MAX_TEXT_BYTES // MIB} MiB; {reward_bodies.ROOM_OF_BATCH * bounds.MAX_TEXT_BYTES // MIB} MiB"
-    ),
-    "a picture": f"{images.MAX_BYTES // MIB} MiB, {images.MAX_PIXELS // MIB} megapixels",
-    "of a picture: a PPM's header; EXIF; tags; scans; pieces; a file that is decoded slowly": (
-        f"{integrity.MAX_HEADER // KIB} KiB; {integrity.MAX_EXIF // MIB} MiB;"
-        f" {integrity.MAX_TAGS:,}; {integrity.MAX_SCANS}; {integrity.MAX_PIECES:,};"
-        f" {integrity.MAX_SLOW // MIB} MiB"
-    ),
-    "`sources`; `flaws`; `questions`": (f"{schemas._MAX_SOURCES}; {schemas._MAX_FLAWS}; {schemas._MAX_QUESTIONS}"),
-    "`dimensions`, and of a protocol; globs among them": (f"{schemas.MAX_DIMENSIONS:,}; {protocols._MAX_GLOBS}"),
-    "`judges`; `on`, `off`": f"{schemas._MAX_JUDGES}; {schemas._MAX_SWITCHES}",
-    "`prompts`: files; all together": (f"{schemas.MAX_PROMPTS}; {protocols._MAX_PROMPT_CHARS:,} characters"),
-    "a template; a field in it; a prompt": (
-        f"{prompt_files.MAX_CHARACTERS:,} characters; {custom_templates._MAX_REPEATS} times;"
-        f" {MAX_PROMPT_CHARACTERS:,} characters"
-    ),
-    "a text of an item": OF_CHARACTERS,
-    "`extra`, `questions`, the evidence of a flaw": (f"{schemas._MAX_JSON_CHARACTERS:,} characters of JSON"),
-    "protocols in memory; replies of a team in memory; teams with replies there": (
-        f"{protocols._CACHE_BYTES // MIB} MiB; {calls._MAX_REPLIES_IN_MEMORY}; {calls._MAX_TEAMS:,}"
-    ),
+    "parts of a request (fields and entries of lists, those within JSON too)": f"{bounds.MAX_PARTS:,}",
+    "parts of a batch": f"{reward_bodies.ROOM_OF_BATCH * bounds.MAX_PARTS:,}",
+    "all of a request but its pictures": f"{bounds.MAX_TEXT_BYTES // MIB} MiB",
+    "all of a batch but its pictures": f"{reward_bodies.ROOM_OF_BATCH * bounds.MAX_TEXT_BYTES // MIB} MiB",
+    "file of a picture": f"{images.MAX_BYTES // MIB} MiB",
+    "pixels of a picture": f"{images.MAX_PIXELS // MIB} megapixels",
+    "header of a PPM": f"{integrity.MAX_HEADER // KIB} KiB",
+    "EXIF of a picture": f"{integrity.MAX_EXIF // MIB} MiB",
+    "tags of a picture": f"{integrity.MAX_TAGS:,}",
+    "scans of a picture": f"{integrity.MAX_SCANS}",
+    "pieces of a picture": f"{integrity.MAX_PIECES:,}",
+    "file of a picture that is slow to decode": f"{integrity.MAX_SLOW // MIB} MiB",
+    "`sources`": f"{schemas._MAX_SOURCES}",
+    "`flaws`": f"{schemas._MAX_FLAWS}",
+    "`questions`": f"{schemas._MAX_QUESTIONS}",
+    "`dimensions` of a request, and of a protocol": f"{schemas.MAX_DIMENSIONS:,}",
+    "globs among them": f"{protocols._MAX_GLOBS}",
+    "`judges`": f"{schemas._MAX_JUDGES}",
+    "`on`, `off`": f"{schemas._MAX_SWITCHES}",
+    "files of `prompts`": f"{schemas.MAX_PROMPTS}",
+    "all `prompts` together": f"{protocols._MAX_PROMPT_CHARS:,} characters",
+    "a template": f"{prompt_files.MAX_CHARACTERS:,} characters",
+    "one field in a template": f"{custom_templates._MAX_REPEATS} times",
+    "a prompt with its fields filled in": f"{MAX_PROMPT_CHARACTERS:,} characters",
+    "a text of an item": f"{item.MAX_TEXT_CHARACTERS:,} characters",
+    "`extra`, `questions`, the evidence of a flaw": f"{schemas._MAX_JSON_CHARACTERS:,} characters of JSON",
+    "protocols in memory": f"{protocols._CACHE_BYTES // MIB} MiB",
+    "replies of a team in memory": f"{calls._MAX_REPLIES_IN_MEMORY}",
+    "teams with replies in memory": f"{calls._MAX_TEAMS:,}",
     "days that replies, usage and audit lines are kept": f"{SERVICE.keep_days:.0f}",
-    "what is in flight when the door ends; when the service ends": (
-        f"{default(FrontValues, 'drain_seconds')} s; {SERVICE.notice:.0f} s + {SERVICE.drain:.0f} s"
-    ),
+    "time for calls in flight when the door ends": f"{default(FrontValues, 'drain_seconds')} s",
+    "time for requests in flight when the service ends": f"{SERVICE.notice:.0f} s + {SERVICE.drain:.0f} s",
     "calls at a time at each server": f"{SETTINGS.concurrency}",
     "attempts at a call": f"{SETTINGS.attempts}",
     "a call with its attempts": f"{SETTINGS.deadline:.0f} s",
     "an edit through the Judge service": f"{default(GatewayEndpoint, 'edit_deadline'):.0f} s",
-    "a server that is lost": f"{SETTINGS.patience:.0f} s",
+    "time that calls wait for a lost server": f"{SETTINGS.patience:.0f} s",
     "calls that wait for a model": f"{Specialist.max_queue}",
-    "replies to one question; hosts that pictures are fetched from": (
-        f"{find(VLLM, 'VLLM_MAX_N_SEQUENCES, value: .')}; none"
-    ),
+    "replies to one question": f"{find(VLLM, 'VLLM_MAX_N_SEQUENCES, value: .')}",
+    "hosts that pictures are fetched from": "none",
     "pictures of a prompt": f"{find(VLLM, 'imagesPerPrompt [|] default ')}",
 }
 

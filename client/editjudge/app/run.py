@@ -245,6 +245,8 @@ class RunSession:
         self._tell = options.get("progress") or (lambda _: None)
         self._options = options
         self.idle_dimensions = _describe_idle_dimensions(spec, self.plan)
+        # A run that goes on without names has the dimensions of its first session by name.
+        self._expects_all = bool(spec.dimensions or self.resolved_spec.benchmark.table)
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
@@ -322,8 +324,7 @@ class RunSession:
 
         Asked for are those that were named, or all of a published benchmark.
         """
-        is_expected = self.resolved_spec.spec.dimensions or self.resolved_spec.benchmark.table
-        return self._session.not_served if is_expected else {}
+        return self._session.not_served if self._expects_all else {}
 
     def _result(self, end_reason: RunEndReason) -> RunResult:
         plan, progress, session = self.plan, self._session.progress, self._session
