@@ -80,7 +80,7 @@ def measure_agreement(
             edits |= {(r.item, m) for r in people.votes for m in (r.model_a, r.model_b)}
             judges.append(measure_similarity(views[0], edits))
         except EditjudgeError as error:
-            notes.append(f"the trivial judge is left out: {error}")
+            notes.append(f"SSIM with the source is left out: {error}")
     tasks = {item: task for judge in judges for item, task in judge.tasks.items()}
     tasks |= {r.item: r.category for r in records if r.category}
     comparison = _Comparison(judges, cluster_items(views, sources), tasks, ties, threshold)

@@ -36,7 +36,7 @@ def _cells(row: DimensionGate) -> tuple[str, ...]:
 
 def describe_gate(gate: Gate) -> Iterator[str]:
     """Describe what the table does not show, a line each."""
-    yield f"{gate.candidate} against {gate.base}; a gain below 0 is a loss, whichever is better"
+    yield f"{gate.candidate} against {gate.base}; a gain below 0 is a loss, also where lower is better"
     if gate.why:
         yield f"cannot tell: {gate.why}"
     for each in gate.dimensions:
