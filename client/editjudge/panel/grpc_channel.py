@@ -1,26 +1,17 @@
 """gRPC clients: channels that are replaced when their connection is dead, and typed errors."""
 
+import re
 from abc import ABC
 from collections.abc import Awaitable, Callable
 from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 
+from ..base import errors
 from ..base.config import Address
 from ..base.contracts import TEAM_HEADER
-from ..base.errors import (
-    Abstention,
-    BadReply,
-    DeadlineExceeded,
-    NoAccess,
-    NoConnection,
-    NoModel,
-    Overload,
-    Rejection,
-    ServiceError,
-    Unreachable,
-)
+from ..base.errors import Abstention, DeadlineExceeded, NoAccess, ServiceError, Unreachable
 from ..base.proxy import find_proxy
-from .redaction import Secrets, explain_failure, shorten
+from .redaction import SERVER_WORDS, Secrets, explain_failure, read_error_kinds, shorten
 from .renewal import RenewableConnection
 from .retry import RetryPolicy, read_clock
 
@@ -39,29 +30,7 @@ _OPTIONS = (
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 5_000),
 )
-_ERRORS: dict[str, type[ServiceError]] = {
-    "UNAVAILABLE": Unreachable,
-    # A call that is cancelled here raises CancelledError, so this is a server that shuts down.
-    "CANCELLED": Unreachable,
-    "RESOURCE_EXHAUSTED": Overload,
-    "DEADLINE_EXCEEDED": DeadlineExceeded,
-    "INVALID_ARGUMENT": Rejection,
-    "NOT_FOUND": NoModel,
-    "UNIMPLEMENTED": NoModel,
-    "UNAUTHENTICATED": NoAccess,
-    "PERMISSION_DENIED": NoAccess,
-}
-# Words of servers that refuse a call because they are full.
-_FULL = ("queue", "saturated")
-# Failures, mostly with the status INTERNAL, that may be over by the next attempt: a stream that was
-# cut in the middle, and a Python model that sent Triton no sign of life within a second.
-_PASSING = ("RST_STREAM", "is not healthy")
-# Words of the gRPC library when there was no connection to send a request on.
-_NO_CONNECTION = ("failed to connect to", "Failed to connect to", "resolution failed", "resolve")
-# Words of a Triton that ends and begins no call any more; some come with the status NOT_FOUND.
-_ENDING = ("Server is stopping", "is not at ready state", "has no available versions")
-# Either side's limit on the size of a message has the status of a full queue.
-_TOO_LARGE = "message larger than max"
+_ERRORS = read_error_kinds("grpc")
 
 
 def channel_options(url: str) -> tuple[tuple[str, int | str], ...]:
@@ -170,16 +139,10 @@ class GrpcConnection(Connection):
         """The typed error for a `grpc.RpcError`, with the server's own words in one line."""
         detail = shorten(read_status(error))
         kind = _ERRORS.get(error.code().name, ServiceError)
-        if _TOO_LARGE in detail:
-            kind = Rejection if "SERVER:" in detail else BadReply
-        elif kind is Unreachable and any(word in detail for word in _FULL):
-            kind = Overload
-        elif (kind is Unreachable and any(word in detail for word in _NO_CONNECTION)) or any(
-            words in detail for words in _ENDING
-        ):
-            kind = NoConnection
-        elif kind is ServiceError and any(words in detail for words in _PASSING):
-            kind = Unreachable
+        for row in SERVER_WORDS["grpc_words"]:
+            if row["error"] in ("", kind.__name__) and re.search(row["words"], detail):
+                kind = getattr(errors, row["means"])
+                break
         if issubclass(kind, Unreachable | NoAccess):
             detail = explain_failure(detail)
         return self.make_error(kind, detail, service, model)

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from ..base import errors
 from ..base.config import Secret
+from ..base.errors import ServiceError
 from ..base.parse import package_tables
 
 _PLACEHOLDER = "[secret]"
@@ -93,12 +95,17 @@ def _without(secrets: Iterable[str], text: str) -> str:
     return text
 
 
-_MEANINGS: Mapping[str, str] = package_tables(__package__, "server_words.toml")["meanings"]
+SERVER_WORDS = package_tables(__package__, "server_words.toml")
+
+
+def read_error_kinds(protocol: str) -> dict[str, type[ServiceError]]:
+    """Read which error each status of a protocol means."""
+    return {status: getattr(errors, name) for status, name in SERVER_WORDS[protocol].items()}
 
 
 def explain_failure(detail: str) -> str:
     """Explain what a library or a front door says; what is not known stays as it is."""
-    for pattern, words in _MEANINGS.items():
+    for pattern, words in SERVER_WORDS["meanings"].items():
         if match := re.search(pattern, detail, re.IGNORECASE):
             return match.expand(words)
     return detail

@@ -17,6 +17,7 @@ from ...base.parse import parse_json
 from ...base.text import join_surrogates
 from ..calls import Usage
 from ..prompt import Picture, Prompt, Text, break_token
+from ..redaction import SERVER_WORDS
 from ..transport import Finish
 from .http import HttpReply
 
@@ -241,12 +242,7 @@ def _token(item: Any) -> tuple[str, float]:
     return token, logprob
 
 
-_UNSUPPORTED_WORDS = re.compile(
-    r"unsupported|(not|n't) (support|available|enabled|allowed|permitted|recogni[sz]ed)|"
-    r"unavailable|unrecogni[sz]ed|unknown|unexpected|extra_forbidden|extra (inputs|fields)|"
-    r"deprecated|cannot find field|only .{0,40}(supported|allowed)|must (be|contain)",
-    re.IGNORECASE,
-)
+_UNSUPPORTED_WORDS = re.compile("|".join(SERVER_WORDS["unsupported"]), re.IGNORECASE)
 _FEWER = 5  # likeliest tokens; what servers with a low limit allow
 _SURE = 32  # replies in a row without probabilities; one edit may have a dozen of them
 
@@ -321,14 +317,6 @@ class Capabilities:
         return False
 
 
-# How servers name the fields that can be left out, beside their own names.
-_OPTIONAL_FIELDS = {
-    "temperature": ("temperature",),
-    "seed": ("seed",),
-    "schema": ("response_format", "structured_outputs", "json_schema", "additionalproperties"),
-}
-
-
 def find_refused_setting(reply: HttpReply, body_fields: Mapping[str, Any]) -> str:
     """The setting whose field a server rejects; empty where it complains of something else.
 
@@ -339,7 +327,7 @@ def find_refused_setting(reply: HttpReply, body_fields: Mapping[str, Any]) -> st
     about = f"{reply.param} {reply.words}".lower()
     if reply.status not in _REJECTIONS or not (reply.param or _UNSUPPORTED_WORDS.search(f"{about} {reply.codes}")):
         return ""
-    for setting, names in _OPTIONAL_FIELDS.items():
+    for setting, names in SERVER_WORDS["optional_fields"].items():
         if not body_fields.keys().isdisjoint(names) and any(name in about for name in names):
-            return setting
+            return str(setting)
     return ""

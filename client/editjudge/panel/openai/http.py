@@ -20,23 +20,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from ...base.errors import (
-    Abstention,
-    BadReply,
-    ConfigError,
-    NoAccess,
-    NoConnection,
-    NoModel,
-    Overload,
-    RateLimit,
-    Rejection,
-    ServiceError,
-    Unreachable,
-)
+from ...base.errors import Abstention, BadReply, ConfigError, NoAccess, NoConnection, NoModel, ServiceError, Unreachable
 from ...base.parse import parse_json
 from ...base.proxy import find_proxy
 from ..prompt import Picture
-from ..redaction import Secrets, explain_failure, shorten
+from ..redaction import SERVER_WORDS, Secrets, explain_failure, read_error_kinds, shorten
 from ..renewal import RenewableConnection
 from ..retry import RetryPolicy, read_clock
 
@@ -46,9 +34,7 @@ if TYPE_CHECKING:
     from ...base.config import JudgeEndpoint
     from .completions import Body
 
-_POLICY_CODES = re.compile(
-    r"content_?filter|content_?policy|moderation|responsible_?ai|data_?inspection|safety", re.IGNORECASE
-)
+_POLICY_CODES = re.compile("|".join(SERVER_WORDS["policy_codes"]), re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,17 +152,7 @@ MAX_REPLY_BYTES = 16 * 1024 * 1024
 # uvicorn, which vLLM runs on, closes a connection that was idle for 5 s: one second earlier
 # than that, no request meets a connection that is being closed.
 _KEEP_ALIVE = 4.0
-_ERRORS: dict[int, type[ServiceError]] = {
-    401: NoAccess,
-    402: NoAccess,
-    403: NoAccess,
-    404: NoModel,
-    408: Unreachable,
-    409: Overload,
-    429: RateLimit,
-    503: Overload,
-    529: Overload,  # Anthropic's, when it is overloaded
-}
+_ERRORS = read_error_kinds("http")
 
 
 class HttpServer:
@@ -237,11 +213,10 @@ class HttpServer:
         """The typed error of a failure."""
         if reply.status in {400, 403, 422} and is_blocked(reply):
             return Abstention("refused", f"blocked by the provider: {reply.words}")
-        kind = _ERRORS.get(reply.status, Unreachable if reply.status >= 500 else Rejection)
+        family = f"{min(reply.status // 100, 5)}xx"
+        kind = _ERRORS.get(str(reply.status), _ERRORS.get(family, _ERRORS["other"]))
         if reply.status == 429 and "insufficient_quota" in reply.codes:
             kind = NoAccess
-        elif 300 <= reply.status < 400:
-            kind = NoModel
         error = self.make_error(kind, f"HTTP {reply.status}: {reply.words}", model, again=reply.again)
         error.retry_after = reply.retry_after
         return error
