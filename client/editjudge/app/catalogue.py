@@ -37,14 +37,9 @@ class DimensionEntry(Strict):
     def of(cls, dimension: dimension.Dimension) -> Self:
         """Make the entry of a dimension."""
         fields = {name: getattr(dimension, name, None) for name in cls.model_fields}
-        return cls.model_validate(
-            fields
-            | {
-                "needs": sorted(dimension.needs),
-                "services": sorted(roles_of(dimension, load_dimensions([dimension.id]))),
-                "prompts": dimension.prompt_origins,
-            }
-        )
+        fields |= {"needs": sorted(dimension.needs), "prompts": dimension.prompt_origins}
+        fields["services"] = sorted(roles_of(dimension, load_dimensions([dimension.id])))
+        return cls.model_validate(fields)
 
 
 class TemplateEntry(Strict):

@@ -274,11 +274,9 @@ class RunSession:
             compare_with_last_session(self.plan, self._store, self._before, self._settings)
             if self._before is not None and not self._options.get("as_named", False):
                 refuse_shifted_outputs(self.plan)
-            for line in describe_data_problems(self.resolved_spec.dataset, self.plan.flawed_items):
-                self.say(f"data: {line}")
-            new = _describe_new_dimensions(self.plan, self._before, self._settings)
-            for line in (*self.idle_dimensions, *new):
-                self.say(line)
+            problems = describe_data_problems(self.resolved_spec.dataset, self.plan.flawed_items)
+            self.say(*(f"data: {line}" for line in problems), *self.idle_dimensions)
+            self.say(*_describe_new_dimensions(self.plan, self._before, self._settings))
             self._tell_outputs()
             self._open = stack.pop_all()
         return self
@@ -286,9 +284,10 @@ class RunSession:
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
-    def say(self, line: str) -> None:
-        """Send a line for people as an event."""
-        self._tell(events.NoteEvent(text=line))
+    def say(self, *lines: str) -> None:
+        """Send lines for people, each as an event."""
+        for line in lines:
+            self._tell(events.NoteEvent(text=line))
 
     async def judge(self, settings: Settings) -> RunResult:
         """Judge the edits of the plan; see `Session.judge`.
@@ -297,8 +296,7 @@ class RunSession:
             settings: The settings with the available services.
         """
         self._session.settings = settings
-        for line in judge_notes(self.resolved_spec, settings):
-            self.say(line)
+        self.say(*judge_notes(self.resolved_spec, settings))
         return self._result(await self._session.judge(self._options.get("fail_on_error")))
 
     def _make_scheduler(self, *arguments: Any, **more: Any) -> Scheduler:
@@ -331,15 +329,13 @@ class RunSession:
         means = mean_cells(self._store, plan)
         for model, reasons in self._unreadable(plan).items():
             self.say(f"{model}: {format_count(len(reasons), 'output')} cannot be read (first: {reasons[0]})")
-        for line in describe_sampled_judges(plan.inputs, self._store.header.identities):
-            self.say(line)
+        self.say(*describe_sampled_judges(plan.inputs, self._store.header.identities))
         if count := self._calls.repeated_count + progress.repeated_calls:
             self.say(
                 f"{format_count(count, 'call was', 'calls were')} made twice: another process had"
                 " stored its reply to the ledger first"
             )
-        for line in (unread := [*self._describe_unread()]):
-            self.say(line)
+        self.say(*(unread := [*self._describe_unread()]))
         event = FinishEvent.of(
             progress,
             seconds_left=None,  # nothing is judged any more, whatever is left
@@ -399,8 +395,7 @@ class RunSession:
                 note = f"; {gone_count:,} were judged before and stay judged" if gone_count else ""
                 outputs = format_count(count, "output is", "outputs are")
                 self.say(f"{model}: {outputs} missing (first: {reason}){note}")
-        for line in self.plan.unmatched_file_notes:
-            self.say(line)
+        self.say(*self.plan.unmatched_file_notes)
 
     def _unreadable(self, plan: RunPlan) -> Mapping[str, list[str]]:
         """Return, by model, why present outputs of the selected items count as missing."""

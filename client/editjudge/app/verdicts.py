@@ -14,17 +14,10 @@ from .view import RunView, StoredEdit, StoredVerdict
 __all__ = ["Question", "Row", "ShownEdit", "ShownItem", "make_row"]
 
 
-def make_row(stored_verdict: StoredVerdict) -> Row:
+def make_row(of: StoredVerdict) -> Row:
     """Make the row of a stored verdict."""
-    return Row.of(
-        stored_verdict.item,
-        stored_verdict.model,
-        stored_verdict.dimension,
-        stored_verdict.verdict,
-        signature=stored_verdict.signature,
-        versions=stored_verdict.versions,
-        calls=stored_verdict.replies,
-    )
+    more = {"signature": of.signature, "versions": of.versions, "calls": of.replies}
+    return Row.of(of.item, of.model, of.dimension, of.verdict, **more)
 
 
 class ShownEdit(Strict):

@@ -26,6 +26,11 @@ class Strict(BaseModel):
         return plain
 
 
+def pick_fields(thing: object, *names: str) -> dict[str, Any]:
+    """Return some attributes of an object by name."""
+    return {name: getattr(thing, name) for name in names}
+
+
 def to_plain(result: object) -> Any:
     """Convert a result, or several, to plain JSON values."""
     return to_jsonable_python(result, by_alias=True)

@@ -31,20 +31,21 @@ def escape_control(text: str) -> str:
     return _UNPRINTABLE.sub(_escape_match, text.replace("\r\n", "\n"))
 
 
-def print_text(text: str = "", *, err: bool = False, nl: bool = True, **style: Any) -> None:
-    """Print text on standard output, or on standard error.
+def print_text(*texts: str, err: bool = False, nl: bool = True, **style: Any) -> None:
+    """Print texts on standard output, or on standard error, each on a line of its own.
 
     Args:
         err: On standard error.
-        nl: End the line.
+        nl: End the lines.
         style: As `click.style` takes it: `fg`, `bold`, `dim`.
     """
-    click.secho(escape_control(text), err=err, nl=nl, **style)
+    for text in texts:
+        click.secho(escape_control(text), err=err, nl=nl, **style)
 
 
-def print_notice(text: str) -> None:
-    """Print a notice on standard error, apart from a command's output."""
-    print_text(text, err=True)
+def print_notice(*texts: str) -> None:
+    """Print notices on standard error, apart from a command's output."""
+    print_text(*texts, err=True)
 
 
 def print_json_text(text: str) -> None:

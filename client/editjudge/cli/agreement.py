@@ -49,14 +49,12 @@ def agreement_command(
     print_tables(_agreement_table(table) for table in result.tables)
     print_tables(_category_table(table) for table in result.tables if table.categories)
     print_tables(_strength_table(table) for table in result.tables if table.strengths)
-    for sentence in (*(each.sentence for each in result.differences), *result.sentences):
-        print_text(sentence)
+    print_text(*(each.sentence for each in result.differences), *result.sentences)
     for raters in result.raters:
         of = ", ".join(f"{level} {format_figure(one)}" for level, one in raters.alpha.items())
         count = format_count(raters.raters, "rater")
         print_text(f"{raters.dimension or 'people'}: {count}, Krippendorff's alpha: {of}")
-    for note in result.notes:
-        print_notice(note)
+    print_notice(*result.notes)
     _print_problems(result.problems)
 
 

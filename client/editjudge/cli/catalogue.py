@@ -36,8 +36,7 @@ def list_command(what: str, names: tuple[str, ...], prompts: Path | None, *, jso
             listing = [{**each, "dimensions": len(load_benchmark(each["benchmark"]).dimensions)} for each in listing]
         print_json(listing)
         return
-    for line in lines(listing):
-        print_text(line)
+    print_text(*lines(listing))
 
 
 def _benchmarks(names: tuple[str, ...], _: Path | None) -> list[Entry]:

@@ -105,8 +105,7 @@ def _print_comparison(result: ModelComparison) -> None:
     # Without any figure, a row repeats what the lines below say of edits that were left out.
     rows = [each for each in result.dimensions if each.figures] or result.dimensions
     print_tables([_comparison_table(rows, result.items)])
-    for line in describe_comparison(result):
-        print_text(line)
+    print_text(*describe_comparison(result))
     print_notice("next: editjudge show RUN ITEM, one edit with all its verdicts and replies")
 
 

@@ -54,8 +54,7 @@ def gate_command(
         print_json(gate)
         return code
     print_tables([build_gate_table(gate)])
-    for line in describe_gate(gate):
-        print_text(line)
+    print_text(*describe_gate(gate))
     print_text(gate.answer.upper(), fg=colour, bold=True)
     return code
 

@@ -36,8 +36,7 @@ def plot_command(
                 write_file(file, content)
             count += 1
             print_text(f"{file}: {each.kind}, {each.source}")
-            for line in _describe_coverage(results, each, numbers):
-                print_notice(line)
+            print_notice(*_describe_coverage(results, each, numbers))
     if results.checks:
         print_notice(results.checks)
     if not count:

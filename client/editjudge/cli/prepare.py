@@ -89,8 +89,7 @@ def _convert_gie(options: Options, *, json: bool) -> int:
     if json:
         print_json(conversion)
         return 0
-    for note in conversion.notes:
-        print_text(f"note: {note}")
+    print_text(*(f"note: {note}" for note in conversion.notes))
     if conversion.compares is None:
         print_notice("no judge is configured: the words of each question decide whether it needs the source")
     else:
@@ -170,5 +169,5 @@ def review_command(folder: Path, decisions: Path, *, json: bool) -> None:
         f" {len(review.undecided):,} undecided, {review.untouched:,} without a decision to make"
     )
     count = review.accepted + review.untouched
-    print_text(f"{review.accepted_data}: {format_count(count, 'item')}")
-    print_text(f"{review.rejected_data}: {format_count(len(review.rejected), 'item')}")
+    for data, number in ((review.accepted_data, count), (review.rejected_data, len(review.rejected))):
+        print_text(f"{data}: {format_count(number, 'item')}")

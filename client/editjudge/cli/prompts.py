@@ -20,9 +20,7 @@ def import_command(name: str, path: Path, *, json: bool) -> None:
     if json:
         print_json({"prompts": name, "folder": folder, "found": files})
         return
-    for file, source in files.items():
-        print_text(f"{file} from {source}")
-    print_text(f"stored in {folder}")
+    print_text(*(f"{file} from {source}" for file, source in files.items()), f"stored in {folder}")
 
 
 def check_command(path: Path, *, json: bool) -> int:
@@ -47,7 +45,5 @@ def check_command(path: Path, *, json: bool) -> int:
         return 2 if problems else 0
     for template in templates:
         print_text(f"{template.name:<48} {template.origin}  {template.digest[:19]}")
-    for problem in problems:
-        print_text(problem)
-    print_text("some prompts cannot be used" if problems else "no problems found")
+    print_text(*problems, "some prompts cannot be used" if problems else "no problems found")
     return 2 if problems else 0

@@ -67,8 +67,7 @@ def print_anchor(anchor: Anchor, *, is_difference: bool = False) -> None:
         rows = [Row((row.model, *_cells(row.figures))) for row in of]
         title = f"{name}, anchored to people"
         print_tables([Table([*heads, Head("the judge is", fold=True)], rows, title, notes=[*_notes(of)])])
-    for note in anchor.notes:
-        print_text(note)
+    print_text(*anchor.notes)
 
 
 def _cells(figures: AnchoredMean | None) -> Sequence[str]:

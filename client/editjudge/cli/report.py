@@ -58,8 +58,7 @@ def _print_data_notes(runs: Iterable[Path], options: Mapping[str, Any]) -> None:
 
 
 def _print_problems(report: WrittenPage) -> None:
-    for line in report.picture_problems[:_MAX_LISTED]:
-        print_notice(f"not shown: {line}")
+    print_notice(*(f"not shown: {line}" for line in report.picture_problems[:_MAX_LISTED]))
     if len(report.picture_problems) > _MAX_LISTED:
         print_notice(f"and {len(report.picture_problems) - _MAX_LISTED:,} more pictures")
 

@@ -71,8 +71,7 @@ def summary_command(
         print_json(replace(results, published=paper, unserved=reasons, anchor=people_anchor, pairs=pairs))
     else:
         _print_summary(results, paper, run, each_round=each_round)
-        for reason, names in (reasons or {}).items():
-            print_text(f"- {reason}: {', '.join(names)}")
+        print_text(*(f"- {reason}: {', '.join(names)}" for reason, names in (reasons or {}).items()))
         print_tables(map(build_ranking_table, pairs))
         if people_anchor:
             print_anchor(people_anchor)
@@ -108,14 +107,13 @@ def _print_summary(results: Results, paper: PublishedNumbers | None, run: Path, 
         print_tables(show(columns_with_numbers))
     columns = paper.shared_columns if paper else columns_with_numbers
     of_table = (row[column.id] for row in results.models.values() for column in columns)
-    for line in (
+    print_text(
         *explain_signs(of_table),
         *list_reasons(columns, results.models),
         *list_interval_reasons(columns, results.models),
         *(() if paper else left_out),
         *describe_counting(results),
-    ):
-        print_text(line)
+    )
 
 
 def _print_heading(results: Results) -> None:
@@ -123,10 +121,8 @@ def _print_heading(results: Results) -> None:
     about = [title, table, results.protocol, format_count(results.items, "item")]
     if results.prompts:
         about.append(f"prompts: {results.prompts}")
-    print_text(", ".join(filter(None, about)))
-    print_text(describe_judges(results))
-    for role, identity in results.services.items():
-        print_text(f"{role}: {identity}")
+    services = (f"{role}: {identity}" for role, identity in results.services.items())
+    print_text(", ".join(filter(None, about)), describe_judges(results), *services)
     if warning := untrained_warning(results.untrained):
         print_text(warning, fg="red", bold=True)
 
@@ -138,8 +134,7 @@ def _print_published(paper: PublishedNumbers, show: Callable[..., Iterable[Table
         print_text(f"† published: {paper.title}, {table.source}, judge: {table.judge}{note}")
         rows = {f"† {model}": row for model, row in table.models.items()}
         print_tables(show(paper.columns_of(table), paper_rows=rows))
-    for line in describe_comparability(paper):
-        print_text(line)
+    print_text(*describe_comparability(paper))
 
 
 def show_command(
@@ -217,8 +212,7 @@ def _print_verdict(verdict: Row, questions: Mapping[str, Question]) -> None:
         words = call.reply.get("text") if isinstance(call.reply, dict) else None
         text = words if isinstance(words, str) and words else dumps(call.reply, indent=2)
         _print_block(f"{call.model or call.judge} replied", text)
-    print_text(f"    {verdict.signature}", dim=True)
-    print_text(f"    made with {verdict.versions}", dim=True)
+    print_text(f"    {verdict.signature}", f"    made with {verdict.versions}", dim=True)
 
 
 def _print_question(question: Question) -> None:

@@ -112,8 +112,7 @@ def run_command(
     if json:
         print_json(estimate)
     else:
-        for line in describe_estimate(estimate, work):
-            print_text(line)
+        print_text(*describe_estimate(estimate, work))
     return 0
 
 
@@ -219,15 +218,10 @@ def _print_result(result: RunResult, notes: Sequence[str], titles: Mapping[str, 
     names = untrained_services(result.services_of(d.id for d in dimensions))
     if warning := untrained_warning(names):
         print_text(warning, fg="red", bold=True)
-    for line in notes:
-        print_text(line)
-    for line in _describe_unserved(result, has_table=bool(columns)):
-        print_text(line)
+    print_text(*notes, *_describe_unserved(result, has_table=bool(columns)))
     if event.usage:
         print_text(f"judges took {format_usage(event.usage)}")
-    after = (f"stored in {result.out}", *_next_steps(result))
-    for line in (_session_line(result), *_end_lines(result), *after):
-        print_notice(line)
+    print_notice(_session_line(result), *_end_lines(result), f"stored in {result.out}", *_next_steps(result))
 
 
 def _describe_unserved(result: RunResult, *, has_table: bool) -> Iterator[str]:
@@ -327,8 +321,7 @@ def rescore_command(run: Path, *, write: bool, json: bool) -> None:
         print_json(changes)
         return
     print_tables([changes_table(changes)])
-    for line in kept_reasons(changes):
-        print_text(line)
+    print_text(*kept_reasons(changes))
     if not write and any(change.changed for change in changes):
         print_notice("the run was not changed; --write stores the new verdicts")
 

@@ -60,18 +60,15 @@ def _print_judgement(judgement: Judgement, *, has_names: bool) -> None:
     table = build_verdict_table(judgement)
     if table.rows:
         print_tables([table])
-    for line in describe_judge_use(judgement):
-        print_text(line)
-    for line in describe_skipped(judgement, in_full=has_names or not table.rows):
-        print_text(line)
+    skipped = describe_skipped(judgement, in_full=has_names or not table.rows)
+    print_text(*describe_judge_use(judgement), *skipped)
     item = judgement.edit.item
     image, mask = judgement.edit.image, item.mask
     if image and mask and mask.size != image.size:
         print_notice(f"note: {mask.name}: {_size(mask.size)}, resized to {_size(image.size)} where used")
     pictures = (*item.sources, image, mask, item.target)
     for picture in filter(None, pictures):
-        for note in picture.notes:
-            print_notice(f"note: {picture.name}: {note}")
+        print_notice(*(f"note: {picture.name}: {note}" for note in picture.notes))
 
 
 def _size(size: tuple[int, int]) -> str:

@@ -17,6 +17,7 @@ from ..app.results import PublishedNumbers, Results, read_published
 from ..app.verdicts import make_row
 from ..app.view import Pictures, RunView, StoredPrompt, StoredVerdict
 from ..base.item import Item
+from ..base.strict import pick_fields
 from ..base.verdict import MissingOutput, NoScore, Outcome, Score
 from ..benchmarks.column import Row
 from ..engine.score_report import Row as VerdictRow
@@ -232,11 +233,8 @@ class Edits:
     def _item_json(self, run: PageRun, item: Item, pictures: Pictures) -> JsonObject:
         name = self.names.name
         return {
-            "id": item.id,
+            **pick_fields(item, "id", "task", "instruction", "target_text"),
             "run": run.number,
-            "task": item.task,
-            "instruction": item.instruction,
-            "target_text": item.target_text,
             "sources": [name(file) for file in pictures.sources],
             "mask": name(pictures.mask),
             "target": name(pictures.target),

@@ -296,15 +296,14 @@ def explain_signs(cells: Iterable[Cell], *, fix: bool = True) -> Iterator[str]:
     """
     with_value = [cell for cell in cells if cell.value is not None]
     intervals = "".join(_format_ends(cell, None) for cell in with_value)
-    if "±" in intervals:
-        yield "±: half of the 95 % interval, clustered by source picture"
-    if "/" in intervals:
-        yield "+a/-b: how far the ends of the 95 % interval are, clustered by source picture"
-    if any(cell.sd is not None for cell in with_value):
-        yield "sd: standard deviation over rounds"
-    if any(cell.imputed for cell in with_value):
-        yield "*n: imputed: a rule of the benchmark set n of these numbers, no judge did"
-    if any(cell.capped for cell in with_value):
-        yield "^n: n of these numbers are capped: the pictures are (nearly) identical"
-    if any(cell.other_items for cell in with_value):
-        yield f"~: some of its items have no number from another model{': see --common' * fix}"
+    signs = {
+        "±: half of the 95 % interval, clustered by source picture": "±" in intervals,
+        "+a/-b: how far the ends of the 95 % interval are, clustered by source picture": "/" in intervals,
+        "sd: standard deviation over rounds": any(cell.sd is not None for cell in with_value),
+        "*n: imputed: a rule of the benchmark set n of these numbers, no judge did": any(c.imputed for c in with_value),
+        "^n: n of these numbers are capped: the pictures are (nearly) identical": any(c.capped for c in with_value),
+        f"~: some of its items have no number from another model{': see --common' * fix}": any(
+            cell.other_items for cell in with_value
+        ),
+    }
+    yield from (text for text, is_used in signs.items() if is_used)

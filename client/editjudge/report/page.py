@@ -22,7 +22,7 @@ from ..app.results import Results
 from ..base.errors import MissingExtra
 from ..base.identity import format_identities
 from ..base.signature import Signature, package_version
-from ..base.strict import to_plain
+from ..base.strict import pick_fields, to_plain
 from ..base.templates import make_templates
 from ..base.text import format_count, group_by_key
 from ..benchmarks.benchmark import Benchmark
@@ -114,16 +114,11 @@ def _run_json(run: PageRun) -> JsonObject:
     return {
         "name": run.name,
         "title": results.benchmark.title,
-        "protocol": results.protocol,
         "switches": sorted(results.switches),
-        "items": results.items,
-        "prompts": results.prompts,
-        "created": header.created,
-        "editjudge": header.editjudge,
         "judges": list(results.judge_rounds.judges),
-        "rounds": results.rounds,
         "services": format_identities(results.services),
-        "data": header.data,
+        **pick_fields(results, "protocol", "items", "prompts", "rounds"),
+        **pick_fields(header, "created", "editjudge", "data"),
     }
 
 
@@ -154,12 +149,9 @@ def _edit_warnings(edits: Edits) -> Iterator[str]:
 
 def _dimension_json(dimension: Dimension) -> JsonObject:
     return {
-        "id": dimension.id,
+        **pick_fields(dimension, "id", "asks", "higher_is_better", "unit"),
         "title": dimension.id.partition(".")[2] or dimension.id,
-        "asks": dimension.asks,
         "range": [end if math.isfinite(end) else None for end in dimension.range],
-        "higher_is_better": dimension.higher_is_better,
-        "unit": dimension.unit,
     }
 
 
@@ -236,15 +228,8 @@ def _format_ends(interval: Interval | None) -> str:
 
 def _column_json(column: Column, benchmark: Benchmark) -> JsonObject:
     decimals = benchmark.decimals if column.decimals is None else column.decimals
-    return {
-        "id": column.id,
-        "group": column.group,
-        "title": column.title,
-        "higher_is_better": column.higher_is_better,
-        "source": column.source,
-        "decimals": decimals,
-        "dimensions": column.dimensions,
-    }
+    names = ("id", "group", "title", "higher_is_better", "source", "dimensions")
+    return pick_fields(column, *names) | {"decimals": decimals}
 
 
 def _try_figures(runs: Sequence[PageRun]) -> tuple[list[JsonObject], list[str]]:

@@ -113,28 +113,19 @@ class RegionSimilarity(JudgeScorer):
         losses = [text for pair in pairs for text in pair.losses]
         problems = [text for pair in pairs for text in pair.problems]
         source_problems = [text for pair in pairs for text in pair.source_problems]
+
+        def verdict(value: float, problems: Sequence[str], of: Mapping[str, Any], *, imputed: bool = False) -> Verdict:
+            basis: dict[str, Any] = {"evidence": dict(of), "calls": answer.calls}
+            if problems:
+                return NoScore(kind="degenerate", reason="; ".join(problems), **basis)
+            return Score(value=value, imputed=imputed, **basis)
+
         mean, share = float(np.mean(cosines)), len(losses) / len(pairs)
         return {
-            "score": _verdict(mean, problems, evidence, answer.calls, is_imputed=bool(losses)),
-            "found_only": _verdict(mean, problems + losses, evidence, answer.calls),
-            "lost": _verdict(share, source_problems, {"lost": losses}, answer.calls),
+            "score": verdict(mean, problems, evidence, imputed=bool(losses)),
+            "found_only": verdict(mean, problems + losses, evidence),
+            "lost": verdict(share, source_problems, {"lost": losses}),
         }
-
-
-def _verdict(
-    value: float,
-    problems: Sequence[str],
-    evidence: Mapping[str, Any],
-    calls: tuple[str, ...],
-    *,
-    is_imputed: bool = False,
-) -> Verdict:
-    """Return a score, or no score if there are problems."""
-    evidence = dict(evidence)
-    if problems:
-        reason = "; ".join(problems)
-        return NoScore(kind="degenerate", reason=reason, evidence=evidence, calls=calls)
-    return Score(value=value, evidence=evidence, calls=calls, imputed=is_imputed)
 
 
 class _Pair:
