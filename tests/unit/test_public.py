@@ -49,7 +49,7 @@ def test_type_checkers_see_the_names_that_the_interpreter_finds() -> None:
 
 
 INNER = """
-Cell FinishEvent Item JudgeRounds JudgeSpread ModelIdentity PictureFinder Pictures ResolvedSpec Row
+Cell FinishEvent Item JudgeRounds ModelIdentity PictureFinder Pictures ResolvedSpec Row
 Rules RunHeader RunInputs RunOptions RunStore ServiceName StoredEdit StoredPrompt StoredVerdict"""
 """Types that are only passed on, or read by their fields."""
 

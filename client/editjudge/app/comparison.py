@@ -204,14 +204,13 @@ def pair_scores(first: tuple[RunView, str], second: tuple[RunView, str], pattern
     if view is not other_run and (changed_items := view.changed_items(other_run)):
         is_changed[:] = [mine.items[place] in changed_items for place in places.tolist()]
     places, other_places = places[~is_changed], other_places[~is_changed]
-    clusters = _clusters_at(view, places, len(mine.items))
-    order = _order_by_id(mine.items, places)
+    order, clusters = _sort_by_id(view, mine.items, places)
     return PairedScores(
         dimensions=tuple(each for each in dimensions if each.id in scores.applying),
         first=mine,
         second=theirs,
         places=(places[order], other_places[order]),
-        clusters=clusters[order],
+        clusters=clusters,
         signatures=tuple(scores.signatures),
         other_items=int(is_changed.sum()),
     )
@@ -326,9 +325,8 @@ def rank_models(view: RunView, patterns: Iterable[str] = ()) -> Rankings:
     }
     places = np.flatnonzero(np.logical_or.reduce([*is_common.values()]))
     ids = next(iter(by_model.values())).items
-    clusters = _clusters_at(view, places, len(ids))
-    order = _order_by_id(ids, places)
-    places, clusters = places[order], clusters[order]
+    order, clusters = _sort_by_id(view, ids, places)
+    places = places[order]
     rankings = tuple(
         _rank(dimension, by_model, places[common], clusters[common], len(ids))
         for dimension in dimensions
@@ -365,16 +363,12 @@ def _match_items(ids: list[str], other_ids: list[str]) -> tuple[_Places, _Places
     return places, other_places
 
 
-def _clusters_at(view: RunView, places: _Places, count: int) -> NDArray[np.int64]:
-    """The cluster of each of these items, whose places are in order, of `count` items."""
-    is_chosen = np.zeros(count, dtype=np.bool_)
+def _sort_by_id(view: RunView, ids: list[str], places: _Places) -> tuple[_Places, NDArray[np.int64]]:
+    """How the items at these places, which are in order, are sorted by their ids, and the cluster of each."""
+    is_chosen = np.zeros(len(ids), dtype=np.bool_)
     is_chosen[places] = True
-    return np.asarray(view.clusters(is_chosen), dtype=np.int64)
-
-
-def _order_by_id(ids: list[str], places: _Places) -> _Places:
-    """How the items at these places are sorted by their ids."""
-    return np.argsort(np.array(ids, dtype=object)[places], kind="stable")
+    order = np.argsort(np.array(ids, dtype=object)[places], kind="stable")
+    return order, np.asarray(view.clusters(is_chosen), dtype=np.int64)[order]
 
 
 def _shared_dimensions(view: RunView, other: RunView, patterns: tuple[str, ...]) -> tuple[Dimension, ...]:

@@ -113,8 +113,8 @@ def estimate(plan: RunPlan, settings: Settings) -> Estimate:
         forecast.edits += len(models)
     scale = forecast.edits / forecast.sample_size if forecast.sample_size else 0
     forecast.prompt_tokens = {service: round(count * scale) for service, count in tokens.items()}
-    forecast.cost = _compute_cost(forecast, settings)
-    forecast.notes = (*judge_notes(plan.inputs, settings), *_list_unpriced(forecast, settings))
+    forecast.cost, unpriced = _compute_cost(forecast, settings)
+    forecast.notes = (*judge_notes(plan.inputs, settings), *unpriced)
     return forecast
 
 
@@ -287,19 +287,12 @@ def _count_prompt_tokens(
     return total
 
 
-def _list_unpriced(forecast: Estimate, settings: Settings) -> tuple[str, ...]:
-    """Name the judges without a price, if the cost includes others."""
-    if forecast.cost is None:
-        return ()
-    endpoints = {service: _endpoint(service, settings) for service in forecast.prompt_tokens}
-    names = [name for name, of in endpoints.items() if of is None or of.price is None]
-    return (f"the cost leaves out {', '.join(names)}: no price is configured",) if names else ()
-
-
-def _compute_cost(forecast: Estimate, settings: Settings) -> float | None:
-    total = None
-    for service, tokens in forecast.prompt_tokens.items():
-        endpoint = _endpoint(service, settings)
-        if endpoint is not None and endpoint.price is not None:
-            total = (total or 0.0) + endpoint.price.of(tokens, 0, forecast.calls[service])
-    return total
+def _compute_cost(forecast: Estimate, settings: Settings) -> tuple[float | None, list[str]]:
+    """Add up what judges cost, and name those without a price if others have one."""
+    tokens = forecast.prompt_tokens
+    endpoints = {name: _endpoint(name, settings) for name in tokens}
+    prices = {name: endpoint.price if endpoint else None for name, endpoint in endpoints.items()}
+    costs = [price.of(tokens[name], 0, forecast.calls[name]) for name, price in prices.items() if price]
+    names = ", ".join(name for name, price in prices.items() if not price)
+    notes = [f"the cost leaves out {names}: no price is configured"] if names and costs else []
+    return sum(costs) if costs else None, notes

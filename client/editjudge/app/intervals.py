@@ -48,44 +48,40 @@ _SMALLEST_T = 1.95
 """A t below this is not significant, whatever its degrees of freedom."""
 
 
-class ColumnValues:
-    """The values of some models in one column, on the same items.
+_Values: TypeAlias = tuple[Floats, NDArray[np.int64]]
+ColumnValues: TypeAlias = Mapping[str, _Values]
+"""The values of some models in one column, on the same items.
+
+By model, the value of each of N items (float64) and its cluster (int64). For a number that is no
+plain mean the pseudo-values (Tukey) of the jackknife: one for each group of clusters that it leaves
+out. Their mean is nearly the number."""
+
+
+def is_surely_best(of: ColumnValues, model: str, models: Collection[str], *, higher_is_better: bool) -> bool:
+    """Whether a model is significantly better than each other one.
+
+    The test is that of `compare`, adjusted for these pairs (Holm, 5 %).
 
     Args:
-        values: By model, the value of each of N items (float64) and its cluster (int64). For a
-            number that is no plain mean the pseudo-values (Tukey) of the jackknife: one for each
-            group of clusters that it leaves out. Their mean is nearly the number.
+        of: The values of the column.
+        models: The models to compare it with; itself is left out. Without the values of one,
+            nothing is sure.
     """
-
-    __slots__ = ("_values",)
-
-    def __init__(self, values: Mapping[str, tuple[Floats, NDArray[np.int64]]]) -> None:
-        self._values = values
-
-    def is_surely_best(self, model: str, models: Collection[str], *, higher_is_better: bool) -> bool:
-        """Whether a model is significantly better than each other one.
-
-        The test is that of `compare`, adjusted for these pairs (Holm, 5 %).
-
-        Args:
-            models: The models to compare it with; itself is left out. Without the values of one,
-                nothing is sure.
-        """
-        if not {model, *models} <= self._values.keys():
-            return False
-        values, clusters = self._values[model]
-        others = [self._values[other] for other in models if other != model]
-        if not all(np.array_equal(of_other, clusters) for _, of_other in others):
-            return False
-        gains = (values - np.array([each for each, _ in others])) * (1 if higher_is_better else -1)
-        if not np.isfinite(gains).all():
-            return False
-        nearest = Clusters.of(gains[gains.mean(axis=1).argmin()], clusters)
-        if nearest.error and nearest.value < _SMALLEST_T * nearest.error:
-            return False  # most columns end here, without resampling
-        tests = list(measure_differences(gains, clusters))
-        ps = holm([1.0 if test.p is None else test.p for test in tests])
-        return max(ps) < LEVEL and all(test.of.value > 0 for test in tests)
+    if not {model, *models} <= of.keys():
+        return False
+    values, clusters = of[model]
+    others = [of[other] for other in models if other != model]
+    if not all(np.array_equal(of_other, clusters) for _, of_other in others):
+        return False
+    gains = (values - np.array([each for each, _ in others])) * (1 if higher_is_better else -1)
+    if not np.isfinite(gains).all():
+        return False
+    nearest = Clusters.of(gains[gains.mean(axis=1).argmin()], clusters)
+    if nearest.error and nearest.value < _SMALLEST_T * nearest.error:
+        return False  # most columns end here, without resampling
+    tests = list(measure_differences(gains, clusters))
+    ps = holm([1.0 if test.p is None else test.p for test in tests])
+    return max(ps) < LEVEL and all(test.of.value > 0 for test in tests)
 
 
 Cells = Mapping[str, Mapping[str, Cell]]
@@ -125,8 +121,6 @@ _Cells: TypeAlias = Mapping[str, Cell]
 _Samples: TypeAlias = Mapping[str, Sample]
 _Parts: TypeAlias = Mapping[str, _Estimate]
 """The estimates of columns, by id."""
-_Values: TypeAlias = tuple[Floats, NDArray[np.int64]]
-"""The values that a number is made of, and their clusters; see `ColumnValues`."""
 
 
 class Intervals:
@@ -408,7 +402,7 @@ def with_intervals(
     clusters: Sequence[int],
     caps: Mapping[str, float],
     ranges: Ranges,
-) -> tuple[dict[str, dict[str, Cell]], dict[str, ColumnValues]]:
+) -> tuple[dict[str, dict[str, Cell]], Mapping[str, ColumnValues]]:
     """Return the cells of a table with intervals and capped counts, and the values of columns.
 
     A cell is marked if it rests on items that not all models have; its values are left out.
@@ -441,7 +435,7 @@ def with_intervals(
             if cells[column.id].value is not None and (model in odd_models or has_odd_part):
                 cells[column.id] = replace(cells[column.id], other_items=True)
                 values[column.id].pop(model, None)
-    return table, {name: ColumnValues(of_column) for name, of_column in values.items()}
+    return table, values
 
 
 def _count_capped(column: Column, cells: _Cells, samples: _Samples, caps: Mapping[str, float]) -> int:

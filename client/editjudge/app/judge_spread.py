@@ -1,13 +1,9 @@
 """Results of a run per judge and per round."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
-from typing import Annotated, TypeAlias
+from dataclasses import replace
+from typing import TypeAlias
 
-from pydantic import Field, computed_field
-from pydantic.dataclasses import dataclass as result
-
-from ..base.strict import STRICT
 from ..base.verdict import LeftOut, Outcome, Score
 from ..benchmarks.cell import Cell
 from ..benchmarks.column import Column, Row
@@ -22,26 +18,6 @@ _MEAN = make_formula(mean)
 
 Cells: TypeAlias = Mapping[str, Mapping[str, Cell]]
 """Cells by model under test and column."""
-
-
-@result(frozen=True, kw_only=True, config=STRICT)
-class JudgeSpread:
-    """The results per judge beside a table; empty for a single judge with a single round.
-
-    Attributes:
-        judge_rounds: The judges and their rounds.
-        judges: Cells of each judge alone, by model, judge and column, for the columns that depend
-            on judges.
-    """
-
-    judge_rounds: Annotated[JudgeRounds, Field(exclude=True)] = JudgeRounds()
-    judges: Mapping[str, Cells] = field(default_factory=dict)
-
-    @computed_field  # type: ignore[prop-decorator]
-    @property
-    def rounds(self) -> int:
-        """The number of rounds of each judge."""
-        return self.judge_rounds.rounds
 
 
 class JudgeSpreadBuilder:
@@ -83,10 +59,14 @@ class JudgeSpreadBuilder:
                 whole[judge] = outcomes
             table.add(Row(row.item, row.model, {**row.outcomes, **outcomes}, output=row.output))
 
-    def build(self, cells: Cells) -> tuple[Cells, JudgeSpread]:
-        """Return the table's cells with the values of each round, and the results per judge."""
+    def build(self, cells: Cells) -> tuple[Cells, Mapping[str, Cells]]:
+        """Return the table's cells with the values of each round, and the cells of each judge alone.
+
+        The latter are by model, judge and column, for the columns that depend on judges; none for a
+        single judge with a single round.
+        """
         if not self._tables:
-            return cells, JudgeSpread(judge_rounds=self._rounds)
+            return cells, {}
         tables: dict[tuple[str, int], Cells] = {key: table.cells() for key, (_, table) in self._tables.items()}
         tables["", 0] = cells
 
@@ -98,7 +78,7 @@ class JudgeSpreadBuilder:
         keys = {judge: judge if (judge, 0) in tables else "" for judge in self._rounds.judges}
         judges = {model: {judge: add_rounds(key, model) for judge, key in keys.items()} for model in cells}
         with_rounds = {model: {**row, **add_rounds("", model)} for model, row in cells.items()}
-        return with_rounds, JudgeSpread(judge_rounds=self._rounds, judges=judges)
+        return with_rounds, judges
 
 
 def _mean_outcome(row: Row, ids: Sequence[str]) -> Outcome:

@@ -24,6 +24,7 @@ from ..benchmarks.dataset import ItemRef
 from ..benchmarks.dimension import Dimension, Formula
 from ..benchmarks.published_tables import PublishedTable
 from ..benchmarks.published_tables import load_published_tables as printed_tables
+from ..benchmarks.rounds import JudgeRounds
 from ..engine.content_keys import ItemContents, check_items, find_by_content, find_current_output
 from ..engine.outcomes import Circumstances, sort_by_dependency
 from ..stats.anchor import Anchor
@@ -31,7 +32,7 @@ from ..stats.preferences import PairRanking
 from ..storage.edit_rows import EditRow, missing_of
 from ..storage.store import RunStore, StoredVerdict
 from .intervals import ColumnValues
-from .judge_spread import Cells, JudgeSpread
+from .judge_spread import Cells
 from .spec import ResolvedSpec
 from .summary import mean_columns as means
 
@@ -84,7 +85,7 @@ class PublishedNumbers:
 
 
 @result(frozen=True, kw_only=True, config=ConfigDict(**STRICT, arbitrary_types_allowed=True))
-class Results(JudgeSpread):
+class Results:
     """The table of a run, as the paper of its benchmark prints it.
 
     ```python
@@ -97,6 +98,9 @@ class Results(JudgeSpread):
     Attributes:
         benchmark: The benchmark that the table is of.
         protocol: In full, for example `kris.paper.1`.
+        judge_rounds: The judges and their rounds.
+        judges: Cells of each judge alone, by model, judge and column, for the columns that depend
+            on judges; empty for a single judge with a single round.
         switches: Names of the protocol's switches that are on.
         items: The number of items in the data.
         prompts: Who wrote the prompts: `own`, `original`, `custom`, or several joined by `+`; None
@@ -116,6 +120,8 @@ class Results(JudgeSpread):
         values: What the numbers of each column are made of, by column id, to compare models.
     """
 
+    judge_rounds: Annotated[JudgeRounds, Field(exclude=True)] = JudgeRounds()
+    judges: Mapping[str, Cells] = field(default_factory=dict)
     benchmark: Annotated[Benchmark, PlainSerializer(lambda b: b.name, return_type=str)]
     protocol: str
     switches: Annotated[frozenset[str], Field(exclude=True)]
@@ -134,6 +140,12 @@ class Results(JudgeSpread):
     pairs: Sequence[PairRanking] = ()
     roles: Annotated[Mapping[str, frozenset[ServiceName]], Field(exclude=True)] = field(default_factory=dict)
     values: Annotated[Mapping[str, ColumnValues], Field(exclude=True)] = field(default_factory=dict)
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def rounds(self) -> int:
+        """The number of rounds of each judge."""
+        return self.judge_rounds.rounds
 
     @computed_field  # type: ignore[prop-decorator]
     @property

@@ -321,13 +321,7 @@ class RunView(Closeable):
                 }
         return outcomes_by_item
 
-    def rows(
-        self,
-        items: Collection[str] | None = None,
-        *,
-        each: tables.RowCallback | None = None,
-        evidence: tables.EvidenceOf = False,
-    ) -> Iterator[Row]:
+    def rows(self, items: Collection[str] | None = None) -> Iterator[Row]:
         """Read every requested edit, item by item, with an outcome for each of its dimensions.
 
         What no session judged is `Pending`, `NotServed`, `NotApplicable` or `MissingOutput`, and so
@@ -335,16 +329,13 @@ class RunView(Closeable):
 
         Args:
             items: Only the items with these ids.
-            each: A function that gets every edit with its stored verdicts.
-            evidence: Whether these have evidence and replies too, which is half as fast; or of
-                which items, by id.
 
         Raises:
             ConfigError: it has dimensions that this editjudge does not know, or its data has none
                 of its items.
             InputError: its data is not there any more.
         """
-        return tables.read_rows(self._store, self.resolve_by(None), items=items, each=each, evidence=evidence)
+        return tables.read_rows(self._store, self.resolve_by(None), items=items)
 
     def results(
         self,
@@ -420,10 +411,10 @@ class RunView(Closeable):
             own = spec.roles(column.dimensions)
             roles[column.id] = own.union(*(roles[part] for part in column.parts))
         used_roles = frozenset[ServiceName]().union(*roles.values())
-        with_rounds, spread = spreading.build(cells)
+        with_rounds, judges = spreading.build(cells)
         return tables.Results(
-            judge_rounds=spread.judge_rounds,
-            judges=spread.judges,
+            judge_rounds=spec.judge_rounds,
+            judges=judges,
             benchmark=spec.benchmark,
             protocol=spec.rules.protocol,
             switches=spec.rules.switches.on,

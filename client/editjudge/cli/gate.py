@@ -89,10 +89,9 @@ def _open_side(text: str, views: dict[Path, RunView], stack: ExitStack) -> tuple
 
 def _plan_table(rows: Iterable[PlanRow]) -> Table:
     heads = (Head("dimension", fold=True), *(Head(name, right=True) for name in _PLAN_HEADS))
-    return Table(heads, [Row(_plan_cells(row)) for row in rows])
-
-
-def _plan_cells(row: PlanRow) -> tuple[str, ...]:
-    chances = f"{row.power:.0%}", f"{row.detectable:.3g}"
-    cost = "-" if row.cost is None else f"{row.cost:,.2f}"
-    return row.dimension, row.margin, f"{row.sources:,}", *chances, f"{row.calls:,}", cost
+    cells = (
+        (of.dimension, of.margin, of.sources, f"{of.power:.0%}", f"{of.detectable:.3g}", of.calls, cost)
+        for of in rows
+        for cost in ["-" if of.cost is None else f"{of.cost:,.2f}"]
+    )
+    return Table(heads, [*map(Row, cells)])

@@ -95,7 +95,7 @@ def _print_summary(results: Results, paper: PublishedNumbers | None, run: Path, 
     show = partial(
         build_results_tables,
         cells=results.models,
-        beside=results,
+        judges=results.judges,
         width=make_console().width,
         decimals=results.benchmark.decimals,
         each_round=each_round,

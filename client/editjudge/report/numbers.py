@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..base.text import format_count, group_by_key
 from ..base.verdict import Failure, MissingOutput, NoScore, NotApplicable, NotServed, Outcome, Score
-from ..benchmarks.cell import Cell
+from ..benchmarks.cell import Cell, Interval
 from ..benchmarks.dimension import Dimension
 from ..engine.judge import Judgement
 from ..stats.agreement import Figure
@@ -252,8 +252,11 @@ def _format_ends(cell: Cell, decimals: int | None) -> str:
     return f" ±{above}" if above == below else f" +{above}/-{below}"
 
 
-def format_interval(low: float, high: float) -> str:
-    """Format the ends of an interval with enough digits to tell them apart."""
+def format_interval(of: Interval | None) -> str:
+    """Format the ends of an interval with enough digits to tell them apart; empty where there is none."""
+    if of is None or of.low is None or of.high is None:
+        return ""
+    low, high = of.low, of.high
     first = _first_decimal((high - low) / 2)
     if first > _SMALLEST:
         places = max(0, first + 1 - _first_decimal(max(abs(low), abs(high))))

@@ -26,7 +26,7 @@ from ..base.strict import pick_fields, to_plain
 from ..base.templates import make_templates
 from ..base.text import format_count, group_by_key
 from ..benchmarks.benchmark import Benchmark
-from ..benchmarks.cell import Cell, Interval
+from ..benchmarks.cell import Cell
 from ..benchmarks.column import Column
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.figures import load_figures
@@ -215,15 +215,8 @@ def _cell_json(number: Number, cell: Cell) -> JsonObject:
         **to_plain(replace(cell, signature=Signature(()))),
         "text": number.text,
         "lead": number.lead,
-        "ends": _format_ends(cell.interval),
+        "ends": format_interval(cell.interval),
     }
-
-
-def _format_ends(interval: Interval | None) -> str:
-    """Format the ends of a 95 % interval; empty where there is none."""
-    if interval is None or interval.low is None or interval.high is None:
-        return ""
-    return format_interval(interval.low, interval.high)
 
 
 def _column_json(column: Column, benchmark: Benchmark) -> JsonObject:

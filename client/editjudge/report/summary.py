@@ -9,7 +9,8 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from ..app.dimensions import models_needed, unserved_command
-from ..app.judge_spread import Cells, JudgeSpread
+from ..app.intervals import is_surely_best
+from ..app.judge_spread import Cells
 from ..app.results import PublishedNumbers, Results
 from ..base.console import WIDTH
 from ..base.errors import ConfigError
@@ -147,7 +148,7 @@ def format_column(results: Results, column: Column, models: Sequence[str]) -> li
     lead: Lead = "best"
     if len(best) == 1 and (of := results.values.get(column.id)):
         models_here = [m for m, cell in zip(models, cells, strict=True) if cell.value is not None]
-        if of.is_surely_best(models[best[0]], models_here, higher_is_better=higher):
+        if is_surely_best(of, models[best[0]], models_here, higher_is_better=higher):
             lead = "sure"
     leads = (lead if place in best else "" for place in range(len(cells)))
     return [(format_cell(c, decimals, one), c) for c, one in zip(cells, leads, strict=True)]
@@ -232,7 +233,7 @@ def build_numbers_table(results: Results) -> Table:
 def build_results_tables(
     columns: Iterable[Column],
     cells: Cells,
-    beside: JudgeSpread | None = None,
+    judges: Mapping[str, Cells] = MappingProxyType({}),
     width: int = WIDTH,
     decimals: int = 2,
     paper_rows: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
@@ -246,18 +247,18 @@ def build_results_tables(
     Grouped columns that ask nothing of any model are left out.
 
     Args:
-        beside: Numbers of each judge and round.
+        judges: Cells of each judge alone, by model, judge and column.
         width: Width of the terminal in characters.
         decimals: Decimals of grouped columns that have none of their own.
         each_round: Also show the number of every round, as table 6 of GIE-Bench does.
         paper_rows: Rows of the paper, by name and column id; they have no coverage.
     """
-    columns, beside = tuple(columns), beside or JudgeSpread()
+    columns = tuple(columns)
     has_groups = any(column.group for column in columns)
     if has_groups:
         columns = tuple(c for c in columns if any(row[c.id].asked for row in cells.values()))
     usual = decimals if has_groups or paper_rows else None
-    grid = _build_grid(columns, cells, beside, paper_rows, usual, each_round=each_round)
+    grid = _build_grid(columns, cells, judges, paper_rows, usual, each_round=each_round)
     if not has_groups:
         table = _by_model(columns, grid)
         if table.least_width <= width:
@@ -300,7 +301,7 @@ def _only_lacks_service(cell: Cell) -> bool:
 def _build_grid(
     columns: Sequence[Column],
     cells: Cells,
-    beside: JudgeSpread,
+    judges_by_model: Mapping[str, Cells],
     paper_rows: Mapping[str, Mapping[str, float]],
     decimals: int | None,
     *,
@@ -321,12 +322,12 @@ def _build_grid(
 
     for model, row in cells.items():
         grid[model, ""] = full(row)
-        judges = beside.judges.get(model, {})
+        judges = judges_by_model.get(model, {})
         several = len(judges) > 1
         if several:  # a single judge has the numbers of the row for all
             grid |= {(model, judge): full(of) for judge, of in judges.items()}
         for judge, of in judges.items() if each_round else ():
-            for n in range(beside.rounds):
+            for n in range(max((len(c.rounds) for c in of.values()), default=0)):
                 label = f"{judge}, round {n + 1}" if several else f"run {n + 1}"
                 values = {name: c.rounds[n] for name, c in of.items() if n < len(c.rounds)}
                 grid[model, label] = bare(values)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from editjudge.app import comparison as module
 from editjudge.app.comparison import DimensionComparison, ModelComparison, compare_models, rank_models
-from editjudge.app.intervals import ColumnValues, with_intervals
+from editjudge.app.intervals import ColumnValues, is_surely_best, with_intervals
 from editjudge.app.model_scores import ModelScores, ScoreReader
 from editjudge.app.spec import ResolvedSpec, RunSpec
 from editjudge.app.view import RunView
@@ -375,7 +375,7 @@ POOLED = Column("pooled", "Pooled", WeightedMean(("x", "y")), True)
 COLUMNS = (X, Y, AREA, SUM, POOLED)
 
 
-def values_of(models: dict[str, list[float | None]], clusters: Sequence[int]) -> dict[str, ColumnValues]:
+def values_of(models: dict[str, list[float | None]], clusters: Sequence[int]) -> Mapping[str, ColumnValues]:
     """The values of columns of which `y` is the same as `x` but for a constant."""
     tabulation = Tabulation(COLUMNS)
     for number in range(len(clusters)):
@@ -387,7 +387,7 @@ def values_of(models: dict[str, list[float | None]], clusters: Sequence[int]) ->
 
 
 def is_sure(values: ColumnValues, best: str, *others: str, higher: bool = True) -> bool:
-    return values.is_surely_best(best, others, higher_is_better=higher)
+    return is_surely_best(values, best, others, higher_is_better=higher)
 
 
 @settings(max_examples=30, deadline=None)
