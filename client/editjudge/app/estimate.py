@@ -113,8 +113,8 @@ def estimate(plan: RunPlan, settings: Settings) -> Estimate:
         forecast.edits += len(models)
     scale = forecast.edits / forecast.sample_size if forecast.sample_size else 0
     forecast.prompt_tokens = {service: round(count * scale) for service, count in tokens.items()}
-    forecast.cost, unpriced = _compute_cost(forecast, settings)
-    forecast.notes = (*judge_notes(plan.inputs, settings), *unpriced)
+    forecast.cost, notes = _compute_cost(forecast, settings)
+    forecast.notes = (*judge_notes(plan.inputs, settings), *notes)
     return forecast
 
 

@@ -60,8 +60,8 @@ def _print_judgement(judgement: Judgement, *, has_names: bool) -> None:
     table = build_verdict_table(judgement)
     if table.rows:
         print_tables([table])
-    skipped = describe_skipped(judgement, in_full=has_names or not table.rows)
-    print_text(*describe_judge_use(judgement), *skipped)
+    reasons = describe_skipped(judgement, in_full=has_names or not table.rows)
+    print_text(*describe_judge_use(judgement), *reasons)
     item = judgement.edit.item
     image, mask = judgement.edit.image, item.mask
     if image and mask and mask.size != image.size:

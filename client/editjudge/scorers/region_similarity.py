@@ -114,15 +114,17 @@ class RegionSimilarity(JudgeScorer):
         problems = [text for pair in pairs for text in pair.problems]
         source_problems = [text for pair in pairs for text in pair.source_problems]
 
-        def verdict(value: float, problems: Sequence[str], of: Mapping[str, Any], *, imputed: bool = False) -> Verdict:
+        def verdict(
+            value: float, problems: Sequence[str], of: Mapping[str, Any], *, is_imputed: bool = False
+        ) -> Verdict:
             basis: dict[str, Any] = {"evidence": dict(of), "calls": answer.calls}
             if problems:
                 return NoScore(kind="degenerate", reason="; ".join(problems), **basis)
-            return Score(value=value, imputed=imputed, **basis)
+            return Score(value=value, imputed=is_imputed, **basis)
 
         mean, share = float(np.mean(cosines)), len(losses) / len(pairs)
         return {
-            "score": verdict(mean, problems, evidence, imputed=bool(losses)),
+            "score": verdict(mean, problems, evidence, is_imputed=bool(losses)),
             "found_only": verdict(mean, problems + losses, evidence),
             "lost": verdict(share, source_problems, {"lost": losses}),
         }
