@@ -30,6 +30,7 @@ from editjudge.app.rating_sample import Stratum
 from editjudge.app.rescoring import RescoreEntry
 from editjudge.app.results import Results
 from editjudge.app.run import RunOptions
+from editjudge.app.run_difference import RunDifference
 from editjudge.app.validation import Validation
 from editjudge.app.verdicts import ShownItem
 from editjudge.base import config
@@ -105,6 +106,7 @@ FORMS: Mapping[str, tuple[type[BaseModel], ...]] = {
     "gate --plan": (PlanRow,),
     "agreement": (Agreement,),
     "import": (ImportSummary,),
+    "diff": (RunDifference,),
     "ratings draw": (Stratum,),
     "rescore": (RescoreEntry,),
     "canary": (CanaryResult,),

@@ -85,10 +85,7 @@ def measure_agreement(
     tasks |= {r.item: r.category for r in records if r.category}
     comparison = _Comparison(judges, cluster_items(views, sources), tasks, ties, threshold)
     names = dict.fromkeys(record.dimension for record in records)
-    own_names = {
-        name: [each for there in matches.get(name, [name]) for each in match_dimension(name, ids, there)]
-        for name in names
-    }
+    own_names = {n: [d for there in matches.get(n, [n]) for d in match_dimension(n, ids, there)] for n in names}
     for dimension in dict.fromkeys(each for of in own_names.values() for each in of):
         parts: list[list[Any]] = [
             [r for r in part if dimension in own_names[r.dimension]] for part in (people.ratings, people.votes)

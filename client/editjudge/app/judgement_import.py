@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from ..answers.reply import Unparsable
 from ..answers.scores import ScoreField, Scores
@@ -28,7 +28,7 @@ from ..storage.store import RunStore
 from .ratings import AS_RELEASED, Judgement, JudgeVote, Ratings, read_ratings
 from .view import RunView
 
-VOTE = "vote"
+VOTE = f"{IMPORT_ROLE}.vote"
 """The dimension of votes on pairs: 1 for A, 0 for B, else a half; the evidence names the vote."""
 REREAD = ".reread"
 """Ends the dimension of what our readers find in the replies."""
@@ -106,13 +106,12 @@ def import_judgements(
         raise ConfigError(f"{out} exists", "give another --as")
     read = read_ratings(files)
     judge, problems = _find_judge(read) or files[0].stem, [*read.problems]
-    if read.judges:
-        scale, reader, answers = (0.0, 1.0), "votes.1", _read_votes(read, judge)
-    elif scale:
-        contract = Scores((ScoreField("score", *scale, integer=False),), reasoning="before")
-        reader, answers = f"{contract.name}.{contract.parser}", _read_scores(read, contract, problems)
-    else:
+    if not (scale or read.judges):
         raise ConfigError("the judge's scale is not known", "name its ends: --scale LOW:HIGH")
+    scale = scale if scale and not read.judges else (0.0, 1.0)
+    contract = Scores((ScoreField("score", *scale, integer=False),), reasoning="before")
+    answers = _read_votes(read, judge) if read.judges else _read_scores(read, contract, problems)
+    how = "by votes.1" if read.judges else f"by {contract.name}.{contract.parser}"
     digest = content_digest("\n".join(map(file_digest, files)).encode())
     benchmark = load_benchmark(CORE)
     dataset = benchmark.data(data) if data else _Items(out, digest, answers)
@@ -121,29 +120,20 @@ def import_judgements(
     answers = [each for each in answers if each[0].item in refs]
     facts = {"file": digest, "low": f"{scale[0]:g}", "high": f"{scale[1]:g}"}
     identities = {
-        ServiceName.parse(name): ModelIdentity(
-            judge, facts | {"read": f"by {reader}" if name.endswith(REREAD) else "as released"}
-        )
+        ServiceName.parse(name): ModelIdentity(judge, facts | {"read": how if name.endswith(REREAD) else "as released"})
         for name in sorted({name for _, verdicts in answers for name in verdicts})
     }
-    header = RunHeader(
-        benchmark=CORE,
-        protocol=benchmark.rules().protocol,
-        data=str(dataset.path) if data else "",
-        data_digest=dataset.digest,
-        outputs={each.model: str(outputs.get(each.model, out / "outputs" / each.model)) for each, _ in answers},
-        dimensions=tuple(identities),
-        identities=identities,
-    )
+    models = {each.model: str(outputs.get(each.model, out / "outputs" / each.model)) for each, _ in answers}
+    where = {"data": str(dataset.path) if data else "", "data_digest": dataset.digest, "outputs": models}
+    what: dict[str, Any] = where | {"dimensions": tuple(identities), "identities": identities}
+    header = RunHeader(benchmark=CORE, protocol=benchmark.rules().protocol, **what)
     signatures = {each.id: str(each.signature(identities)) for each in make_imported_dimensions(identities)}
-    nothing: dict[str, Verdict] = dict.fromkeys(map(str, identities), _NOTHING)
-    verdicts_of: dict[tuple[str, str], dict[str, Verdict]] = defaultdict(lambda: dict(nothing))
+    verdicts_of: dict[tuple[str, str], dict[str, Verdict]] = defaultdict(dict)
     records = []
     for each, verdicts in answers:
         if each.reply:  # the form names the file, so that no call of ours has this key
-            call = Call(
-                f"{IMPORT_ROLE} {judge}", Prompt("", ()), {"file": digest, "of": [each.item, each.model, *verdicts]}
-            )
+            form = {"file": digest, "of": [each.item, each.model, *verdicts]}
+            call = Call(f"{IMPORT_ROLE} {judge}", Prompt("", ()), form)
             records.append(make_record(call, Reply({"text": each.reply}, judge)))
             verdicts = {name: of.model_copy(update={"calls": (call.key,)}) for name, of in verdicts.items()}
         verdicts_of[each.item, each.model] |= verdicts
@@ -155,18 +145,15 @@ def import_judgements(
             with store.database.transaction():
                 for ref, model in product(refs.values(), header.outputs):
                     edit = JudgedEdit(ref.id, model, content=contents.read(ref))
-                    store.save_edit_now(edit, verdicts_of[ref.id, model], signatures)
+                    verdicts = dict.fromkeys(map(str, identities), _NOTHING) | verdicts_of[ref.id, model]
+                    store.save_edit_now(edit, verdicts, signatures)
                 store.save_contents([], contents.updates(), {})
         new_folder.replace(out)
     readings = [[verdict.value for verdict in verdicts.values()] for each, verdicts in answers if each.reply]
-    return ImportSummary(
-        judge=judge,
-        edits=len({(each.item, each.model) for each, _ in answers}),
-        scores={name: sum(isinstance(of.get(name), Score) for _, of in answers) for name in identities},
-        replies=len(records),
-        differ=sum(first != second for first, second in readings),
-        problems=tuple(problems),
-    )
+    numbers = {"replies": len(readings), "differ": sum(first != second for first, second in readings)}
+    scores = {str(name): sum(isinstance(of.get(name), Score) for _, of in answers) for name in identities}
+    edits = len({(each.item, each.model) for each, _ in answers})
+    return ImportSummary(judge=judge, edits=edits, scores=scores, problems=tuple(problems), **numbers)
 
 
 def read_imported_votes(view: RunView) -> Mapping[str, Sequence[JudgeVote]]:
@@ -179,7 +166,7 @@ def read_imported_votes(view: RunView) -> Mapping[str, Sequence[JudgeVote]]:
 
 
 def _find_judge(read: Ratings) -> str:
-    names = {*(name.removesuffix(AS_RELEASED) for name in read.judges), *(each.judge for each in read.judgements)}
+    names = {name.removesuffix(AS_RELEASED) for name in read.judges} | {each.judge for each in read.judgements}
     if len(names) != 1:
         why = f"the files hold several judges: {', '.join(sorted(names))}" if names else "the files hold no judgements"
         raise ConfigError(why, "give the files of one judge")
@@ -196,11 +183,8 @@ def _read_votes(read: Ratings, judge: str) -> _Answers:
     for pair in zip(read.judges.get(f"{judge}{AS_RELEASED}", ours), ours, strict=True):
         item, _, is_swapped, reply = pair[1]
         record = people[item].model_dump(include={"source", "category"}) if item in people else {}
-        names = (VOTE, f"{VOTE}{REREAD}") if reply else (VOTE,)
-        verdicts = {
-            f"{IMPORT_ROLE}.{name}": _make_verdict(_SHARES.get(of.vote), "no vote was read", vote=str(of.vote))
-            for name, of in zip(names, pair, strict=False)
-        }
+        readings = zip((VOTE, f"{VOTE}{REREAD}")[: 1 + bool(reply)], pair, strict=False)
+        verdicts = {n: _make_verdict(_SHARES.get(of.vote), "no vote was read", vote=str(of.vote)) for n, of in readings}
         answers.append((Judgement(place="", item=item, model=ORDERS[is_swapped], reply=reply, **record), verdicts))
     return answers
 

@@ -159,8 +159,7 @@ class RunSpec(BaseModel):
             single_image=header.single_image,
             services=filter_custom((*header.identities, *header.not_served)),
         )
-        own_dimensions = (*make_imported_dimensions(header.identities), *own_dimensions)
-        spec._own = {dimension.id: dimension for dimension in own_dimensions}
+        spec._own = {each.id: each for each in (*make_imported_dimensions(header.identities), *own_dimensions)}
         return spec
 
     @model_validator(mode="wrap")

@@ -68,7 +68,7 @@ def import_command(
     files: tuple[Path, ...], as_: Path, scale: str | None, data: Path | None, outputs: tuple[str, ...], *, json: bool
 ) -> None:
     """Make a run of the judgements of others."""
-    ends = None if scale is None else _parse_scale(scale)
+    ends = _parse_scale(scale) if scale else None
     result = import_judgements(files, as_, scale=ends, data=data, outputs=parse_outputs(outputs))
     if json:
         print_json(result)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ..app.anchor import anchor_difference
 from ..app.comparison import DimensionComparison, ModelComparison, ModelPlace, Ranking, compare_models, rank_models
+from ..app.run_difference import CAUSES, explain_difference
 from ..app.view import RunView
 from ..base.errors import ConfigError
 from ..base.terminal import print_notice, print_text
@@ -15,7 +16,7 @@ from ..report.numbers import describe_noise, describe_unseen, direction_arrow, f
 from ..report.table import Head, Row, Table
 from ..stats.clusters import FEW_DIFFER, LEVEL
 from ..stats.paired_comparison import smallest_p
-from .options import open_run
+from .options import open_run, parse_pairs
 from .output import print_json, print_tables
 from .ratings import print_anchor
 
@@ -55,6 +56,24 @@ def compare_command(
             print_anchor(result.anchor, is_difference=True)
         if result.checks:
             print_text(result.checks)
+
+
+def diff_command(first: Path, second: Path, match: tuple[str, ...], *, json: bool) -> None:
+    """Explain why the numbers of two runs differ."""
+    with open_run(first) as one, open_run(second) as other:
+        result = explain_difference(one, other, parse_pairs("--match", match, "DIMENSION=DIMENSION"))
+    if json:
+        print_json(result)
+        return
+    heads = [Head(name, right=True) for name in ("first", "second", "difference", *CAUSES)]
+    rows = []
+    for each in result:
+        totals = f"{each.first:.4g}", f"{each.second:.4g}", f"{each.second - each.first:+.3g}"
+        parts = (f"{each.parts[cause]:+.3g} ({count:,})" for cause, count in each.edits.items())
+        rows.append(Row((each.model, each.dimension, *totals, f"{each.parts['mean']:+.3g}", *parts)))
+    print_tables([Table([Head("model"), Head("dimension", fold=True), *heads], rows, notes=["in brackets: edits"])])
+    for cause, names in group_by_key((cause, each.dimension) for each in result for cause in each.causes).items():
+        print_text(f"{cause} ({shorten_list(sorted({*names}))})")
 
 
 def _print_ranking(view: RunView, dimensions: tuple[str, ...], *, as_json: bool) -> None:

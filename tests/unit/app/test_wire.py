@@ -23,6 +23,7 @@ from editjudge.app.judgement_import import ImportSummary
 from editjudge.app.rating_sample import Stratum
 from editjudge.app.rescoring import RescoreEntry
 from editjudge.app.results import Results
+from editjudge.app.run_difference import RunDifference
 from editjudge.app.spec import RunSpec
 from editjudge.app.validation import Validation
 from editjudge.base.strict import Strict, to_json
@@ -48,7 +49,7 @@ PRINTED = (
     *(events.StartEvent, events.ProgressEvent, events.NoteEvent, events.FinishEvent),
     *(Results, verdicts.ShownItem, verdicts.Row, ScoreReport),
     *(Estimate, Validation, RescoreEntry),
-    *(Agreement, ImportSummary, CanaryResult, ModelComparison, Rankings, Gate, PlanRow),
+    *(Agreement, ImportSummary, RunDifference, CanaryResult, ModelComparison, Rankings, Gate, PlanRow),
     *(Finding, Stack),
     *(catalogue.DimensionEntry, catalogue.TemplateEntry, PreparationResult, ReviewResult, ConversionResult),
     *(RewardReply, Movement, Stratum),
