@@ -39,7 +39,6 @@ _UNITS: Mapping[Unit, tuple[str, Mapping[str, Statistic]]] = {
     "model": ("pearson", stats.CORRELATIONS),
 }
 """The statistic that compares two judges (of pairs it is the rule for ties), and all of them."""
-_MODELS_FOR_CORRELATION = 3
 
 
 def measure_agreement(
@@ -187,7 +186,7 @@ class _Comparison:
         for judge in self.judges:
             values = judge.read(dimension)
             own = _mean_by_model({edit: values[edit] for edit in edits if edit in values})
-            if len(own.keys() & people.keys()) >= _MODELS_FOR_CORRELATION:
+            if len(own.keys() & people.keys()) >= 2:
                 sides.append(_side(judge.name, judge.kind, own, people))
         if sides:
             self._add_table(dimension, "model", people, sides, items={item for item, _ in edits})
@@ -257,6 +256,7 @@ class _Comparison:
         columns = np.array([value for _, value in answers]), np.array([number[key] for key in keys])
         of: dict[str, Statistic] = {n: Statistic(partial(stats.krippendorff_alpha, level=n)) for n in levels}
         alpha = self._estimate_all(of, columns, keys)
+        alpha = {n: each.model_copy(update={"high": each.high and min(each.high, 1.0)}) for n, each in alpha.items()}
         raters = len({record.rater for record in (*ratings, *votes)})
         self.raters.append(RaterAgreement(dimension=dimension, raters=raters, answers=len(answers), alpha=alpha))
 

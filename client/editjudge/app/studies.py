@@ -29,6 +29,7 @@ class Study(BaseModel):
     ranks: bool = False
     by_category: bool = False
     averages: bool = False
+    signs: bool = False
     matches: Mapping[str, tuple[str, ...]] = {}
     checker: str = ""
     gate: float = 0.0
@@ -63,7 +64,7 @@ def measure_study(
         result = measure_agreement(views, part, matches={**study.matches, **matches}, **options)
         tables += [_narrow(table, study, category or "") for table in result.tables if table.unit == study.unit]
     odd_ones = [f"item {r.item}, rater {r.rater}: {r.value:g} is not from {low:g} to {high:g}" for r in odd]
-    sentences = (*_check_labels(people, study), *_average(tables, study), study.unsaid)
+    sentences = (*_check_labels(people, study), *_average(tables, study), *_compare_signs(tables, study), study.unsaid)
     parts = {"tables": tuple(tables), "sentences": sentences, "problems": (*people.problems, *odd_ones)}
     return result.model_copy(update=parts | {"differences": ()})
 
@@ -95,6 +96,17 @@ def _average(tables: Sequence[AgreementTable], study: Study) -> Iterator[str]:
                 yield f"{who}: {name} {fmean(values):.4f}, the mean over {len(values)} of {len(figures)} dimensions"
 
 
+def _compare_signs(tables: Sequence[AgreementTable], study: Study) -> Iterator[str]:
+    """Say how each judge and people order two models."""
+    for table in tables if study.signs else ():
+        for side in (s for s in table.sides if s.kind == "judge" and len(s.keys) == 2):
+            (first, second), gaps = (key[1] for key in side.keys), [a - b for a, b in (side.values, side.people)]
+            signs = [">" if gap > 0 else "<" if gap < 0 else "=" for gap in gaps]
+            both = [f"{a:.4f} {sign} {b:.4f}" for sign, (a, b) in zip(signs, (side.values, side.people), strict=True)]
+            order = "the same order" if signs[0] == signs[1] else "another order"
+            yield f"{table.dimension}, {first} and {second}: {side.who} {both[0]}, people {both[1]}: {order}"
+
+
 def _check_labels(people: Ratings, study: Study) -> Iterator[str]:
     """Say how often each rater's votes differ from those of the checker on the same pairs."""
     key = [((v.item, v.model_a, v.model_b, v.dimension), v) for v in people.votes]
@@ -102,6 +114,7 @@ def _check_labels(people: Ratings, study: Study) -> Iterator[str]:
     others = (((v.dimension, v.rater), VOTES.index(v.vote) != checks[k]) for k, v in key if k in checks)
     for (dimension, rater), differ in group_by_key(others).items():
         if rater != study.checker:
-            share = sum(differ) / len(differ)
+            share, whole = sum(differ) / len(differ), sum((v.dimension, v.rater) == (dimension, rater) for _, v in key)
+            these = f"{len(differ)} checked labels ({len(differ) / whole:.0%} of all)"
             verdict = "label all of them again" if share > study.gate else "good enough"
-            yield f"{dimension or 'all'}, {rater}: {share:.1%} of {len(differ)} checked labels differ: {verdict}"
+            yield f"{dimension or 'all'}, {rater}: {share:.1%} of {these} differ: {verdict}"

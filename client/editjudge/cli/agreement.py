@@ -28,7 +28,7 @@ def agreement_command(
     runs: tuple[Path, ...], human: tuple[Path, ...], match: tuple[str, ...], out: Path | None, *, json: bool, **how: Any
 ) -> None:
     """Compare the judges of runs, and stored ones, with people or with each other."""
-    how["matches"] = {name: [there] for name, there in parse_pairs("--match", match).items()}
+    how["matches"] = {name: there.split(",") for name, there in parse_pairs("--match", match).items()}
     how["threshold"] = _parse_threshold(how["threshold"])
     paper = STUDIES.get(how.pop("study") or "")
     if paper and not human:

@@ -125,8 +125,9 @@ def correlation_of_few(statistic: Statistic, first: Floats, second: Floats) -> F
     except NotDefined as error:
         return Figure(value=None, reason=str(error))
     count = len(first)
-    if count < 4:
-        return Figure(value=value, reason="fewer than four models")
+    if count < 4:  # of two, all that can be said is whether both sides order them alike
+        is_known = count == 3 or statistic.function is kendall
+        return Figure(value=value if is_known else None, reason=f"fewer than {'four' if is_known else 'three'} models")
     if abs(value) > 1 - _TOLERANCE:
         return Figure(value=value, reason=f"complete agreement of {count} models")
     spread = 1 + value**2 / 2 if statistic.function is spearman else 1.0

@@ -47,6 +47,18 @@ def test_kris_words_are_numbers(tmp_path: Path) -> None:
     assert result.problems == ("item 0, rater ben: 7 is not from 1 to 5",)
 
 
+def test_evaluators_order_two_models_as_people_do(tmp_path: Path) -> None:
+    run = make_run(tmp_path, "run", quality)  # it puts the third model before the first
+    for ours, third, due, people in (
+        (8, 7, -1.0, "8.0000 > 7.0000: another"),
+        (7, 8, 1.0, "7.0000 < 8.0000: the same"),
+    ):
+        rows = [f"{i},{m},IP,ann,{value}" for i in range(ITEMS) for m, value in (("ours", ours), ("third", third))]
+        result = study("co_edit_evaluators", run, [RATINGS, *rows], IP=[PSNR])
+        assert values(result) == {"kendall": due}
+        assert f"{PSNR}, ours and third: run 21.7500 < 27.7500, people {people} order" in result.sentences
+
+
 def test_gie_ranks_models_per_item_and_rater(tmp_path: Path) -> None:
     """One rater is harsh: the mean of ratings puts another model first than the mean rank."""
     run = make_run(tmp_path, "run", quality)
@@ -79,7 +91,7 @@ def test_i2i_has_win_ratios_a_mean_over_dimensions_and_checked_labels(tmp_path: 
     expected = stats.pearsonr([20, 23, 26], [0, 0.75, 0.75]).statistic
     assert values(result)["pearson"] == pytest.approx(expected)
     assert f"run: pearson {expected:.4f}, the mean over 1 of 1 dimensions" in result.sentences
-    assert "q, ann: 20.0% of 10 checked labels differ: label all of them again" in result.sentences
+    assert "q, ann: 20.0% of 10 checked labels (28% of all) differ: label all of them again" in result.sentences
 
 
 def test_co_edit_shows_both_mappings(tmp_path: Path) -> None:
@@ -91,8 +103,9 @@ def test_co_edit_shows_both_mappings(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_the_dimensions_of_a_study_exist(name: str) -> None:
-    ids = {dimension.id for dimension in load_benchmark(name).dimensions}
-    assert {each for of in STUDIES[name].matches.values() for each in of} <= ids
+    names = {each for of in STUDIES[name].matches.values() for each in of}
+    benchmarks = {each.partition(".")[0] for each in names}
+    assert names <= {dimension.id for each in benchmarks for dimension in load_benchmark(each).dimensions}
 
 
 @pytest.mark.parametrize(("name", "line"), [("gie", "99,ours,q,ann,2"), ("omni_iie", "0,ours,q,ann,9")])
