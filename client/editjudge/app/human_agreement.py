@@ -17,14 +17,22 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from ..base.errors import ConfigError, EditjudgeError
-from ..base.text import group_by_key
+from ..base.text import format_count, group_by_key
 from ..stats import agreement as stats
 from ..stats import preferences
 from ..stats.agreement import Array, Figure, Level, Statistic
 from ..stats.clusters import Floats
 from ..stats.preferences import BOTH_BAD, TIE, VOTE_STATISTICS, VOTES, A, B, TieRule, vote_by
 from .agreement import Agreement, AgreementRow, AgreementTable, JudgeDifference, RaterAgreement, Unit
-from .judge_values import Judge, Kind, cluster_items, match_dimension, measure_similarity, read_judges
+from .judge_values import (
+    Judge,
+    Kind,
+    cluster_items,
+    fuse_by_importance,
+    match_dimension,
+    measure_similarity,
+    read_judges,
+)
 from .ratings import Rating, Ratings, VoteRecord
 from .view import RunView
 
@@ -49,6 +57,7 @@ def measure_agreement(
     ties: TieRule = "tie_as_half",
     threshold: Threshold = "cross-validated",
     trivial: bool = True,
+    survey: Ratings | None = None,
 ) -> Agreement:
     """Compare the judges of runs, and stored ones, with people.
 
@@ -61,11 +70,14 @@ def measure_agreement(
         threshold: The largest difference of two scores that is a tie, by rules where a tie can be
             right: a number, chosen on other sources, or the best on these pairs.
         trivial: Whether the pictures of the first run are read for the trivial judge.
+        survey: The importance that people gave to parts of the judges' numbers. Each run is a further judge
+            by these weights.
 
     Raises:
         ConfigError: people's files name a dimension that no run has, or nothing can be compared.
     """
     judges = [judge for view in views for judge in read_judges(view, with_mean=True)]
+    judges += [fuse_by_importance(view, survey.ratings) for view in views if survey]
     own_votes = [[vote[:3] for vote in judge.votes] for judge in judges]  # what a run imported stands there once
     others = {name: of for name, of in people.judges.items() if [vote[:3] for vote in of] not in own_votes}
     judges += [Judge(name, votes=votes) for name, votes in others.items()]
@@ -96,7 +108,12 @@ def measure_agreement(
             "compare their items and models with: editjudge export RUN --wide",
         )
     parts_of_result = {name: tuple(getattr(comparison, name)) for name in ("tables", "differences", "raters")}
-    return Agreement(**parts_of_result, problems=tuple(people.problems), notes=tuple(notes))
+    importance = group_by_key((rating.dimension, rating.value) for rating in (survey.ratings if survey else ()))
+    sentences = [
+        f"importance of {name}: {fmean(of):.3f} by {format_count(len(of), 'answer')}" for name, of in importance.items()
+    ]
+    problems = (*people.problems, *(survey.problems if survey else ()))
+    return Agreement(**parts_of_result, sentences=tuple(sentences), problems=problems, notes=tuple(notes))
 
 
 class Side(NamedTuple):

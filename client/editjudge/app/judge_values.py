@@ -1,16 +1,19 @@
 """What judges said of the edits of runs, as values that people's answers are compared with."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Literal, TypeAlias
 
 from ..base.errors import ConfigError
 from ..base.text import group_by_key, shorten_list
 from ..base.verdict import Score
+from ..benchmarks.dimension import Formula
+from ..benchmarks.fusion import WeightedGeometricMean
+from ..engine.outcomes import derive, sort_by_dependency
 from .judgement_import import REREAD, read_imported_votes
 from .label_studio import control_name
-from .ratings import JudgeVote
+from .ratings import JudgeVote, Rating
 from .view import RunView
 
 Edit: TypeAlias = tuple[str, str]
@@ -77,6 +80,43 @@ def read_judges(view: RunView, *, is_only: bool = False, with_mean: bool = False
             if len(scores) == len(ids):
                 values[row.item.id, row.model] = tuple(scores)
     return (judge for judge, _ in judges)
+
+
+def fuse_by_importance(view: RunView, survey: Sequence[Rating]) -> Judge:
+    """Fuse what a run's judge said by other weights: the mean importance that people gave to each part.
+
+    Args:
+        survey: Importance from 0, by the part's name; only the shares matter.
+
+    Raises:
+        ConfigError: a part has no importance, or the run has nothing that is fused by weights.
+    """
+    spec, judge = view.resolved_spec, Judge(f"{view.folder.name}, by people's weights")
+    importance = {name: fmean(of) for name, of in group_by_key((r.dimension, r.value) for r in survey).items()}
+    formulas: dict[str, Formula] = {}
+    for of in sort_by_dependency(spec.dimensions, spec.dimensions_by_id):
+        if isinstance(of.how, Formula) and isinstance(of.how.fn, WeightedGeometricMean):
+            formulas[of.id] = replace(of.how, fn=_weigh(of.how.fn, importance))
+        elif isinstance(of.how, Formula) and any(part in formulas for part in of.operands):
+            formulas[of.id] = of.how
+    if not formulas:
+        raise ConfigError(f"{view.folder} has no number that weights make", "--weights is for runs of co_edit")
+    judge.ranges, judge.values = {n: spec.dimensions_by_id[n].range for n in formulas}, {n: {} for n in formulas}
+    for row in view.rows():
+        outcomes = {**row.outcomes}
+        for name, how in formulas.items():
+            if isinstance(outcomes.get(name), Score):
+                outcomes[name] = score = derive(how, {n: outcomes[str(part)] for n, part in how.of.items()})
+                if isinstance(score, Score) and not score.imputed:
+                    judge.values[name][row.item.id, row.model] = (score.value,)
+    return judge
+
+
+def _weigh(mean: WeightedGeometricMean, importance: Mapping[str, float]) -> WeightedGeometricMean:
+    names = {part: part.partition(".")[2].removesuffix(".capped") for part in mean.weights}
+    if absent := [name for name in names.values() if importance.get(name, 0) <= 0]:
+        raise ConfigError(f"--weights gives no importance to {shorten_list(absent)}", "ask about each part")
+    return WeightedGeometricMean({part: importance[name] for part, name in names.items()})
 
 
 def cluster_items(views: Sequence[RunView], sources: Mapping[str, str] = {}) -> Callable[[str], Hashable]:

@@ -140,6 +140,7 @@ class Ratings:
         judgements: What stored judges said of single edits.
         problems: Records that are left out, and why; each names its place in its file.
         words: The values of words that people answered with.
+        defaults: What stands in fields that a record does not have.
     """
 
     ratings: list[Rating] = field(default_factory=list)
@@ -148,10 +149,11 @@ class Ratings:
     judgements: list[Judgement] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     words: Mapping[str, float] = field(default_factory=dict)
+    defaults: Mapping[str, str] = field(default_factory=dict)
 
     def add(self, record: object, place: str) -> bool:
         """Add a rating or a vote, or the reason why it cannot be used; return whether it can."""
-        part = {k: v for k, v in _dict(record).items() if v not in (None, "")}
+        part = {**self.defaults, **{k: v for k, v in _dict(record).items() if v not in (None, "")}}
         if "value" in part:
             part["value"] = self.words.get(str(part["value"]), part["value"])
         if "sample_size" in part and not part.keys() & {"value", "vote"}:
@@ -176,7 +178,7 @@ class Ratings:
             getattr(self, each).extend(getattr(other, each))
 
 
-def read_ratings(files: Iterable[Path], words: Mapping[str, float] = {}) -> Ratings:
+def read_ratings(files: Iterable[Path], words: Mapping[str, float] = {}, defaults: Mapping[str, str] = {}) -> Ratings:
     """Read ratings and votes of people, and of stored judges, from files of any known form.
 
     Tables are CSV, JSON lines and Parquet with the columns `item, model, dimension, rater, value`,
@@ -186,6 +188,7 @@ def read_ratings(files: Iterable[Path], words: Mapping[str, float] = {}) -> Rati
 
     Args:
         words: The values of words that people answered with, where they did not answer in numbers.
+        defaults: What stands in columns that the files do not have.
 
     Raises:
         InputError: a file cannot be read, is of no known form, or has no record that can be used.
@@ -193,7 +196,7 @@ def read_ratings(files: Iterable[Path], words: Mapping[str, float] = {}) -> Rati
     """
     whole = Ratings()
     for file in files:
-        part = Ratings(words=words)
+        part = Ratings(words=words, defaults=defaults)
         _add_file(part, file)
         if not (part.ratings or part.votes or part.judges or part.judgements):
             why = f"no record can be used; {part.problems[0]}" if part.problems else "no records"

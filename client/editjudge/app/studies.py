@@ -64,8 +64,14 @@ def measure_study(
         result = measure_agreement(views, part, matches={**study.matches, **matches}, **options)
         tables += [_narrow(table, study, category or "") for table in result.tables if table.unit == study.unit]
     odd_ones = [f"item {r.item}, rater {r.rater}: {r.value:g} is not from {low:g} to {high:g}" for r in odd]
-    sentences = (*_check_labels(people, study), *_average(tables, study), *_compare_signs(tables, study), study.unsaid)
-    parts = {"tables": tuple(tables), "sentences": sentences, "problems": (*people.problems, *odd_ones)}
+    sentences = (
+        *result.sentences,
+        *_check_labels(people, study),
+        *_average(tables, study),
+        *_compare_signs(tables, study),
+        study.unsaid,
+    )
+    parts = {"tables": tuple(tables), "sentences": sentences, "problems": (*result.problems, *odd_ones)}
     return result.model_copy(update=parts | {"differences": ()})
 
 

@@ -30,13 +30,16 @@ def agreement_command(
     """Compare the judges of runs, and stored ones, with people or with each other."""
     how["matches"] = {name: there.split(",") for name, there in parse_pairs("--match", match).items()}
     how["threshold"] = _parse_threshold(how["threshold"])
-    paper = STUDIES.get(how.pop("study") or "")
-    if paper and not human:
-        raise ConfigError("--study compares judges with people", "name their answers: --human FILE")
+    paper, weights = STUDIES.get(how.pop("study") or ""), how.pop("weights")
+    if (paper or weights) and not human:
+        raise ConfigError(
+            f"--{'study' if paper else 'weights'} compares judges with people", "name their answers: --human FILE"
+        )
     with ExitStack() as stack:
         views = [stack.enter_context(open_run(run)) for run in runs]
         if human:
             people = read_ratings(human, paper.words if paper else {})
+            how["survey"] = weights and read_ratings([weights], defaults={"item": "survey", "model": "survey"})
             measure = partial(measure_study, study=paper) if paper else measure_agreement
             result = measure(views, people, **how)
         else:

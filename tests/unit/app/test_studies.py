@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from scipy import stats
 
 from editjudge.app.agreement import Agreement
+from editjudge.app.judge_values import fuse_by_importance
 from editjudge.app.ratings import read_ratings
 from editjudge.app.studies import STUDIES, measure_study
 from editjudge.app.view import RunView
 from editjudge.base.errors import ConfigError
+from editjudge.base.verdict import Score
+from editjudge.benchmarks.co_edit.taxonomy import TABLES
 from editjudge.benchmarks.registry import load_benchmark
 from editjudge.cli import root
 
-from ...small_data import MSE, PSNR
+from ...small_data import MSE, PSNR, make_spec, stored_run
+from ..benchmarks.co_edit.made import line, picture, written
 from .test_human_agreement import ITEMS, MODELS, RATINGS, make_run, quality, write_lines
 
 VOTES = "item,model_a,model_b,dimension,rater,vote"
@@ -99,6 +105,54 @@ def test_co_edit_shows_both_mappings(tmp_path: Path) -> None:
     rows = [f"{i},{m},overall,ann,{(i * 7 + n) % 11}" for i in range(ITEMS) for n, m in enumerate(MODELS)]
     result = study("co_edit", run, [RATINGS, *rows], overall=[PSNR])
     assert {*STUDIES["co_edit"].statistics} == {*values(result)}
+
+
+GROUPS: dict[str, Any] = TABLES["groups"]
+METRICS = {n: float(9 - k % 8) for k, n in enumerate(name for of in GROUPS.values() for name in of["metrics"])}
+
+
+def fuse(weigh: Any, factor: float) -> float:
+    """Equations 1 to 3, of metrics that are all `factor` times as high."""
+
+    def mean(values: Iterable[float], of: Any) -> float:
+        logs = np.log([*values])
+        return float(np.exp(np.average(logs, weights=[weigh(name, row) for name, row in of.items()])))
+
+    own = {g: mean((METRICS[n] * factor for n in of["metrics"]), of["metrics"]) for g, of in GROUPS.items()}
+    return mean((min(value, own["edit_completeness"]) for value in own.values()), GROUPS)
+
+
+def weigh_as_the_paper(_: str, row: Any) -> float:
+    return float(row["weight"] * 9)
+
+
+@pytest.mark.parametrize("weigh", [weigh_as_the_paper, lambda *_: 5, lambda name, _: len(name)])
+def test_people_say_what_weighs_how_much(tmp_path: Path, weigh: Any) -> None:
+    data = written(tmp_path, [line("portrait_editing")])
+    spec, factors = make_spec(tmp_path, MODELS, None, data=data, benchmark="co_edit"), (0.5, 0.7, 1.0)
+    with stored_run(tmp_path / "run", spec) as keep:
+        for model, factor in zip(MODELS, factors, strict=True):
+            picture(tmp_path / model / "1.png")
+            keep("1", model, {f"co_edit.{name}": Score(value=value * factor) for name, value in METRICS.items()})
+    rows = [(n, weigh(n, of)) for g, each in GROUPS.items() for n, of in (*each["metrics"].items(), (g, each))]
+    answers = [f"{name},{who},{value + who - 1}" for name, value in rows for who in (0, 2)]
+    survey = write_lines(tmp_path / "survey.csv", ["dimension,rater,value", *answers])
+    people = write_lines(tmp_path / "people.csv", [RATINGS, *(f"1,{m},overall,ann,{n}" for n, m in enumerate(MODELS))])
+    with RunView(tmp_path / "run") as view:
+        importance = read_ratings([survey], defaults={"item": "survey", "model": "survey"})
+        judge = fuse_by_importance(view, importance.ratings)
+        due = [fuse(weigh, factor) for factor in factors]
+        assert [*judge.read("co_edit.overall").values()] == pytest.approx(due)
+        own = [row.outcomes["co_edit.overall"].value for row in view.rows()]
+        assert (own == pytest.approx(due)) is (weigh is weigh_as_the_paper)
+        result = measure_study([view], read_ratings([people]), STUDIES["co_edit"], trivial=False, survey=importance)
+        for wrong in (importance.ratings[2:], [r.model_copy(update={"value": 0.0}) for r in importance.ratings]):
+            with pytest.raises(ConfigError, match="--weights gives no importance to editing_accuracy"):
+                fuse_by_importance(view, wrong)
+    assert values(result, "run, by people's weights")["rmse"] == pytest.approx(
+        np.sqrt(np.mean((due - np.arange(3)) ** 2))
+    )
+    assert f"importance of editing_accuracy: {rows[0][1]:.3f} by 2 answers" in result.sentences
 
 
 @pytest.mark.parametrize("name", STUDIES)
