@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import shutil
@@ -177,6 +178,35 @@ async def test_candidates_are_items_of_which_a_reviewer_keeps_three(data: Set) -
     save(folder, decide(folder, DraftData(folder.items), **dict.fromkeys(names[1:], "accept")))
     assert (await prepared("review", data.out, decided)).code == 0
     assert [one["id"] for one in data.items("accepted.jsonl")] == [*names[1:], "set/1"]
+
+
+async def test_pairs_and_dialogues_are_written_from_a_description(data: Set) -> None:
+    data.write(2, _0={"instruction": "", "task": "low and high"}, _1={"instruction": "", "task": "Dialogue"})
+    server = Writer()
+    written = itertools.count(1)
+    server.says = {
+        "Describe the source image": {"description": "A cup on a table."},
+        "A cup on a table.": lambda: reply(json.dumps({"instruction": f"Do thing {next(written)}."})),
+    }
+    async with server.serving() as url:
+        made = await data.prepare("instructions", url)
+        await data.prepare("instructions", url, "--candidates", 5, out=data.out.parent / "five")
+    assert counts(made) == {"made": 4}
+    assert [(one["id"], one["task"]) for one in data.items()] == [
+        ("set/0--1", "low"), ("set/0--2", "high"), ("set/1--1", "low"), ("set/1--2", "high"),
+    ]  # fmt: skip
+    assert server.asked_about("so that yours is about something else") > 0
+    assert server.asked_about("yours is the next edit, of what came of it") > 0
+    assert server.asked_about("Another thing takes the place of one.") > 0, "the high scale has its words"
+    assert "A cup on a table." in (data.out / "review.html").read_text()
+
+    folder = Folder(data.out.parent / "five")
+    turns = [f"set/1--{n}" for n in range(1, 6)]
+    for accept, code in ((turns[:4], 0), (turns[1:], 2), ([*turns[:2], turns[4]], 2)):
+        decided = save(folder, decide(folder, DraftData(folder.items), **dict.fromkeys(accept, "accept")))
+        done = await prepared("review", folder.path, decided)
+        assert done.code == code, done.err
+        assert ("accepts a turn of set/1 after one that is not accepted; reject it too" in done.err) is (code == 2)
 
 
 async def test_instructions_are_written_for_pictures_without(data: Set) -> None:

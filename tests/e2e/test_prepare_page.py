@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
 
+from editjudge.prepare.folder import Folder
+from editjudge.prepare.items import DraftData, Entry
+from editjudge.prepare.review import apply_decisions, write_page
+
 from ..fakes.openai import reply
+from ..unit.prepare.folders import write_items
 from .browser import assert_fits, shown
 from .test_prepare import Set, Writer, prepared
 from .test_prepare import data as data
+
+MARKS = ("Instruction following", "Image realism", "Background preservation", "Modification satisfaction")
 
 
 @pytest.mark.browser
@@ -80,3 +88,37 @@ def _decided_in_a_browser(folder: Path, saved: Path) -> Path:
         download.value.save_as(file)
         assert_fits(page)
     return file
+
+
+@pytest.mark.browser
+def test_full_marks_alone_accept_an_item_with_a_target(tmp_path: Path) -> None:
+    items = [{"id": name, "instruction": "do it", "target": "s.png"} for name in "abc"]
+    data = DraftData(write_items(tmp_path / "data", [*items, {"id": "d", "instruction": "do it"}]))
+    folder, entries = Folder(tmp_path / "out"), dict.fromkeys("abcd", Entry("not_found", "nothing"))
+    with folder.lock():
+        record = folder.begin(data, "masks").model_copy(update={"statuses": dict.fromkeys("abcd", "not_found")})
+        folder.write_items(data, entries)
+        folder.write_record(record)
+        write_page(folder, record, entries)
+    with shown(folder.path / "review.html", may_load=("file:", "data:", "blob:")) as page:
+        rows, marks = page.locator(".row"), page.locator(".mark")
+        for place, values in enumerate(([3, 3, 3, 3], [3, 2], [3, 3, 3])):
+            rows.nth(place).click()
+            assert marks.count() == 4
+            for mark, value in zip(marks.all(), values, strict=False):
+                mark.locator("button").nth(value - 1).click()
+            page.keyboard.press("a")  # what has no full marks is not accepted by it
+        rows.nth(3).click()
+        assert marks.count() == 0
+        page.reload()
+        assert page.locator("#decided").inner_text() == "1 accepted, 1 rejected, 2 of 4 undecided"
+        rows.nth(2).click()
+        assert marks.locator("[aria-pressed=true]").count() == 3
+        with page.expect_download() as download:
+            page.locator("#save").click()
+        download.value.save_as(tmp_path / "review.json")
+        assert_fits(page)
+    saved = {one["id"]: one["marks"] for one in json.loads((tmp_path / "review.json").read_text())["decisions"]}
+    assert saved == {"a": dict.fromkeys(MARKS, 3), "b": dict(zip(MARKS, (3, 2), strict=False))}
+    result = apply_decisions(folder, tmp_path / "review.json")
+    assert (result.accepted, [*result.rejected], result.undecided) == (1, ["b"], ("c", "d"))

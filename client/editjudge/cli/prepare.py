@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 from ..base.errors import ConfigError
 from ..base.identity import ServiceName
 from ..base.terminal import print_notice, print_text
-from ..base.text import format_count
+from ..base.text import format_count, shorten_list
 from ..benchmarks.dataset import has_path_mapping
 from ..benchmarks.gie.release import COMPARES
 from ..panel.specialists import SPECIALISTS
@@ -156,9 +156,9 @@ def _print_reasons(status: str, reasons: dict[str, str]) -> None:
         print_notice(f"{status}: and {len(reasons) - _MAX_LISTED:,} more")
 
 
-def review_command(folder: Path, decisions: Path, *, json: bool) -> None:
+def review_command(folder: Path, decisions: tuple[Path, ...], arbiter: Path | None, *, json: bool) -> None:
     """Apply the decisions made on the page of a preparation."""
-    review = apply_decisions(Folder(folder), decisions)
+    review = apply_decisions(Folder(folder), *decisions, arbiter=arbiter)
     if json:
         print_json(review)
         return
@@ -168,6 +168,8 @@ def review_command(folder: Path, decisions: Path, *, json: bool) -> None:
         f"{review.accepted:,} accepted, {len(review.rejected):,} rejected,"
         f" {len(review.undecided):,} undecided, {review.untouched:,} without a decision to make"
     )
+    if review.disputed:
+        print_notice(f"reviewers differ on {shorten_list(review.disputed)}; --arbiter FILE decides about these")
     count = review.accepted + review.untouched
     for data, number in ((review.accepted_data, count), (review.rejected_data, len(review.rejected))):
         print_text(f"{data}: {format_count(number, 'item')}")

@@ -3,13 +3,16 @@
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import cycle, islice
 from pathlib import Path
-from typing import Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 from pydantic import ConfigDict, model_validator
 
+from ..answers.json_object import normalise_key
 from ..answers.questions import ChoiceQuestion, QuestionAnswer
 from ..base.identity import ServiceName
+from ..base.parse import package_tables
 from ..benchmarks.dataset import ItemRef, Problem
 from ..benchmarks.items import ItemsFile, Line
 from ..benchmarks.registry import load_benchmarks
@@ -27,8 +30,12 @@ STATUSES: Mapping[Status, str] = {
     "left": "left for later",
 }
 """Descriptions of the statuses, in the order of a summary."""
-CANDIDATE, ORIGIN = "candidate", "candidate_of"
-"""The fields of a line's `extra` that say which of several instructions for an item it has, from 1."""
+CANDIDATE, ORIGIN, WHOLE = "candidate", "candidate_of", "candidate_type"
+"""The fields of a line's `extra` that say which of several instructions for an item it has, from 1, and of which type
+the item is that has parts."""
+_TYPES = package_tables(__package__, "edit_types.toml")
+TASKS: Mapping[str, str] = {normalise_key(name): kind for kind, of in _TYPES.items() for name in of["names"]}
+"""The edit types by task name, in the form of `normalise_key`."""
 TO_REVIEW = frozenset[Status]({"made", "not_found"})
 """The statuses of items that a reviewer must accept or reject."""
 FIELDS: Mapping[What, tuple[str, ...]] = {
@@ -90,7 +97,8 @@ class DraftData(ItemsFile):
     """An items file of any benchmark.
 
     Args:
-        candidates: How many items an item without an instruction becomes.
+        candidates: How many items an item without an instruction becomes; by default one, or one for each part of
+            its type.
     """
 
     name = "draft"
@@ -107,11 +115,22 @@ class DraftData(ItemsFile):
                 yield replace(ref, id=line.id, index=index, texts=line.texts, data=line)
 
     def _split(self, line: Line) -> Sequence[Line]:
-        if self._candidates == 1 or not is_blank(line.instruction):
+        parts = find_type(line.task).get("parts", ())
+        count = max(self._candidates, len(parts))
+        if count == 1 or not is_blank(line.instruction):
             return [line]
-        extra = {**(line.extra or {}), ORIGIN: line.id}
-        numbers = range(1, self._candidates + 1)
-        return [line.model_copy(update={"id": f"{line.id}--{n}", "extra": extra | {CANDIDATE: n}}) for n in numbers]
+        extra = {**(line.extra or {}), ORIGIN: line.id} | ({WHOLE: line.task} if parts else {})
+        tasks = islice(cycle(parts or [line.task]), count)
+        return [
+            line.model_copy(update={"id": f"{line.id}--{n}", "task": task, "extra": extra | {CANDIDATE: n}})
+            for n, task in enumerate(tasks, 1)
+        ]
+
+
+def find_type(task: str) -> Mapping[str, Any]:
+    """Find the row of an edit type; one that nobody declared says its own name."""
+    row: Mapping[str, Any] | None = _TYPES.get(TASKS.get(normalise_key(task), ""))
+    return row or {"is": task.strip() or "Any that suits the picture."}
 
 
 def why_no_mask(line: Line) -> str:

@@ -8,13 +8,13 @@ import io
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import cycle
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pil
 
-from ..answers.json_object import normalise_key
 from ..answers.questions import ChoiceQuestion
 from ..answers.segmentation import TargetPhrases
 from ..base.digest import content_digest
@@ -22,7 +22,6 @@ from ..base.errors import ImageError
 from ..base.identity import ServiceName
 from ..base.images import Image, load_mask
 from ..base.item import Edit, Item
-from ..base.parse import package_tables
 from ..benchmarks.comparison_words import refers_to_source
 from ..benchmarks.items import Line
 from ..benchmarks.texts import is_blank
@@ -30,15 +29,11 @@ from ..panel import Panel
 from ..prompts import Template, get_template
 from ..scorers.judge_scorer import Question
 from ..scorers.regions import Select, segment_phrase
-from .items import CANDIDATE, JUDGE, Entry, What, why_no_mask
+from .items import CANDIDATE, JUDGE, WHOLE, Entry, What, find_type, why_no_mask
 
 _Mask: TypeAlias = NDArray[np.bool_]
 _Regions: TypeAlias = Mapping[str, Mapping[str, _Mask | None]]
 """The mask of each phrase, by image (`source` or `target`); None where nothing was found."""
-_TYPES = package_tables(__package__, "edit_types.toml")
-TASKS: Mapping[str, str] = {normalise_key(name): kind for kind, of in _TYPES.items() for name in of["names"]}
-"""The edit types by task name, in the form of `normalise_key`."""
-INSTRUCTION = "prepare/instruction"
 FACTS = "omni_iie/facts"
 """The template for questions with answers. A run generates missing ones with the same template, so
 reviewers see the questions that a run would use."""
@@ -68,14 +63,8 @@ def choose_template(what: Literal["choice", "facts"], task: str = "") -> str:
     """Choose the name of the prompt template for questions about an edit with this task."""
     if what == "facts":
         return FACTS
-    choice = _find_type(task).get("choice")
+    choice = find_type(task).get("choice")
     return f"prepare/choice_{choice}" if choice else "prepare/choice"
-
-
-def _find_type(task: str) -> Mapping[str, Any]:
-    """Find the row of an edit type; one that nobody declared says its own name."""
-    row: Mapping[str, Any] | None = _TYPES.get(TASKS.get(normalise_key(task), ""))
-    return row or {"is": task.strip() or "Any that suits the picture."}
 
 
 def instructions() -> Maker:
@@ -90,19 +79,24 @@ def instructions() -> Maker:
 def _needs_no_instruction(line: Line) -> Entry | None:
     if not is_blank(line.instruction):
         return Entry("had")
-    several = bool(_find_type(line.task).get("several"))
+    several = bool(find_type(line.task).get("several"))
     if several == (len(line.images) > 1):
         return None
     return Entry("unsuited", "its type takes several sources" if several else "it has several sources")
 
 
 async def _instruction(item: Item, panel: Panel) -> Entry:
-    words, texts = _find_type(item.task)["is"], list[str]()
+    whole, prompt, texts = find_type(item.extra.get(WHOLE, item.task)), get_template("prepare/instruction"), list[str]()
+    kinds, more = [find_type(part)["is"] for part in whole.get("parts", [item.task])], dict[str, str]()
+    if "parts" in whole:
+        prompt, more["before"] = get_template("prepare/described"), whole["before"]
+        more["description"] = await _ask_judge(item, panel, get_template("prepare/description"))
     # The candidates before this one are in the ledger, or asked for by the items that they become.
-    for _ in range(item.extra.get(CANDIDATE, 1)):
+    for _, kind in zip(range(item.extra.get(CANDIDATE, 1)), cycle(kinds), strict=False):
         earlier = "\n".join(texts) or "nothing"
-        texts.append(await _ask_judge(item, panel, get_template(INSTRUCTION), kind=words, earlier=earlier))
-    return Entry("made", instruction=texts[-1])
+        texts.append(await _ask_judge(item, panel, prompt, kind=kind, earlier=earlier, **more))
+    notes = [("the picture", more["description"])] if more else []
+    return Entry("made", instruction=texts[-1], notes=tuple(notes))
 
 
 def questions(what: Literal["choice", "facts"], custom: tuple[Template, ...] = ()) -> Maker:

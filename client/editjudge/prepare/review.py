@@ -12,7 +12,7 @@ from ..base.errors import ConfigError, InputError
 from ..base.images import format_path, load_mask
 from ..base.parse import package_tables
 from ..base.strict import Strict
-from ..base.text import shorten_list
+from ..base.text import group_by_key, shorten_list
 from ..benchmarks.dataset import ItemRef
 from ..benchmarks.items import Line
 from ..benchmarks.texts import describe_error
@@ -20,7 +20,7 @@ from ..report.edits import Edits, JsonObject
 from ..report.page import PageOptions, build_report, render_page
 from ..report.pictures import PictureNames, encode_thumbnail, make_thumbnails, to_data_uri
 from .folder import ACCEPT_FILE, REJECT_FILE, REVIEW, Folder, Record, strip_made, write, write_lines
-from .items import ORIGIN, STATUSES, TO_REVIEW, DraftData, Entry, What
+from .items import CANDIDATE, ORIGIN, STATUSES, TO_REVIEW, WHOLE, DraftData, Entry, What, find_type
 
 DECISIONS = "editjudge.prepare.1"
 """The format of a file of decisions, as the file names it."""
@@ -30,6 +30,7 @@ _MOST_CANDIDATES = 3
 _MAX_IDS = 5
 """How many items an error names."""
 _WORDS = package_tables(__package__, "review.toml")
+_BEST_MARK: int = _WORDS["marks"]["best"]
 
 
 def write_page(folder: Folder, record: Record, entries: Mapping[str, Entry]) -> None:
@@ -62,6 +63,7 @@ def write_page(folder: Folder, record: Record, entries: Mapping[str, Entry]) -> 
             "review": DECISIONS,
             "what": record.what,
             "data_digest": record.data_digest,
+            "best_mark": _BEST_MARK,
             "items": [_item(folder, ref.data, entries[ref.id]) for ref in listed_refs],
         },
     )
@@ -116,6 +118,7 @@ def _item(folder: Folder, line: Line, entry: Entry) -> JsonObject:
         "status": "" if entry.status == "made" else f"{STATUSES[entry.status]}: {entry.reason}",
         "questions": [question._asdict() for question in entry.questions],
         "notes": entry.notes,
+        "marks": _WORDS["marks"]["names"] if line.target else [],
     }
 
 
@@ -125,12 +128,14 @@ class Decision(BaseModel, frozen=True, extra="forbid"):
     Attributes:
         id: The id of the item.
         seen: Digest of what the reviewer saw, see `Folder.review_digest`.
+        marks: What the reviewer gave an item with a target, from 1, by name.
     """
 
     id: str
     seen: str
     decision: Literal["accept", "reject"]
     note: str = ""
+    marks: Mapping[str, int] = {}
 
 
 class Decisions(BaseModel, frozen=True, extra="forbid"):
@@ -155,6 +160,7 @@ class ReviewResult(Strict):
         accepted: How many items were accepted.
         rejected: The reviewer's notes on rejected items, by id.
         undecided: Ids of the items without a decision.
+        disputed: Ids of those of them on which reviewers differ.
         untouched: How many items needed nothing.
         accepted_data: The file of accepted and untouched items.
         rejected_data: The file of rejected items.
@@ -163,15 +169,20 @@ class ReviewResult(Strict):
     accepted: int
     rejected: dict[str, str]
     undecided: tuple[str, ...]
+    disputed: tuple[str, ...]
     untouched: int
     accepted_data: Path
     rejected_data: Path
 
 
-def apply_decisions(folder: Folder, file: Path) -> ReviewResult:
+def apply_decisions(folder: Folder, *files: Path, arbiter: Path | None = None) -> ReviewResult:
     """Write the accepted items to `accepted.jsonl`, the rejected ones to `rejected.jsonl`.
 
     Rejected items are written without the generated fields, so that they can be prepared again.
+
+    Args:
+        files: The decisions of each reviewer. An item on which they differ is undecided.
+        arbiter: The decisions of whoever decides about these.
 
     Raises:
         ConfigError: the folder holds no preparation, or another process uses it.
@@ -183,13 +194,21 @@ def apply_decisions(folder: Folder, file: Path) -> ReviewResult:
     if record is None or not folder.items.is_file():
         raise ConfigError(f"{folder.path} holds no preparation", "give its --out folder")
     with folder.lock():
-        return _apply(folder, file, folder.record() or record)
+        return _apply(folder, files, arbiter, folder.record() or record)
 
 
-def _apply(folder: Folder, file: Path, record: Record) -> ReviewResult:
-    decisions = _read(file, record)
+def _apply(folder: Folder, files: Sequence[Path], arbiter: Path | None, record: Record) -> ReviewResult:
     lines = {ref.id: ref.data for ref in DraftData(folder.items).items()}
-    _check(file, folder, record, decisions, lines)
+    by_reviewer = [_read(file, folder, record, lines) for file in files]
+    last_word = _read(arbiter, folder, record, lines) if arbiter else {}
+    decisions, disputed = dict[str, Decision](), list[str]()
+    for name, of in group_by_key(pair for each in by_reviewer for pair in each.items()).items():
+        is_disputed = len({each.decision for each in of}) > 1
+        if one := last_word.get(name) if is_disputed else max(of, key=lambda each: bool(each.note)):
+            decisions[name] = one
+        else:
+            disputed.append(name)
+    _check_candidates(", ".join(map(format_path, files)), decisions, lines)
     untouched_ids = [name for name in lines if record.statuses[name] in {"had", "unsuited"}]
     accepted_ids = [name for name, of in decisions.items() if of.decision == "accept"]
     bad_ids = [name for name in lines if name in decisions and name not in accepted_ids]
@@ -202,13 +221,15 @@ def _apply(folder: Folder, file: Path, record: Record) -> ReviewResult:
         accepted=len(accepted_ids),
         rejected={name: decisions[name].note for name in bad_ids},
         undecided=tuple(name for name in lines if name not in good_ids and name not in decisions),
+        disputed=tuple(disputed),
         untouched=len(untouched_ids),
         accepted_data=accepted_data,
         rejected_data=rejected_data,
     )
 
 
-def _read(file: Path, record: Record) -> dict[str, Decision]:
+def _read(file: Path, folder: Folder, record: Record, lines: Mapping[str, Line]) -> dict[str, Decision]:
+    """Read the decisions of a reviewer; those about what has nothing to review, or has changed since, are refused."""
     name = format_path(file)
     try:
         read = Decisions.model_validate_json(file.read_bytes())
@@ -228,24 +249,24 @@ def _read(file: Path, record: Record) -> dict[str, Decision]:
     twice = [name for name, n in Counter(d.id for d in read.decisions).items() if n > 1]
     if twice:
         raise InputError(name, f"has several decisions about {shorten_list(twice, _MAX_IDS)}")
+    if others := [d.id for d in read.decisions if record.statuses.get(d.id) not in TO_REVIEW]:
+        raise InputError(name, f"decides about items that have nothing to review: {shorten_list(others, _MAX_IDS)}")
+    if stale := [d.id for d in read.decisions if folder.review_digest(lines[d.id]) != d.seen]:
+        what = f"items have changed since they were reviewed: {shorten_list(stale, _MAX_IDS)}"
+        raise InputError(name, what, "reload the page and review them again")
+    poor = [d.id for d in read.decisions if d.decision == "accept" and any(m < _BEST_MARK for m in d.marks.values())]
+    if poor:
+        raise InputError(name, f"accepts items without full marks: {shorten_list(poor, _MAX_IDS)}", "reject them")
     return {decision.id: decision for decision in read.decisions}
 
 
-def _check(file: Path, folder: Folder, record: Record, decisions: dict[str, Decision], lines: dict[str, Line]) -> None:
-    """Refuse decisions about items that have nothing to review or have changed since."""
-    others = [name for name in decisions if record.statuses.get(name) not in TO_REVIEW]
-    if others:
-        raise InputError(
-            format_path(file), f"decides about items that have nothing to review: {shorten_list(others, _MAX_IDS)}"
-        )
-    counts = Counter((lines[n].extra or {}).get(ORIGIN) for n, of in decisions.items() if of.decision == "accept")
-    if many := [str(item) for item, count in counts.items() if item and count > _MOST_CANDIDATES]:
-        what = f"accepts more than {_MOST_CANDIDATES} instructions of one item: {shorten_list(many, _MAX_IDS)}"
-        raise InputError(format_path(file), what, "reject the worse ones")
-    stale = [name for name, d in decisions.items() if folder.review_digest(lines[name]) != d.seen]
-    if stale:
-        raise InputError(
-            format_path(file),
-            f"items have changed since they were reviewed: {shorten_list(stale, _MAX_IDS)}",
-            "reload the page and review them again",
-        )
+def _check_candidates(place: str, decisions: Mapping[str, Decision], lines: Mapping[str, Line]) -> None:
+    """Refuse too many instructions for one item, and turns after one that is not accepted."""
+    extras = [lines[name].extra or {} for name, of in decisions.items() if of.decision == "accept"]
+    for item, of in group_by_key((extra[ORIGIN], extra) for extra in extras if ORIGIN in extra).items():
+        row = find_type(of[0].get(WHOLE, ""))
+        if row.get("turns") and max(extra[CANDIDATE] for extra in of) > len(of):
+            raise InputError(place, f"accepts a turn of {item} after one that is not accepted", "reject it too")
+        if "parts" not in row and len(of) > _MOST_CANDIDATES:
+            what = f"accepts more than {_MOST_CANDIDATES} instructions of one item: {item}"
+            raise InputError(place, what, "reject the worse ones")

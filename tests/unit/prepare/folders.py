@@ -37,5 +37,6 @@ def decide(folder: Folder, data: ItemsFile, **by_id: str) -> dict[str, Any]:
 
 def save(folder: Folder, content: Any) -> Path:
     file = folder.path.parent / "review.json"
+    file.parent.mkdir(exist_ok=True)
     file.write_text(content if isinstance(content, str) else json.dumps(content))
     return file

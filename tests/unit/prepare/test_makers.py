@@ -21,8 +21,8 @@ from editjudge.benchmarks.i2i.taxonomy import CATEGORIES
 from editjudge.benchmarks.items import Line
 from editjudge.benchmarks.omni_iie.taxonomy import SCALES
 from editjudge.benchmarks.registry import load_dimensions
-from editjudge.prepare.items import Draft, Entry
-from editjudge.prepare.makers import FACTS, TASKS, choose_template, instructions, masks, questions
+from editjudge.prepare.items import TASKS, Draft, Entry
+from editjudge.prepare.makers import FACTS, choose_template, instructions, masks, questions
 from editjudge.prompts import get_template
 from editjudge.prompts.custom_templates import load_custom_templates
 from editjudge.scorers.vqa import FactCheck

@@ -70,8 +70,29 @@ def test_decisions_part_the_items(prepared: Folder) -> None:
     assert changed.accepted == 0
 
 
+def test_an_arbiter_decides_where_two_differ(prepared: Folder, tmp_path: Path) -> None:
+    """The second looked at two of the three; they agree on one of them."""
+    people = [{"a": "accept", "b": "reject", "c": "reject"}, {"b": "reject", "c": "accept"}]
+    first, second, arbiter = (
+        save(Folder(tmp_path / str(n) / "out"), decisions(prepared, **each))
+        for n, each in enumerate([*people, {"a": "reject", "c": "accept"}])
+    )
+    open_ = apply_decisions(prepared, first, second)
+    assert (open_.accepted, [*open_.rejected], open_.disputed, open_.undecided) == (1, ["b"], ("c",), ("c", "d"))
+    assert ids(prepared.path / ACCEPT_FILE) == ["a", "e"]
+    final = apply_decisions(prepared, first, second, arbiter=arbiter)
+    assert (final.accepted, [*final.rejected], final.disputed) == (2, ["b"], ())
+    assert ids(prepared.path / ACCEPT_FILE) == ["a", "c", "e"], "on what nobody disputes the arbiter has no word"
+
+
 def twice(decided: dict[str, Any]) -> dict[str, Any]:
     return decided | {"decisions": decided["decisions"] * 2}
+
+
+def marked(decided: dict[str, Any], *marks: int) -> dict[str, Any]:
+    return decided | {
+        "decisions": [decided["decisions"][0] | {"marks": {str(n): mark for n, mark in enumerate(marks)}}]
+    }
 
 
 def changed(decided: dict[str, Any]) -> dict[str, Any]:
@@ -89,6 +110,7 @@ BAD: list[tuple[str, Callable[[Folder], Any], str]] = [
     ("failed", lambda f: decisions(f, d="accept"), "nothing to review: d"),
     ("had it", lambda f: decisions(f, e="reject"), "nothing to review: e"),
     ("twice", lambda f: twice(decisions(f, a="accept")), "several decisions about a"),
+    ("poor marks", lambda f: marked(decisions(f, a="accept"), 3, 2), "accepts items without full marks: a"),
     ("changed", lambda f: changed(decisions(f, b="accept")), "since they were reviewed: b"),
 ]
 
