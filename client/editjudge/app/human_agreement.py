@@ -271,9 +271,10 @@ class _Comparison:
         keys = [key for key, _ in answers]
         number = {key: n for n, key in enumerate(dict.fromkeys(keys))}
         columns = np.array([value for _, value in answers]), np.array([number[key] for key in keys])
-        of: dict[str, Statistic] = {n: Statistic(partial(stats.krippendorff_alpha, level=n)) for n in levels}
+        of: dict[str, Statistic] = {
+            n: Statistic(partial(stats.krippendorff_alpha, level=n), ends=(-math.inf, 1.0)) for n in levels
+        }
         alpha = self._estimate_all(of, columns, keys)
-        alpha = {n: each.model_copy(update={"high": each.high and min(each.high, 1.0)}) for n, each in alpha.items()}
         raters = len({record.rater for record in (*ratings, *votes)})
         self.raters.append(RaterAgreement(dimension=dimension, raters=raters, answers=len(answers), alpha=alpha))
 

@@ -57,12 +57,14 @@ class Statistic(NamedTuple):
         by_chance: What answers reach that are drawn evenly from those that it tells apart; None
             where that depends on the records.
         counts_sources: Whether the function takes the number of each record's source too (int64, N).
+        ends: The lowest and the highest value that it can have; no interval goes beyond.
     """
 
     function: Function
     scale: Scale = "plain"
     by_chance: float | None = 0.0
     counts_sources: bool = False
+    ends: tuple[float, float] = (-math.inf, math.inf)
 
 
 def estimate(statistic: Statistic, columns: Sequence[Array], clusters: Sequence[Hashable]) -> Figure:
@@ -91,7 +93,7 @@ def estimate(statistic: Statistic, columns: Sequence[Array], clusters: Sequence[
     low, high = _interval(value, np.array(replicates), len(numbers), statistic.scale)
     if math.isnan(low):
         return Figure(value=value, reason="leaving out any one source picture changes nothing")
-    return Figure(value=value, low=low, high=high)
+    return Figure(value=value, low=max(low, statistic.ends[0]), high=min(high, statistic.ends[1]))
 
 
 def _interval(value: float, replicates: Floats, records: int, scale: Scale) -> tuple[float, float]:
@@ -278,9 +280,9 @@ CORRELATIONS = {
     "kendall": Statistic(kendall, "correlation"),
 }
 VALUES = CORRELATIONS | {
-    "mae": Statistic(mean_absolute_error),
-    "rmse": Statistic(root_mean_square_error),
+    "mae": Statistic(mean_absolute_error, ends=(0.0, math.inf)),
+    "rmse": Statistic(root_mean_square_error, ends=(0.0, math.inf)),
     "pearson_mapped": Statistic(map_first(pearson), "correlation"),
-    "rmse_mapped": Statistic(map_first(root_mean_square_error)),
+    "rmse_mapped": Statistic(map_first(root_mean_square_error), ends=(0.0, math.inf)),
 }
 """The statistics of two sides that give values."""

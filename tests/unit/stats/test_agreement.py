@@ -99,6 +99,16 @@ def test_an_interval_covers_what_it_says() -> None:
     assert 0.91 <= hits / 200 <= 0.99
 
 
+def test_no_interval_goes_beyond_what_a_statistic_can_be() -> None:
+    """One edit of four is far off, so that the error is large beside its mean."""
+    x, y = np.array([1.0, 2, 3, 4]), np.array([1.0, 2, 3, 9])
+    for name in ("mae", "rmse"):
+        of = estimate(VALUES[name], (x, y), range(4))
+        free = estimate(VALUES[name]._replace(ends=(-math.inf, math.inf)), (x, y), range(4))
+        assert (of.value, of.low, of.high) == (free.value, 0.0, free.high)
+        assert (free.low or 0) < 0
+
+
 @pytest.mark.parametrize(
     ("x", "y", "reason"),
     [
@@ -122,6 +132,13 @@ def test_four_models_say_little() -> None:
     of = agreement.correlation_of_few(VALUES["pearson"], x, y)
     assert of.value == pytest.approx(0.95)
     assert (of.low, of.high) == pytest.approx((-0.13, 0.999), abs=0.005)
+    # Of two models all that can be said is whether both sides order them alike.
+    few = {name: agreement.correlation_of_few(each, x[:2], -x[:2]) for name, each in agreement.CORRELATIONS.items()}
+    assert {name: (of.value, of.reason) for name, of in few.items()} == {
+        "pearson": (None, "fewer than three models"),
+        "spearman": (None, "fewer than three models"),
+        "kendall": (-1.0, "fewer than four models"),
+    }
 
 
 def test_rules_for_ties() -> None:
