@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable
 from contextlib import ExitStack
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from scipy import stats
 
 from editjudge.app.agreement import Agreement
 from editjudge.app.judge_values import fuse_by_importance
+from editjudge.app.judgement_import import import_judgements
 from editjudge.app.ratings import read_ratings
 from editjudge.app.studies import STUDIES, measure_study
 from editjudge.app.view import RunView
@@ -22,6 +27,7 @@ from editjudge.benchmarks.co_edit.taxonomy import TABLES
 from editjudge.benchmarks.registry import load_benchmark
 from editjudge.cli import root
 
+from ...doc_samples import ROOT
 from ...small_data import MSE, PSNR, make_spec, stored_run
 from ..benchmarks.co_edit.made import line, picture, written
 from .test_human_agreement import ITEMS, MODELS, RATINGS, make_run, quality, write_lines
@@ -122,18 +128,25 @@ def fuse(weigh: Any, factor: float) -> float:
     return mean((min(value, own["edit_completeness"]) for value in own.values()), GROUPS)
 
 
+FACTORS = (0.5, 0.7, 1.0)
+
+
+def judge_portraits(folder: Path, out: Path) -> None:
+    """Store a run of one portrait by three models, whose metrics differ by a factor."""
+    data = written(folder, [line("portrait_editing")])
+    with stored_run(out, make_spec(folder, MODELS, None, data=data, benchmark="co_edit")) as keep:
+        for model, factor in zip(MODELS, FACTORS, strict=True):
+            picture(folder / model / "1.png")
+            keep("1", model, {f"co_edit.{name}": Score(value=value * factor) for name, value in METRICS.items()})
+
+
 def weigh_as_the_paper(_: str, row: Any) -> float:
     return float(row["weight"] * 9)
 
 
 @pytest.mark.parametrize("weigh", [weigh_as_the_paper, lambda *_: 5, lambda name, _: len(name)])
 def test_people_say_what_weighs_how_much(tmp_path: Path, weigh: Any) -> None:
-    data = written(tmp_path, [line("portrait_editing")])
-    spec, factors = make_spec(tmp_path, MODELS, None, data=data, benchmark="co_edit"), (0.5, 0.7, 1.0)
-    with stored_run(tmp_path / "run", spec) as keep:
-        for model, factor in zip(MODELS, factors, strict=True):
-            picture(tmp_path / model / "1.png")
-            keep("1", model, {f"co_edit.{name}": Score(value=value * factor) for name, value in METRICS.items()})
+    judge_portraits(tmp_path, tmp_path / "run")
     rows = [(n, weigh(n, of)) for g, each in GROUPS.items() for n, of in (*each["metrics"].items(), (g, each))]
     answers = [f"{name},{who},{value + who - 1}" for name, value in rows for who in (0, 2)]
     survey = write_lines(tmp_path / "survey.csv", ["dimension,rater,value", *answers])
@@ -141,7 +154,7 @@ def test_people_say_what_weighs_how_much(tmp_path: Path, weigh: Any) -> None:
     with RunView(tmp_path / "run") as view:
         importance = read_ratings([survey], defaults={"item": "survey", "model": "survey"})
         judge = fuse_by_importance(view, importance.ratings)
-        due = [fuse(weigh, factor) for factor in factors]
+        due = [fuse(weigh, factor) for factor in FACTORS]
         assert [*judge.read("co_edit.overall").values()] == pytest.approx(due)
         own = [row.outcomes["co_edit.overall"].value for row in view.rows()]
         assert (own == pytest.approx(due)) is (weigh is weigh_as_the_paper)
@@ -153,6 +166,61 @@ def test_people_say_what_weighs_how_much(tmp_path: Path, weigh: Any) -> None:
         np.sqrt(np.mean((due - np.arange(3)) ** 2))
     )
     assert f"importance of editing_accuracy: {rows[0][1]:.3f} by 2 answers" in result.sentences
+
+
+SAID: dict[str, dict[str, list[Any]]] = {
+    "i2i": {"image_quality": ["A", "B", "tie"]},
+    "omni_iie": {"instruction_compliance": [1, 3, 2], "similarity": [3, 2, 1]},
+    "co_edit": {"overall": [2, 5, 9]},
+    "gie": {"adherence": [0, 3, 1], "preservation": [3, 2, 0]},
+    "kris": {"visual_consistency": ["good", "fair", "poor"]},
+}
+"""What people say of three models, or of each two of them, by the dimensions that each paper asks about."""
+
+
+@pytest.mark.parametrize("page", SAID)
+def test_each_command_of_a_page_runs_on_made_answers(
+    tmp_path: Path, page: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (ROOT / "docs/howto/benchmarks" / f"{page}.md").read_text()
+    commands = re.findall(r"^editjudge (agreement runs/\S+ .*)$", text, re.MULTILINE)
+    run = tmp_path / commands[0].split()[1]
+    run.parent.mkdir()
+    if page == "co_edit":
+        judge_portraits(tmp_path, run)
+    else:
+        names = [n for of in STUDIES[page].matches.values() for n in of] or [*SAID[page]]
+        judged = [
+            {"item": str(i), "model": m, "dimension": name, "score": (i * 3 + n * n) % 5 + 1}
+            for i in range(ITEMS) for n, m in enumerate(MODELS) for name in names
+        ]  # fmt: skip
+        file = write_lines(tmp_path / "judge.jsonl", map(json.dumps, judged))
+        import_judgements([file], run, scale=(1, 5))
+    said = SAID[page].items()
+    if page == "i2i":
+        head, places = VOTES, [f"{a},{b}" for a, b in combinations(MODELS, 2)]
+    else:
+        head, places = f"{RATINGS},category", [*MODELS]
+    rows = [
+        f"{i},{place},{name},{who},{of[n]},{'single' if i % 2 else 'multi'}"
+        for i in range(ITEMS) for name, of in said for who in ("ann", "author") for n, place in enumerate(places)
+    ]  # fmt: skip
+    write_lines(tmp_path / "people.csv", [head, *(row.rpartition(",")[0] if page == "i2i" else row for row in rows)])
+    two = [f"1,{m},{name},ann,{n * 4 + 2}" for name in ("IP", "NEP") for n, m in enumerate(MODELS[:2])]
+    write_lines(tmp_path / "two_models.csv", [RATINGS, *two])
+    write_lines(tmp_path / "survey.csv", ["dimension,rater,value", *(f"{n},ann,{len(n)}" for n in [*METRICS, *GROUPS])])
+    monkeypatch.chdir(tmp_path)
+    assert len(commands) == (3 if page == "co_edit" else 1)
+    for command in commands:
+        words = command.split()
+        done = CliRunner().invoke(root, [*words, "--json"])
+        assert not done.exception, done.output
+        result = Agreement.model_validate_json(done.stdout)
+        paper = STUDIES[words[words.index("--study") + 1]]
+        assert {each.unit for each in result.tables} == {paper.unit}
+        assert {n for each in result.tables for row in each.rows for n in row.figures} == {*paper.statistics}
+        assert paper.unsaid in result.sentences
+        assert ("--weights" in words) is any("by people's weights" in r.who for e in result.tables for r in e.rows)
 
 
 @pytest.mark.parametrize("name", STUDIES)
