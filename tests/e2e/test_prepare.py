@@ -195,8 +195,8 @@ async def test_pairs_and_dialogues_are_written_from_a_description(data: Set) -> 
     assert [(one["id"], one["task"]) for one in data.items()] == [
         ("set/0--1", "low"), ("set/0--2", "high"), ("set/1--1", "low"), ("set/1--2", "high"),
     ]  # fmt: skip
-    assert server.asked_about("so that yours is about something else") > 0
-    assert server.asked_about("yours is the next edit, of what came of it") > 0
+    assert server.asked_about("and yours is about something else.") > 0
+    assert server.asked_about("yours is the next edit, of what came of it.") > 0
     assert server.asked_about("Another thing takes the place of one.") > 0, "the high scale has its words"
     assert "A cup on a table." in (data.out / "review.html").read_text()
 

@@ -19,7 +19,7 @@ from editjudge.prompts import Template, get_template, load_templates
 PICTURE = PictureCache(1024 * 1024).prepare(load_image(np.zeros((8, 8, 3), np.uint8)))
 PICTURES = ("sources", "edited", "target", "frames")
 FIELDS = {*PICTURES, "instruction", "hint", "target_text"}
-MORE = {"earlier", "kind", "question", "answer", "options", "said"}
+MORE = {"earlier", "before", "description", "kind", "question", "answer", "options", "said"}
 
 
 @pytest.mark.parametrize("name", load_templates())
