@@ -168,8 +168,8 @@ def review_command(folder: Path, decisions: tuple[Path, ...], arbiter: Path | No
         f"{review.accepted:,} accepted, {len(review.rejected):,} rejected,"
         f" {len(review.undecided):,} undecided, {review.untouched:,} without a decision to make"
     )
-    if review.disputed:
-        print_notice(f"reviewers differ on {shorten_list(review.disputed)}; --arbiter FILE decides about these")
+    if review.disputes:
+        print_notice(f"reviewers differ on {shorten_list(review.disputes)}; --arbiter FILE decides about these")
     count = review.accepted + review.untouched
     for data, number in ((review.accepted_data, count), (review.rejected_data, len(review.rejected))):
         print_text(f"{data}: {format_count(number, 'item')}")

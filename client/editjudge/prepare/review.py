@@ -160,7 +160,7 @@ class ReviewResult(Strict):
         accepted: How many items were accepted.
         rejected: The reviewer's notes on rejected items, by id.
         undecided: Ids of the items without a decision.
-        disputed: Ids of those of them on which reviewers differ.
+        disputes: Ids of those of them on which reviewers differ.
         untouched: How many items needed nothing.
         accepted_data: The file of accepted and untouched items.
         rejected_data: The file of rejected items.
@@ -169,7 +169,7 @@ class ReviewResult(Strict):
     accepted: int
     rejected: dict[str, str]
     undecided: tuple[str, ...]
-    disputed: tuple[str, ...]
+    disputes: tuple[str, ...]
     untouched: int
     accepted_data: Path
     rejected_data: Path
@@ -201,13 +201,13 @@ def _apply(folder: Folder, files: Sequence[Path], arbiter: Path | None, record: 
     lines = {ref.id: ref.data for ref in DraftData(folder.items).items()}
     by_reviewer = [_read(file, folder, record, lines) for file in files]
     last_word = _read(arbiter, folder, record, lines) if arbiter else {}
-    decisions, disputed = dict[str, Decision](), list[str]()
+    decisions, disputes = dict[str, Decision](), list[str]()
     for name, of in group_by_key(pair for each in by_reviewer for pair in each.items()).items():
         is_disputed = len({each.decision for each in of}) > 1
         if one := last_word.get(name) if is_disputed else max(of, key=lambda each: bool(each.note)):
             decisions[name] = one
         else:
-            disputed.append(name)
+            disputes.append(name)
     _check_candidates(", ".join(map(format_path, files)), decisions, lines)
     untouched_ids = [name for name in lines if record.statuses[name] in {"had", "unsuited"}]
     accepted_ids = [name for name, of in decisions.items() if of.decision == "accept"]
@@ -221,7 +221,7 @@ def _apply(folder: Folder, files: Sequence[Path], arbiter: Path | None, record: 
         accepted=len(accepted_ids),
         rejected={name: decisions[name].note for name in bad_ids},
         undecided=tuple(name for name in lines if name not in good_ids and name not in decisions),
-        disputed=tuple(disputed),
+        disputes=tuple(disputes),
         untouched=len(untouched_ids),
         accepted_data=accepted_data,
         rejected_data=rejected_data,

@@ -78,10 +78,10 @@ def test_an_arbiter_decides_where_two_differ(prepared: Folder, tmp_path: Path) -
         for n, each in enumerate([*people, {"a": "reject", "c": "accept"}])
     )
     open_ = apply_decisions(prepared, first, second)
-    assert (open_.accepted, [*open_.rejected], open_.disputed, open_.undecided) == (1, ["b"], ("c",), ("c", "d"))
+    assert (open_.accepted, [*open_.rejected], open_.disputes, open_.undecided) == (1, ["b"], ("c",), ("c", "d"))
     assert ids(prepared.path / ACCEPT_FILE) == ["a", "e"]
     final = apply_decisions(prepared, first, second, arbiter=arbiter)
-    assert (final.accepted, [*final.rejected], final.disputed) == (2, ["b"], ())
+    assert (final.accepted, [*final.rejected], final.disputes) == (2, ["b"], ())
     assert ids(prepared.path / ACCEPT_FILE) == ["a", "c", "e"], "on what nobody disputes the arbiter has no word"
 
 
