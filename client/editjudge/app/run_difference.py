@@ -76,12 +76,11 @@ def _read_sides(view: RunView) -> dict[tuple[str, str], _Side]:
             side = sides[row.model, record.dimension]
             side.replies[row.item.id] = [call.reply for call in record.replies]
             side.signatures.add(record.signature)
-
-    for row in view.rows(each=read, evidence=True):
         for name, outcome in row.outcomes.items():
             if isinstance(outcome, Score):
                 sides[row.model, name].values[row.item.id] = outcome.value
-    cells, dimensions = view.results().models, view.resolved_spec.dimensions_by_id
+
+    cells, dimensions = view.results(each=read, evidence=True).models, view.resolved_spec.dimensions_by_id
     for (model, name), side in sides.items():
         side.worst, cell = dimensions[name].worst_value, cells.get(model, {}).get(name)
         side.number = cell.value if cell and cell.value is not None else fmean(side.values.values() or [0.0])
