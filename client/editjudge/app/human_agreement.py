@@ -24,15 +24,7 @@ from ..stats.agreement import Array, Figure, Level, Statistic
 from ..stats.clusters import Floats
 from ..stats.preferences import BOTH_BAD, TIE, VOTE_STATISTICS, VOTES, A, B, TieRule, vote_by
 from .agreement import Agreement, AgreementRow, AgreementTable, JudgeDifference, RaterAgreement, Unit
-from .judge_values import (
-    Judge,
-    Kind,
-    cluster_items,
-    fuse_by_importance,
-    match_dimension,
-    measure_similarity,
-    read_judges,
-)
+from .judge_values import Judge, Kind, cluster_items, match_dimension, measure_similarity, read_judges, reweigh_judge
 from .ratings import Rating, Ratings, VoteRecord
 from .view import RunView
 
@@ -77,7 +69,7 @@ def measure_agreement(
         ConfigError: people's files name a dimension that no run has, or nothing can be compared.
     """
     judges = [judge for view in views for judge in read_judges(view, with_mean=True)]
-    judges += [fuse_by_importance(view, survey.ratings) for view in views if survey]
+    judges += [reweigh_judge(view, survey.ratings) for view in views if survey]
     own_votes = [[vote[:3] for vote in judge.votes] for judge in judges]  # what a run imported stands there once
     others = {name: of for name, of in people.judges.items() if [vote[:3] for vote in of] not in own_votes}
     judges += [Judge(name, votes=votes) for name, votes in others.items()]

@@ -82,7 +82,7 @@ def read_judges(view: RunView, *, is_only: bool = False, with_mean: bool = False
     return (judge for judge, _ in judges)
 
 
-def fuse_by_importance(view: RunView, survey: Sequence[Rating]) -> Judge:
+def reweigh_judge(view: RunView, survey: Sequence[Rating]) -> Judge:
     """Fuse what a run's judge said by other weights: the mean importance that people gave to each part.
 
     Args:

@@ -32,9 +32,7 @@ def agreement_command(
     how["threshold"] = _parse_threshold(how["threshold"])
     paper, weights = STUDIES.get(how.pop("study") or ""), how.pop("weights")
     if (paper or weights) and not human:
-        raise ConfigError(
-            f"--{'study' if paper else 'weights'} compares judges with people", "name their answers: --human FILE"
-        )
+        raise ConfigError("--study and --weights compare judges with people", "name their answers: --human FILE")
     with ExitStack() as stack:
         views = [stack.enter_context(open_run(run)) for run in runs]
         if human:

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from scipy import stats
 
 from editjudge.app.agreement import Agreement
-from editjudge.app.judge_values import fuse_by_importance
+from editjudge.app.judge_values import reweigh_judge
 from editjudge.app.judgement_import import import_judgements
 from editjudge.app.ratings import read_ratings
 from editjudge.app.studies import STUDIES, measure_study
@@ -153,7 +153,7 @@ def test_people_say_what_weighs_how_much(tmp_path: Path, weigh: Any) -> None:
     people = write_lines(tmp_path / "people.csv", [RATINGS, *(f"1,{m},overall,ann,{n}" for n, m in enumerate(MODELS))])
     with RunView(tmp_path / "run") as view:
         importance = read_ratings([survey], defaults={"item": "survey", "model": "survey"})
-        judge = fuse_by_importance(view, importance.ratings)
+        judge = reweigh_judge(view, importance.ratings)
         due = [fuse(weigh, factor) for factor in FACTORS]
         assert [*judge.read("co_edit.overall").values()] == pytest.approx(due)
         own = [row.outcomes["co_edit.overall"].value for row in view.rows()]
@@ -161,7 +161,7 @@ def test_people_say_what_weighs_how_much(tmp_path: Path, weigh: Any) -> None:
         result = measure_study([view], read_ratings([people]), STUDIES["co_edit"], trivial=False, survey=importance)
         for wrong in (importance.ratings[2:], [r.model_copy(update={"value": 0.0}) for r in importance.ratings]):
             with pytest.raises(ConfigError, match="--weights gives no importance to editing_accuracy"):
-                fuse_by_importance(view, wrong)
+                reweigh_judge(view, wrong)
     assert values(result, "run, by people's weights")["rmse"] == pytest.approx(
         np.sqrt(np.mean((due - np.arange(3)) ** 2))
     )
