@@ -27,6 +27,7 @@ html_theme_options = (
     if "EDITJUDGE_REPOSITORY" in os.environ
     else {}
 )
+html_show_copyright = False  # nobody in particular is named
 html_title = f"editjudge {version}"
 # Pages refer to headings as code hosts do.
 myst_heading_anchors = 6

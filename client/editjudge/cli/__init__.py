@@ -97,7 +97,8 @@ def root(config: Path | None, set_: tuple[str, ...]) -> None:
     """Judge image-editing models.
 
     Exit codes: 0 success; 1 a problem with the services; 2 wrong input, setting or usage;
-    3 verdicts failed, or a run ended early; 4 a gate fails; 5 a gate cannot tell; 130 interrupted.
+    3 verdicts failed, a service is missing, or a run ended early; 4 a gate fails; 5 a gate cannot
+    tell; 130 interrupted.
     docs/howto/results.md lists them by command.
     """
 
