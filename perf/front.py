@@ -117,7 +117,7 @@ def door(server: str, batch: int = 64) -> Any:
             }
         )
         for team in ("quick", "greedy", "hostile"):
-            keys.issue_token(team, 1, "batch", issuer="editjudge", audience="judges")
+            keys.issue_token(team, 1, "batch", values.tokens)
         envoy = EnvoyServer(folder / "front.log", values, folder, authority.certificate)
         envoy.start()
         try:
@@ -147,7 +147,7 @@ async def caller(server: str | tuple[EnvoyServer, TeamKeys], of: CallClass, mode
     target, ca = server, None
     if not isinstance(server, str):
         envoy, keys = server
-        token = keys.issue_token("quick", 1, of, issuer="editjudge", audience="judges")
+        token = keys.issue_token("quick", 1, of, envoy.values.tokens)
         metadata.append(("authorization", f"Bearer {token}"))
         target, ca = envoy.url.removeprefix("grpcs://"), envoy.state.ca.read_bytes()
     async with channel_to(str(target), ca) as channel:
@@ -272,7 +272,7 @@ def others(team: str, through: tuple[EnvoyServer, TeamKeys]) -> Iterator[None]:
         yield
         return
     envoy, keys = through
-    token = keys.issue_token(team, 1, "batch", issuer="editjudge", audience="judges")
+    token = keys.issue_token(team, 1, "batch", envoy.values.tokens)
     arguments = (team, envoy.url.removeprefix("grpcs://"), envoy.state.ca.read_bytes(), token)
     process = get_context("spawn").Process(target=_in_process, args=arguments, daemon=True)
     process.start()

@@ -132,7 +132,7 @@ def open_door(service: str, web: str, folder: Path) -> Iterator[tuple[EnvoyServe
         }
     )
     for team in (*HONEST, "hostile"):
-        keys.issue_token(team, 1, "batch", issuer="editjudge", audience="judges")
+        keys.issue_token(team, 1, "batch", values.tokens)
     envoy = EnvoyServer(folder / "front.log", values, folder, authority.certificate)
     envoy.start()
     try:
@@ -382,7 +382,7 @@ async def measure(seconds: float, folder: Path) -> tuple[Table, dict[str, int], 
         target, ca = envoy.url.removeprefix("grpcs://"), envoy.state.ca.read_bytes()
 
         def make_way(team: str) -> tuple[str, bytes, str]:
-            token = keys.issue_token(team, 1, "batch", issuer="editjudge", audience="judges")
+            token = keys.issue_token(team, 1, "batch", envoy.values.tokens)
             return target, ca, token
 
         callers = [Caller(*make_way(team)) for team in HONEST]

@@ -197,7 +197,7 @@ def install(entry: str, recipe: Any, precision: Precision) -> None:
         recipe.make_untrained(checkpoint)
     folder = models_dir() / entry / precision
     folder.mkdir()
-    recipe.export(checkpoint, folder, precision)
+    recipe.export(checkpoint, folder, precision, None)
     artefact = Artefact(entry=entry, precision=precision, source="untrained", untrained=True, files=hash_files(folder))
     (folder / RECORD).write_text(artefact.model_dump_json())
 

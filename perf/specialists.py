@@ -95,7 +95,7 @@ def install(entry: str, recipe: Any) -> None:
     recipe.make_untrained(checkpoint_dir(entry))
     folder = models_dir() / entry / "fp32"
     folder.mkdir()
-    parity = recipe.export(checkpoint_dir(entry), folder, "fp32")
+    parity = recipe.export(checkpoint_dir(entry), folder, "fp32", None)
     assert parity.largest_difference < parity.tolerance, parity
     artefact = Artefact(entry=entry, precision="fp32", source="untrained", untrained=True, files=hash_files(folder))
     (folder / RECORD).write_text(artefact.model_dump_json())

@@ -27,7 +27,6 @@ from ..fakes.judge import ScriptedJudge
 from ..judge_service import RunningService, serve
 from ..patience import patience
 
-CLAIMS = {"issuer": "editjudge", "audience": "judges"}
 MOST_BYTES = 4 * 1024 * 1024
 OK, NOBODY = grpc.StatusCode.OK, grpc.StatusCode.UNAUTHENTICATED
 OVER = grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -94,7 +93,7 @@ class Door:
         return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
 
     def token(self, team: str, kind: str = "interactive", **claims: str) -> str:
-        return self.keys.issue_token(team, 1, kind, **{**CLAIMS, **claims})
+        return self.keys.issue_token(team, 1, kind, self.server.values.tokens.model_copy(update=claims))
 
     def expired(self, team: str) -> str:
         """A token that ended an hour ago."""

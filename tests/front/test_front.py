@@ -31,7 +31,7 @@ from editjudge_services.runtime.triton_server import TritonServer
 from ..fakes.openai import ScriptedOpenAi
 from ..judge_service import make_body, make_request, png, refusal, teams_of
 from ..patience import until
-from .door import CLAIMS, LIVE, MOST_BYTES, NOBODY, OK, OVER, Door, open_door, open_judging_door
+from .door import LIVE, MOST_BYTES, NOBODY, OK, OVER, Door, open_door, open_judging_door
 
 pytestmark = pytest.mark.triton
 
@@ -64,8 +64,8 @@ async def test_who_is_not_known_gets_no_answer(door: Door, tmp_path: Path, case:
     tokens = {
         "none": None,
         "rubbish": "a.b",
-        "forged": other.issue_token("vision", 1, "interactive", **CLAIMS),
-        "unknown team": other.issue_token("nobody", 1, "batch", **CLAIMS),
+        "forged": other.issue_token("vision", 1, "interactive", door.server.values.tokens),
+        "unknown team": other.issue_token("nobody", 1, "batch", door.server.values.tokens),
         "audience": door.token("vision", audience="others"),
         "issuer": door.token("vision", issuer="others"),
     }

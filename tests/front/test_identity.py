@@ -21,6 +21,7 @@ from editjudge.base.probes import probe_inputs
 from editjudge.panel import Panel
 from editjudge.panel.openai.http import _make_tls_context
 from editjudge_services.front.identity import TeamKeys
+from editjudge_services.front.values import TokenAuthentication
 from editjudge_services.runtime.triton_server import TritonServer
 
 from ..patience import until
@@ -69,7 +70,8 @@ class Provider:
         self._ca.cert_pem.write_to_path(self.ca)
 
     def token(self, team: str) -> str:
-        return self.keys.issue_token(team, 1, "batch", issuer="id", audience="judges", team_claim="department")
+        tokens = TokenAuthentication(keys="", issuer="id", team_claim="department")
+        return self.keys.issue_token(team, 1, "batch", tokens)
 
     async def _jwks(self, _: web.Request) -> web.Response:
         return web.Response(body=self.keys.public.read_bytes(), content_type="application/json")

@@ -11,7 +11,7 @@ from editjudge.base.errors import Abstention, ConfigError
 from editjudge_services.features import vision_service
 from editjudge_services.features.recipe import RECIPES
 from editjudge_services.features.vision_service import ClipVitB32, DinoV2, DinoV3
-from editjudge_services.runtime.cache import BoundedCache, count_bytes
+from editjudge_services.runtime.cache import BoundedCache
 from editjudge_services.runtime.onnx import open_network
 from editjudge_services.runtime.preprocess import black_out
 from editjudge_services.runtime.specialist import BadRequest, Request
@@ -201,10 +201,10 @@ def test_the_least_recently_used_features_go_first():
     cache = BoundedCache(2 * 40)
     features = {key: (np.full(10, i, np.float32),) for i, key in enumerate("abc")}
     for key in "ab":
-        cache.put(key, features[key], count_bytes(features[key]))
+        cache.put(key, features[key], 40)
     cache.get("a")
     for key in "cc":
-        cache.put(key, features[key], count_bytes(features[key]))
+        cache.put(key, features[key], 40)
     assert [cache.get(key) for key in "abc"] == [features["a"], None, features["c"]]
 
 
@@ -216,7 +216,7 @@ def test_the_export_is_as_close_as_stated(entry):
 
 
 def test_the_same_checkpoint_gives_the_same_files(entry, tmp_path):
-    RECIPES[entry].export(checkpoint_dir(entry), tmp_path, "fp32")
+    RECIPES[entry].export(checkpoint_dir(entry), tmp_path, "fp32", None)
     assert hash_files(tmp_path) == load_artefact(entry, "fp32").files
 
 
@@ -304,7 +304,7 @@ def test_a_damaged_file_is_refused():
 def test_another_architecture_is_refused(entry, tmp_path):
     other = next(one for one in KINDS if one != entry)
     with pytest.raises(ConfigError):
-        RECIPES[entry].export(checkpoint_dir(other), tmp_path, "fp32")
+        RECIPES[entry].export(checkpoint_dir(other), tmp_path, "fp32", None)
 
 
 def test_services_need_no_torch():

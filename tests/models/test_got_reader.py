@@ -127,7 +127,7 @@ def test_exports_are_close_to_their_source(monkeypatch):
 
 def test_other_folders_are_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"config\.json is missing"):
-        RECIPES[ENTRY].export(tmp_path, tmp_path, "fp32")
+        RECIPES[ENTRY].export(tmp_path, tmp_path, "fp32", None)
 
 
 def test_the_service_answers_as_its_contract_says():

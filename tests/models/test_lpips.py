@@ -241,7 +241,7 @@ def test_other_checkpoints_are_refused(tmp_path):
 def test_half_precision_is_close_and_another_thing(entry, tmp_path, precision):
     folder = tmp_path / precision
     folder.mkdir()
-    exported = RECIPES[entry].export(checkpoint_dir(entry), folder, precision)
+    exported = RECIPES[entry].export(checkpoint_dir(entry), folder, precision, None)
     exact = load_artefact(entry, "fp32")
     assert 0 < exported.largest_difference <= exported.tolerance == 1e-2
     said = RECIPES[entry].fingerprint(folder, precision)

@@ -25,7 +25,7 @@ def token_command(team: str, days: float, class_: CallClass, values: Path | None
             "ask the owner of those keys for a token",
         )
     is_new = team not in keys.list_teams()
-    print_text(keys.issue_token(team, days, class_, **tokens.claims))
+    print_text(keys.issue_token(team, days, class_, tokens))
     state = running_stack()
     if is_new and state and state.front:
         print_notice(f"# {team} is new: the front door accepts its key within {tokens.key_cache_seconds} s")

@@ -124,9 +124,7 @@ class VisionRecipe:
             raise ConfigError(f"{checkpoint}: {len(missing)} weights are missing: {missing[0]}, …")
         return model.eval()
 
-    def export(
-        self, checkpoint: Path, folder: Path, precision: Precision, pictures: Sequence[RGB] | None = None
-    ) -> Parity:
+    def export(self, checkpoint: Path, folder: Path, precision: Precision, pictures: Sequence[RGB] | None) -> Parity:
         """Write `model.onnx`, for CLIP `head.onnx`, and compare them with the checkpoint.
 
         Raises:
@@ -137,35 +135,11 @@ class VisionRecipe:
         model = self.load(checkpoint)
         images = pictures or make_parity_images()
         pixels = torch.from_numpy(np.stack([self.rule(image) for image in images]))
-        trunk = Trunk(model).eval()
-        export_to_onnx(
-            trunk,
-            [torch.zeros(2, *pixels.shape[1:])],
-            folder / TRUNK,
-            ["pixels"],
-            ["embedding", "patches"],
-            dynamic_axes={0: "batch"},
-            dynamo=self.dynamo,
-        )
-        if precision == "fp16":
-            halve_products(folder / TRUNK)
-        with torch.inference_mode():
-            embedding, patches = _in_parts(trunk, pixels)
-        pairs = list(zip((embedding, patches), _run(folder / TRUNK, pixels, precision), strict=True))
+        names = ["pixels", "embedding", "patches"]
+        pairs = _export(Trunk(model), pixels, folder / TRUNK, names, precision, dynamo=self.dynamo)
         if self.head is not None:
-            mean_tokens, head = patches.mean(1), self.head(model).eval()
-            export_to_onnx(
-                head,
-                [torch.zeros(2, mean_tokens.shape[1])],
-                folder / HEAD,
-                ["pooled"],
-                ["embedding"],
-                dynamic_axes={0: "batch"},
-            )
-            if precision == "fp16":
-                halve_products(folder / HEAD)
-            with torch.inference_mode():
-                pairs.append((head(mean_tokens), _run(folder / HEAD, mean_tokens, precision)[0]))
+            mean_tokens = pairs[1][0].mean(1)
+            pairs += _export(self.head(model), mean_tokens, folder / HEAD, ["pooled", "embedding"], precision)
         return _parity(pairs, precision, len(images))
 
     def fingerprint(self, folder: Path, precision: Precision) -> list[float]:
@@ -173,6 +147,32 @@ class VisionRecipe:
         pixels = torch.from_numpy(self.rule(texture_image())[None])
         embedding = _unit(_run(folder / TRUNK, pixels, precision)[0])[0]
         return fingerprint("features", {"EMBEDDING": embedding})
+
+
+def _export(
+    module: nn.Module, inputs: Tensor, path: Path, names: Sequence[str], precision: Precision, *, dynamo: bool = False
+) -> list[tuple[Tensor, Tensor]]:
+    """Write the graph of a module.
+
+    Args:
+        inputs: A batch to compare the graph on.
+        names: The names of the input and of the outputs.
+        dynamo: Whether to use the newer exporter.
+
+    Returns:
+        For each output the module's value and the graph's.
+    """
+    example = torch.zeros(2, *inputs.shape[1:])
+    export_to_onnx(module, [example], path, names[:1], names[1:], dynamic_axes={0: "batch"}, dynamo=dynamo)
+    if precision == "fp16":
+        halve_products(path)
+
+    def run(part: Tensor) -> Sequence[Tensor]:
+        outputs = module(part)
+        return outputs if isinstance(outputs, tuple) else (outputs,)
+
+    with torch.inference_mode():
+        return list(zip(_in_parts(run, inputs), _run(path, inputs, precision), strict=True))
 
 
 def _run(path: Path, inputs: Tensor, precision: Precision) -> list[Tensor]:

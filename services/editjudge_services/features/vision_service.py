@@ -27,7 +27,7 @@ from editjudge.base.contracts import CLIP, FEATURES
 from editjudge.base.errors import Abstention
 from editjudge.base.images import RGB
 
-from ..runtime.cache import BoundedCache, count_bytes, make_content_key
+from ..runtime.cache import BoundedCache, compute_missing, make_content_key
 from ..runtime.onnx import ENGINES, LARGEST_BATCH, ON_GPU, ON_TENSORRT, check_device, open_network
 from ..runtime.preprocess import (
     CLIP_CROP,
@@ -88,7 +88,7 @@ class FeatureSpecialist(Specialist):
         if HEAD in artefact.files:
             self._head = open_network(artefact.folder / HEAD, artefact.precision)
         self.cache: BoundedCache[Arrays] = BoundedCache(int(os.environ.get(CACHE_MIB, "256")) << 20)
-        ((_, patches),) = self._forward([self.whole(np.zeros((8, 8, 3), dtype=np.uint8))])
+        ((_, patches),) = self._forward([_View(np.zeros((8, 8, 3), dtype=np.uint8), self.squash)])
         self._grid = math.isqrt(len(patches))
         if self._head is not None:
             self._head(patches[:1])
@@ -146,33 +146,18 @@ class FeatureSpecialist(Specialist):
         return embeddings
 
     def _features(self, views: Sequence[_View]) -> list[Arrays]:
-        """Return each view's embedding, float32 (D,), and if squashed its patches, float32 (N, E).
-
-        Features that are not in the cache come from one run of the network.
-        """
+        """Return each view's embedding, float32 (D,), and if squashed its patches, float32 (N, E)."""
         keys = [make_content_key(view.image, view.rule) for view in views]
-        features_by_key: dict[str, Arrays] = {}
-        new: dict[str, _View] = {}
-        for key, view in zip(keys, views, strict=True):
-            if key in features_by_key or key in new:
-                self.cache.hits += 1
-            elif features := self.cache.get(key):
-                features_by_key[key] = features
-            else:
-                new[key] = view
-        if new:
-            ran = self._forward([view.rule(view.image) for view in new.values()])
-            for (key, view), (embedding, patches) in zip(new.items(), ran, strict=True):
-                # Only squashed images are pooled, so the patches of a crop are not cached.
-                # Copies: a slice would keep the whole batch in memory.
-                arrays = (embedding, patches) if view.rule == self.squash else (embedding,)
-                features_by_key[key] = tuple(each.copy() for each in arrays)
-                self.cache.put(key, features_by_key[key], count_bytes(features_by_key[key]))
-        return [features_by_key[key] for key in keys]
+        return compute_missing(self.cache, keys, views, self._forward)
 
-    def _forward(self, inputs: Sequence[NDArray[np.float32]]) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
-        embeddings, patches = self._trunk(np.stack(inputs))
-        return list(zip(embeddings, patches, strict=True))
+    def _forward(self, views: Sequence[_View]) -> list[Arrays]:
+        embeddings, patches = self._trunk(np.stack([view.rule(view.image) for view in views]))
+        # Only squashed images are pooled, so the patches of a crop are not cached.
+        # Copies: a slice would keep the whole batch in memory.
+        return [
+            (embedding.copy(), tokens.copy()) if view.rule == self.squash else (embedding.copy(),)
+            for view, embedding, tokens in zip(views, embeddings, patches, strict=True)
+        ]
 
 
 class DinoV2(FeatureSpecialist):

@@ -10,7 +10,6 @@ import os
 import re
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from editjudge.base.contracts import LONGEST_NAME, NAME
 from editjudge.base.errors import ConfigError
 from editjudge.base.local_stack import private_state_dir
 
-from .values import CallClass
+from .values import CallClass, TokenAuthentication
 
 ALGORITHM = "ES256"
 AUTHORITY_DAYS = 3650
@@ -161,6 +160,8 @@ class TeamKeys:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "teams"
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Against other processes, so that all keys that exist are published.
         self._lock = FileLock(folder / "teams.lock", mode=0o600)
         self.public = folder / "keys" / "jwks.json"
 
@@ -168,46 +169,27 @@ class TeamKeys:
         """List the teams that have a key."""
         return sorted({path.stem.rpartition("@")[0] for path in self._find_keys()})
 
-    def issue_token(
-        self,
-        team: str,
-        days: float,
-        of: CallClass,
-        *,
-        issuer: str,
-        audience: str,
-        team_claim: str = "team",
-        class_claim: str = "class",
-    ) -> str:
+    def issue_token(self, team: str, days: float, of: CallClass, tokens: TokenAuthentication) -> str:
         """Issue a token for a team; the first one creates the team's key.
-
-        All names and values of claims must be those of the front door.
 
         Args:
             days: Days until it expires, above 0 and at most 400.
             of: The class of its calls; interactive ones go before those of class batch.
-            issuer: The value of the claim `iss`.
-            audience: The value of the claim `aud`.
-            team_claim: The claim with the team's name; a dot separates nested claims.
-            class_claim: The claim with the class, in the same form.
+            tokens: The names and values of the claims that the front door requires. A dot in a name
+                separates nested claims.
 
         Raises:
             ConfigError: the team's name or the days are not valid.
         """
         _check_team(team)
         _check_days(days)
-        with self._lock_keys():
+        with self._lock:
             newest = max(self._find_keys(team), default=None, key=_read_number) or self._make_key(team)
             key = _load_private_key(newest)
         now = datetime.now(UTC)
-        claims: dict[str, Any] = {
-            "iss": issuer,
-            "aud": audience,
-            "sub": team,
-            "iat": now,
-            "exp": now + timedelta(days=days),
-        }
-        for path, value in ((class_claim, of), (team_claim, team)):
+        claims: dict[str, Any] = {"iss": tokens.issuer, "aud": tokens.audience, "sub": team}
+        claims |= {"iat": now, "exp": now + timedelta(days=days)}
+        for path, value in ((tokens.class_claim, of), (tokens.team_claim, team)):
             _write_claim(claims, path, value)
         return jwt.encode(claims, key, ALGORITHM, headers={"kid": newest.stem})
 
@@ -217,7 +199,7 @@ class TeamKeys:
         Raises:
             ConfigError: no team of this name has a key.
         """
-        with self._lock_keys():
+        with self._lock:
             self._check_team_has_key(team)
             self._make_key(team)
 
@@ -230,7 +212,7 @@ class TeamKeys:
         Raises:
             ConfigError: no team of this name has a key.
         """
-        with self._lock_keys():
+        with self._lock:
             self._check_team_has_key(team)
             revoked_keys = [*self._find_keys(team)]
             # Key numbers are never used twice, so that a later key is not taken for one of these.
@@ -252,15 +234,8 @@ class TeamKeys:
 
     def publish(self) -> None:
         """Write the public keys of all teams; Envoy reads them again."""
-        with self._lock_keys():
-            self._publish()
-
-    @contextmanager
-    def _lock_keys(self) -> Iterator[None]:
-        """Lock the keys against other processes, so that all keys that exist are published."""
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._lock:
-            yield
+            self._publish()
 
     def _publish(self) -> None:
         private = {path.stem: _load_private_key(path) for path in sorted(self._find_keys())}

@@ -94,11 +94,6 @@ class TokenAuthentication(Strict):
             raise ValueError("no port is 0")
         return self
 
-    @property
-    def claims(self) -> dict[str, str]:
-        """The arguments of `TeamKeys.issue_token` about claims: two values, two names."""
-        return self.model_dump(include={"issuer", "audience", "team_claim", "class_claim"})
-
 
 class TritonServers(Strict):
     """A group of Triton servers that serve the same models.

@@ -28,20 +28,6 @@ WAIT_SECONDS = 30.0
 """How long a request without a deadline waits for room."""
 
 
-def read_call_terms(headers: Mapping[str, str], seconds: float | None = None) -> CallTerms:
-    """Read the priority class of a request from its headers, and compute its deadline.
-
-    Calls of class `interactive` have priority. A request without a class has none.
-
-    Args:
-        headers: The headers of the request. The front door sets the class; without a front door
-            the caller does.
-        seconds: The time that is left until the caller's deadline; None if it set no deadline.
-    """
-    end = math.inf if seconds is None else asyncio.get_running_loop().time() + seconds
-    return CallTerms(end, headers.get(CLASS_HEADER) == _INTERACTIVE)
-
-
 @dataclass(frozen=True, slots=True)
 class Caller:
     """Where a request comes from: its team, method and id, with its priority and deadline.
@@ -82,9 +68,11 @@ class Caller:
             number = UUID(str(headers.get(REQUEST_ID_HEADER, "")))
         except ValueError:
             number = uuid4()
-        terms = read_call_terms(headers, seconds)
-        patience = asyncio.get_running_loop().time() + WAIT_SECONDS
-        until = patience if seconds is None else terms.deadline
+        now = asyncio.get_running_loop().time()
+        deadline = math.inf if seconds is None else now + seconds
+        until = now + WAIT_SECONDS if seconds is None else deadline
+        # Interactive calls have priority; a request without a class has none.
+        terms = CallTerms(deadline, headers.get(CLASS_HEADER) == _INTERACTIVE)
         team, is_counted = headers.get(TEAM_HEADER, ""), TOKENS_HEADER in headers
         return cls(team, method, str(number), terms, until, is_counted)
 
@@ -95,18 +83,17 @@ class Caller:
         return cls.of(headers, method, context.time_remaining())
 
 
+@dataclass(eq=False)
 class RequestAccount:
     """The usage, duration and status of one request; a context manager around its processing.
 
     The account is closed when the block is left, exactly once: after a success, an error or a
     cancellation.
 
-    Args:
+    Attributes:
         meter: Counts the usage of the request.
         report: Reports its tokens.
         on_end: Called with the account when it is closed.
-
-    Attributes:
         dimensions: The number of requested dimensions; 0 until they are selected.
         edits: The number of edits that are counted if the request succeeds; 0 for requests that
             judge no edit.
@@ -118,20 +105,17 @@ class RequestAccount:
         call_log: Counts the calls of the request and the replies from the cache.
     """
 
-    def __init__(
-        self, caller: Caller, meter: Meter, report: TokenReport, on_end: Callable[[RequestAccount], None]
-    ) -> None:
-        self.caller = caller
-        self.meter = meter
-        self.report = report
-        self.call_log = CallLog()
-        self.dimensions = 0
-        self.edits = 1
-        self.is_split = False
-        self.code = "OK"
-        self.seconds = 0.0
-        self._on_end = on_end
-        self._began = time.monotonic()
+    caller: Caller
+    meter: Meter
+    report: TokenReport
+    on_end: Callable[[RequestAccount], None]
+    dimensions: int = 0
+    edits: int = 1
+    is_split: bool = False
+    code: str = "OK"
+    seconds: float = 0.0
+    call_log: CallLog = field(default_factory=CallLog)
+    _began: float = field(default_factory=time.monotonic)
 
     def __enter__(self) -> Self:
         return self
@@ -153,7 +137,7 @@ class RequestAccount:
             self.meter.add(edits=self.edits, failed=notes.request_count - notes.answer_count)
         else:
             self.meter.add(refused=1)
-        self._on_end(self)
+        self.on_end(self)
 
     @property
     def is_refusal(self) -> bool:

@@ -6,6 +6,7 @@ import contextlib
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass, field
 from inspect import isasyncgenfunction
 from typing import Any
 
@@ -29,39 +30,29 @@ _PARSERS = FairThreads(2, "parse")
 _KINDS = ("unary_unary", "unary_stream", "stream_unary", "stream_stream")
 
 
+@dataclass(eq=False)
 class AdmittedMessages:
     """The messages of a call; none is read before there is room for the largest.
 
-    Args:
-        rate: Of requests; each message is one.
-        limit: Of the bytes of requests.
+    Attributes:
+        rate: The limit on requests; each message is one.
+        limit: The limit on the bytes of requests.
         owner: Whose they are.
         until: When a message no longer waits for room, by the event loop's clock.
         read: Reads a message; gives `grpc.aio.EOF` at the end.
         deserialize: Makes a request of a message.
-
-    Attributes:
         room: Holds the room of the message that was read last, until the next one is read. Who
             needs the message longer takes it over (`pop_all`).
     """
 
-    def __init__(
-        self,
-        rate: SharedRate,
-        limit: SharedLimit,
-        owner: str,
-        until: float,
-        read: Callable[[], Awaitable[Any]],
-        deserialize: Callable[[bytes], Any],
-    ) -> None:
-        self.room = AsyncExitStack()
-        self._rate = rate
-        self._limit = limit
-        self._owner = owner
-        self._until = until
-        self._read = read
-        self._deserialize = deserialize
-        self._hold: Hold | None = None
+    rate: SharedRate
+    limit: SharedLimit
+    owner: str
+    until: float
+    read: Callable[[], Awaitable[Any]]
+    deserialize: Callable[[bytes], Any]
+    room: AsyncExitStack = field(default_factory=AsyncExitStack, init=False)
+    _hold: Hold | None = None
 
     def __aiter__(self) -> AdmittedMessages:
         return self
@@ -73,8 +64,8 @@ class AdmittedMessages:
             NoCapacity: there was no room for it in time.
         """
         await self.room.aclose()
-        await self._rate.wait(self._owner, until=self._until)
-        room = self._limit.acquire(self._owner, MAX_REQUEST_BYTES, self._until)
+        await self.rate.wait(self.owner, until=self.until)
+        room = self.limit.acquire(self.owner, MAX_REQUEST_BYTES, self.until)
         self._hold = await self.room.enter_async_context(room)
         return self._hold
 
@@ -98,14 +89,14 @@ class AdmittedMessages:
             StopAsyncIteration: there is no further one.
         """
         hold, self._hold = self._hold or await self.admit(), None
-        data = await self._read()
+        data = await self.read()
         if data is grpc.aio.EOF:
             await self.room.aclose()
             raise StopAsyncIteration
         hold.shrink(len(data))
         if len(data) <= _SMALL_BYTES:
-            return _parse(self._deserialize, data)
-        return await in_thread(_parse, self._deserialize, data, executor=_PARSERS)
+            return _parse(self.deserialize, data)
+        return await in_thread(_parse, self.deserialize, data, executor=_PARSERS)
 
 
 def _parse(deserialize: Any, data: bytes) -> Any:

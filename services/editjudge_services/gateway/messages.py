@@ -67,11 +67,9 @@ def _outcome(judgement: Judgement, name: str, outcome: Outcome) -> pb.Outcome:
         "versions": versions(),
         "calls": calls_of(outcome),
     }
-    error = judgement.errors.get(name)
-    failure = None if error is None else get_failure(error)
     message = make_message(pb.Outcome, fields)
-    if failure is not None:
-        message.failure = failure
+    if (error := judgement.errors.get(name)) is not None:
+        message.failure = get_failure(error)
     return message
 
 

@@ -67,7 +67,7 @@ async def serve_grpc(
     try:
         yield f"{address.rpartition(':')[0]}:{port}"
     finally:
-        service.start_draining()
+        service.is_terminating = True
         await checks.enter_graceful_shutdown()
         await asyncio.sleep(notice)
         service.shutdown.set()  # the HTTP server drains at the same time

@@ -146,10 +146,6 @@ class JudgeService:
     async def __aexit__(self, *_: object) -> None:
         await self._resources.aclose()
 
-    def start_draining(self) -> None:
-        """Make health checks fail, so that load balancers send no more requests."""
-        self.is_terminating = True
-
     @contextlib.contextmanager
     def open_account(self, caller: Caller, report: TokenReport | None = None) -> Iterator[RequestAccount]:
         """Open the account of a request; leaving the block closes it, also after an error.

@@ -41,9 +41,7 @@ class GotRecipe:
         network.save_pretrained(folder)
         make_byte_tokenizer(table["special"]).save_pretrained(folder)
 
-    def export(
-        self, checkpoint: Path, folder: Path, precision: Precision, pictures: Sequence[RGB] | None = None
-    ) -> Parity:
+    def export(self, checkpoint: Path, folder: Path, precision: Precision, pictures: Sequence[RGB] | None) -> Parity:
         """Copy the checkpoint in one precision, read it back and compare with fp32."""
         dtype = DTYPES[precision]
         require_files(checkpoint, "config.json", "tokenizer.json")

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from editjudge.base.contracts import LPIPS
 from editjudge.base.errors import Abstention
 
-from ..runtime.cache import BoundedCache, count_bytes, make_content_key
+from ..runtime.cache import BoundedCache, compute_missing, make_content_key
 from ..runtime.onnx import ENGINES, ON_GPU, check_device
 from ..runtime.preprocess import black_out
 from ..runtime.serving import load_declared_artefact
@@ -163,8 +163,11 @@ class LpipsSpecialist(Specialist):
         return [[layer[index] for layer in layers] for index in range(len(pairs))]
 
     def _compare_whole(self, keys: Sequence[str], pairs: Sequence[_Pair]) -> list[Array]:
-        taps = self._find_taps(keys, [pair.a for pair in pairs])
-        return self._network.compare(taps, self._network.taps(np.stack([p.b for p in pairs])))
+        taps = compute_missing(self.cache, keys, [pair.a for pair in pairs], self._taps)
+        return self._network.compare(taps, self._taps([pair.b for pair in pairs]))
+
+    def _taps(self, images: Sequence[NDArray[np.float32]]) -> list[Taps]:
+        return self._network.taps(np.stack(images))
 
     def _compare_parts(self, pair: _Pair, height: int, width: int) -> Layers:
         """Compute the differences of one pair part by part."""
@@ -180,16 +183,6 @@ class LpipsSpecialist(Specialist):
                     [layer[down.own(s, layer.shape[0]), across.own(s, layer.shape[1])] for layer, s in both]
                 )
         return [np.block([[part[index] for part in row] for row in rows]) for index in range(len(self.strides))]
-
-    def _find_taps(self, keys: Sequence[str], images: Sequence[NDArray[np.float32]]) -> list[Taps]:
-        """Return taps from the cache, or from one run for all that are missing."""
-        taps_by_key = {key: taps for key in keys if (taps := self.cache.get(key)) is not None}
-        new = {key: image for key, image in zip(keys, images, strict=True) if key not in taps_by_key}
-        if new:
-            for key, taps in zip(new, self._network.taps(np.stack(list(new.values()))), strict=True):
-                taps_by_key[key] = taps
-                self.cache.put(key, taps, count_bytes(taps))
-        return [taps_by_key[key] for key in keys]
 
 
 class LpipsVgg(LpipsSpecialist):

@@ -68,9 +68,7 @@ class LpipsRecipe:
             raise ConfigError(f"{checkpoint}: not the layers of {self.net}: {error}") from error
         return model.float().eval()
 
-    def export(
-        self, checkpoint: Path, folder: Path, precision: Precision, pictures: Sequence[RGB] | None = None
-    ) -> Parity:
+    def export(self, checkpoint: Path, folder: Path, precision: Precision, pictures: Sequence[RGB] | None) -> Parity:
         """Write `trunk.onnx` and `layers.onnx`, and compare them with the checkpoint.
 
         Raises:

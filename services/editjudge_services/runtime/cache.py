@@ -2,17 +2,15 @@
 
 import hashlib
 from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 V = TypeVar("V")
-
-
-def count_bytes(arrays: tuple[NDArray[Any], ...]) -> int:
-    """The bytes that arrays take in memory."""
-    return sum(each.nbytes for each in arrays)
+T = TypeVar("T")
+A = TypeVar("A", bound="tuple[NDArray[Any], ...]")
 
 
 class BoundedCache(Generic[V]):
@@ -52,6 +50,30 @@ class BoundedCache(Generic[V]):
         while self.size > self._budget:
             _, (_, oldest) = self._values.popitem(last=False)
             self.size -= oldest
+
+
+def compute_missing(
+    cache: BoundedCache[A], keys: Sequence[str], inputs: Sequence[T], compute: Callable[[list[T]], Iterable[A]]
+) -> list[A]:
+    """Look up a value for each key; compute and cache those that are missing.
+
+    Args:
+        inputs: What each value is computed from; equal keys have equal inputs.
+        compute: Computes the values of several inputs at once.
+    """
+    values: dict[str, A] = {}
+    new: dict[str, T] = {}
+    for key, one in zip(keys, inputs, strict=True):
+        if key in values or key in new:
+            cache.hits += 1
+        elif (value := cache.get(key)) is not None:
+            values[key] = value
+        else:
+            new[key] = one
+    for key, value in zip(new, compute(list(new.values())) if new else (), strict=True):
+        values[key] = value
+        cache.put(key, value, sum(array.nbytes for array in value))
+    return [values[key] for key in keys]
 
 
 def make_content_key(image: NDArray[Any], rule: object = None) -> str:

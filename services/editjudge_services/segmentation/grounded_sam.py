@@ -23,7 +23,7 @@ from .masks import Segmentation, Select, unite_masks
 from .sam import BoxSegmenter
 
 _CACHE_SIZE = 16
-"""Default number of cached image embeddings, 4 MiB each."""
+"""Number of cached image embeddings, 4 MiB each."""
 
 
 class GroundedSam:
@@ -33,24 +33,14 @@ class GroundedSam:
         detector: `GroundingDinoForObjectDetection`.
         tokenizer: Its BERT tokenizer.
         sam: `SamModel`.
-        shortest: Shorter edge of the detector's image, pixels.
-        longest: Its longer edge at most, pixels.
-        cache_size: Number of cached image embeddings, 4 MiB each.
+        sizes: `shortest`, the shorter edge of the detector's image, pixels, and `longest`, its
+            longer edge at most.
     """
 
-    def __init__(
-        self,
-        detector: Any,
-        tokenizer: Any,
-        sam: Any,
-        *,
-        shortest: int = 800,
-        longest: int = 1333,
-        cache_size: int = _CACHE_SIZE,
-    ) -> None:
-        self.sizes = {"shortest": shortest, "longest": longest}
+    def __init__(self, detector: Any, tokenizer: Any, sam: Any, sizes: Mapping[str, int]) -> None:
+        self.sizes = {name: sizes[name] for name in ("shortest", "longest")}
         self.detector = Detector(detector, tokenizer, **self.sizes)
-        self.cutter = BoxSegmenter(sam, cache_size)
+        self.cutter = BoxSegmenter(sam, _CACHE_SIZE)
 
     @classmethod
     def from_folder(cls, folder: Path, sizes: Mapping[str, int] | None = None, device: str = "cpu") -> GroundedSam:
@@ -68,14 +58,7 @@ class GroundedSam:
         )
         sam = library.SamModel.from_pretrained(folder / "sam", dtype=torch.float32)
         tokenizer = library.BertTokenizerFast.from_pretrained(folder / "detector")
-        wrote = load_settings(folder) if sizes is None else sizes
-        return cls(
-            detector.to(device).eval(),
-            tokenizer,
-            sam.to(device).eval(),
-            shortest=wrote["shortest"],
-            longest=wrote["longest"],
-        )
+        return cls(detector.to(device).eval(), tokenizer, sam.to(device).eval(), sizes or load_settings(folder))
 
     def save(self, folder: Path) -> None:
         """Write both networks in the layout that `from_folder` reads."""

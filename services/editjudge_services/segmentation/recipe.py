@@ -37,9 +37,7 @@ class GroundedSamRecipe:
         config = SamConfig(**load_tiny_config("sam"))
         randomise_weights(lambda: SamModel(config)).save_pretrained(folder / "sam")
 
-    def export(
-        self, checkpoint: Path, folder: Path, precision: Precision, pictures: Sequence[RGB] | None = None
-    ) -> Parity:
+    def export(self, checkpoint: Path, folder: Path, precision: Precision, pictures: Sequence[RGB] | None) -> Parity:
         """Write both networks as fp32 safetensors, read them back and compare."""
         processor = "detector/preprocessor_config.json"
         require_files(checkpoint, "detector/config.json", processor, "sam/config.json")

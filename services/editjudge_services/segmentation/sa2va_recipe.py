@@ -58,9 +58,7 @@ class Sa2VaRecipe:
         save_file(weights, folder / "model.safetensors")
         (folder / "config.json").write_text(json.dumps(raw, indent=2))
 
-    def export(
-        self, checkpoint: Path, folder: Path, precision: Precision, pictures: Sequence[RGB] | None = None
-    ) -> Parity:
+    def export(self, checkpoint: Path, folder: Path, precision: Precision, pictures: Sequence[RGB] | None) -> Parity:
         """Rename the published weights and save them for transformers in one precision."""
         dtype = DTYPES[precision]
         source = load_published(checkpoint)

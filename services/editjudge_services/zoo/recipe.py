@@ -24,9 +24,7 @@ class Recipe(Protocol):
         Weights are random with a fixed seed, spread so that outputs are not degenerate.
         """
 
-    def export(
-        self, checkpoint: Path, folder: Path, precision: Precision, pictures: Sequence[RGB] | None = None
-    ) -> Parity:
+    def export(self, checkpoint: Path, folder: Path, precision: Precision, pictures: Sequence[RGB] | None) -> Parity:
         """Write the exported form of a checkpoint into a folder and compare it with its source.
 
         Args:

@@ -18,7 +18,7 @@ from editjudge_services.front import identity
 from editjudge_services.front.identity import ALGORITHM, Authority, TeamKeys
 from editjudge_services.front.values import TokenAuthentication
 
-CLAIMS = {"issuer": "editjudge", "audience": "judges"}
+TOKENS = TokenAuthentication(keys="")
 
 
 @pytest.fixture
@@ -35,14 +35,14 @@ def authority(tmp_path: Path) -> Authority:
 
 
 def issue(keys: TeamKeys, team: str = "vision", days: float = 1) -> str:
-    return keys.issue_token(team, days, "batch", **CLAIMS)
+    return keys.issue_token(team, days, "batch", TOKENS)
 
 
 def read(keys: TeamKeys, token: str) -> dict[str, Any]:
     """What a token says, if one of the public keys has signed it."""
     public = jwt.PyJWKSet.from_json(keys.public.read_text())
     key = public[jwt.get_unverified_header(token)["kid"]]
-    return dict(jwt.decode(token, key, [ALGORITHM], **CLAIMS))
+    return dict(jwt.decode(token, key, [ALGORITHM], issuer=TOKENS.issuer, audience=TOKENS.audience))
 
 
 def test_a_token_names_its_team_and_class_and_ends(keys: TeamKeys) -> None:
@@ -198,7 +198,7 @@ def test_a_client_certificate_is_the_authority_s_and_for_clients_alone(tmp_path:
 
 
 def test_a_token_says_the_team_in_the_claim_that_the_door_reads(tmp_path: Path) -> None:
-    claims = TokenAuthentication(keys="", audience="studio", team_claim="org.department").claims
-    token = TeamKeys(tmp_path).issue_token("vision", 1, "batch", **claims)
+    tokens = TokenAuthentication(keys="", audience="studio", team_claim="org.department")
+    token = TeamKeys(tmp_path).issue_token("vision", 1, "batch", tokens)
     said = jwt.decode(token, options={"verify_signature": False})
     assert (said["org"]["department"], said["aud"], said["class"]) == ("vision", "studio", "batch")

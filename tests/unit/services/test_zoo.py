@@ -43,9 +43,7 @@ class FakeRecipe:
     def make_untrained(self, folder: Path) -> None:
         (folder / "weights.bin").write_bytes(b"random")
 
-    def export(
-        self, checkpoint: Path, folder: Path, precision: Precision, pictures: Sequence[RGB] | None = None
-    ) -> Parity:
+    def export(self, checkpoint: Path, folder: Path, precision: Precision, pictures: Sequence[RGB] | None) -> Parity:
         (folder / "graph").mkdir()
         weights = b"".join(sorted(one.read_bytes() for one in checkpoint.glob("*.[bp]*")))
         (folder / "graph" / "model.onnx").write_bytes(2 * weights)
