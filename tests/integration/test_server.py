@@ -75,7 +75,9 @@ def model(folder: Path, code: str, **declared: Any) -> None:
 
 def server_of(folder: Path, extra: tuple[str, ...] = ()) -> TritonServer:
     settings = StackSettings(startup_timeout=patience(120))
-    return TritonServer(folder / "triton.log", settings, repository=folder / "repo", extra=extra)
+    server = TritonServer(folder / "triton.log", settings, repository=folder / "repo")
+    server.extra = extra
+    return server
 
 
 @contextmanager

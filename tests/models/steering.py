@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import transformers
 
 
 class Says:
@@ -19,3 +20,17 @@ class Says:
         for row, tokens in enumerate(self.rows):
             forced[row, tokens[min(at, len(tokens) - 1)]] = 0
         return forced
+
+
+class Steered:
+    """A network that generates what is written for it, and is the same network otherwise."""
+
+    def __init__(self, network: Any, *rows: list[int]) -> None:
+        self.network, self.rows = network, rows
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.network, name)
+
+    def generate(self, **inputs: Any) -> Any:
+        processor = Says(inputs["input_ids"].shape[1], *self.rows)
+        return self.network.generate(**inputs, logits_processor=transformers.LogitsProcessorList([processor]))

@@ -19,7 +19,7 @@ from editjudge_services.zoo.export import export
 from editjudge_services.zoo.manifest import find_entry
 
 from .builders import load, smooth
-from .steering import Says
+from .steering import Steered
 
 transformers = pytest.importorskip("transformers")
 # So small networks lose more to waiting for other threads than they gain.
@@ -41,8 +41,7 @@ def network():
 def says(network, text):
     """The same networks, made to give this answer."""
     plan = network._tokenizer(text, add_special_tokens=False)["input_ids"]
-    parts = (network.lmm, network._tokenizer, network.head, network.sam2, network.settings)
-    return Sa2Va(*parts, steering=lambda length: Says(length, plan))
+    return Sa2Va(Steered(network.lmm, plan), network._tokenizer, network.head, network.sam2, network.settings)
 
 
 def test_an_answer_without_seg_has_no_mask(network):
@@ -127,13 +126,8 @@ def test_states_equal_those_of_the_generation(network):
     steered = says(network, f"Sure, {SEG} {SEG}.{END}")
     inputs = steered._inputs(IMAGE, "the horse", [])
     length = inputs["input_ids"].shape[1]
-    made = network.lmm.generate(
-        **inputs,
-        max_new_tokens=12,
-        do_sample=False,
-        output_hidden_states=True,
-        return_dict_in_generate=True,
-        logits_processor=transformers.LogitsProcessorList([steered._steering(length)]),
+    made = steered.lmm.generate(
+        **inputs, max_new_tokens=12, do_sample=False, output_hidden_states=True, return_dict_in_generate=True
     )
     hidden = torch.cat([step[-1][0] for step in made.hidden_states])
     spoken = made.sequences[0, :-1] == network.seg

@@ -121,17 +121,11 @@ class EnvoyServer(Server):
             yield calls, log
 
     def _choose_ports(self) -> None:
-        listen, metrics = self.values.listen, self.values.metrics
-        numbers = reserve_ports(
-            (listen.port, metrics.port, self.values.admin_port), (listen.host, metrics.host, LOOPBACK)
-        )
-        self.values = self.values.model_copy(
-            update={
-                "listen": listen._replace(port=numbers[0]),
-                "metrics": metrics._replace(port=numbers[1]),
-                "admin_port": numbers[2],
-            }
-        )
+        values = self.values
+        hosts = values.listen.host, values.metrics.host, LOOPBACK
+        listen, metrics, admin = reserve_ports((values.listen.port, values.metrics.port, values.admin_port), hosts)
+        addresses = {"listen": values.listen._replace(port=listen), "metrics": values.metrics._replace(port=metrics)}
+        self.values = values.model_copy(update={**addresses, "admin_port": admin})
 
     def stop(self) -> None:
         """End it once calls in flight are done, or after `drain_seconds`; may be called twice."""

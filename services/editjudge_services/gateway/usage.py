@@ -9,7 +9,7 @@ import os
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextvars import Context
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, astuple, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -278,7 +278,7 @@ def delete_usage(folder: Path, team: str | None, before_day: str | None) -> int:
 
 def _write(path: Path, usage: Mapping[DayAndTeam, TeamUsage]) -> None:
     """Add usage to the file in one transaction."""
-    rows = [(*day, *(getattr(each, name) for name in COUNTS)) for day, each in usage.items()]
+    rows = [(*day, *astuple(each)) for day, each in usage.items()]
     with _database(path) as db, db:
         db.execute(_TABLE)
         db.executemany(_ADD, rows)

@@ -6,7 +6,7 @@ I2I-Bench reads edited text with it. It returns text without boxes or confidence
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,6 @@ _PROMPT = (
     " in detail.<|im_end|><|im_start|>user\n<img>{image}</img>\n OCR: <|im_end|>"
     "<|im_start|>assistant\n"
 )
-
-Steering = Callable[[int], Any]
-"""Makes a LogitsProcessor that steers the answer, from the length of the prompt in tokens."""
 
 
 MAX_NEW_TOKENS = 512
@@ -69,15 +66,11 @@ class GotReader:
     Args:
         network: `GotOcr2ForConditionalGeneration`.
         tokenizer: Its tokenizer.
-        steering: Makes a processor that steers the answer; for tests.
     """
 
-    def __init__(
-        self, network: Any, tokenizer: Any, max_new_tokens: int = MAX_NEW_TOKENS, steering: Steering | None = None
-    ) -> None:
+    def __init__(self, network: Any, tokenizer: Any, max_new_tokens: int) -> None:
         self.network, self._tokenizer = network, tokenizer
         self._max_new_tokens = max_new_tokens
-        self._steering = steering
         vision = network.config.vision_config
         self.pixels = Rule(int(vision.image_size), CLIP, BICUBIC)
         # The encoder's neck halves the grid of patches twice.
@@ -143,13 +136,11 @@ class GotReader:
 
         library: Any = transformers
         length = len(self.prompt)
-        steering = [self._steering(length)] if self._steering else []
         sequences = self.network.generate(
             **self._inputs(images),
             generation_config=library.GenerationConfig(
                 do_sample=False, max_new_tokens=self._max_new_tokens, eos_token_id=self._ends, pad_token_id=self._pad
             ),
-            logits_processor=library.LogitsProcessorList(steering),
             stopping_criteria=library.StoppingCriteriaList([self._find_looping_rows]),
         )
         rows: list[list[int]] = sequences[:, length:].tolist()

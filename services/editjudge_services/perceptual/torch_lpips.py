@@ -61,8 +61,12 @@ class Lpips(nn.Module):
             enlarged to the image's size as the package does with
             `spatial=True`: its mean is close to the distance, not equal.
         """
-        taps_a, taps_b = self.taps_of(a), self.taps_of(b)
-        return self.compare(taps_a, taps_b, a)
+        distance: Tensor | int = 0
+        where: Tensor | int = 0
+        for layer in self.layers_of(self.taps_of(a), self.taps_of(b)):
+            distance = distance + layer.mean((2, 3)).flatten()
+            where = where + nn.functional.interpolate(layer, size=a.shape[2:], mode="bilinear", align_corners=False)
+        return torch.as_tensor(distance), torch.as_tensor(where)
 
     def taps_of(self, images: Tensor) -> list[Tensor]:
         """Compute the taps of images (B, 3, H, W), of length 1 at every position."""
@@ -73,19 +77,6 @@ class Lpips(nn.Module):
             if index in self.taps:
                 taps.append(x / (_squares(x).sqrt() + 1e-10))
         return taps
-
-    def compare(self, taps_a: Sequence[Tensor], taps_b: Sequence[Tensor], like: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute distance and map of images from their taps; see `forward`.
-
-        Args:
-            like: Its last two axes are the size of the map.
-        """
-        distance: Tensor | int = 0
-        where: Tensor | int = 0
-        for layer in self.layers_of(taps_a, taps_b):
-            distance = distance + layer.mean((2, 3)).flatten()
-            where = where + nn.functional.interpolate(layer, size=like.shape[2:], mode="bilinear", align_corners=False)
-        return torch.as_tensor(distance), torch.as_tensor(where)
 
     def layers_of(self, taps_a: Sequence[Tensor], taps_b: Sequence[Tensor]) -> list[Tensor]:
         """Compute the weighted difference (B, 1, h, w) of each pair of taps."""

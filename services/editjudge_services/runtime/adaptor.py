@@ -164,26 +164,21 @@ class _Adaptor:
         pb = self._pb
         match answer:
             case Abstention(kind=kind, reason=reason):
-                self._counters["abstained"].increment(1)
-                return self._error(f"{ABSTENTION}/{kind}: {reason}", pb.TritonError.INVALID_ARG)
+                outcome, code, text = "abstained", pb.TritonError.INVALID_ARG, f"{ABSTENTION}/{kind}: {reason}"
             case BadRequest():
-                self._counters["refused"].increment(1)
-                return self._error(str(answer), pb.TritonError.INVALID_ARG)
+                outcome, code, text = "refused", pb.TritonError.INVALID_ARG, str(answer)
             case Unavailable():
-                self._counters["failed"].increment(1)
-                return self._error(str(answer), pb.TritonError.UNAVAILABLE)
+                outcome, code, text = "failed", pb.TritonError.UNAVAILABLE, str(answer)
             case Exception():
-                self._counters["failed"].increment(1)
-                text = f"{type(answer).__name__}: {answer}"
+                outcome, code, text = "failed", pb.TritonError.INTERNAL, f"{type(answer).__name__}: {answer}"
                 if is_out_of_memory(answer):
                     text = f"out of memory on one request; send smaller pictures ({text})"
-                return self._error(text, pb.TritonError.INTERNAL)
-        tensors = [self._tensor(one, answer[one.name]) for one in self.kind.contract.outputs]
-        self._counters["answered"].increment(1)
-        return pb.InferenceResponse(tensors)
-
-    def _error(self, text: str, code: int) -> Any:
-        return self._pb.InferenceResponse(error=self._pb.TritonError(text, code))
+            case _:
+                tensors = [self._tensor(one, answer[one.name]) for one in self.kind.contract.outputs]
+                self._counters["answered"].increment(1)
+                return pb.InferenceResponse(tensors)
+        self._counters[outcome].increment(1)
+        return pb.InferenceResponse(error=pb.TritonError(text, code))
 
     def _tensor(self, tensor: Tensor, value: Any) -> Any:
         if tensor.dtype == "BYTES":

@@ -54,27 +54,20 @@ class TritonServer(Server):
             settings, of those that are installed.
         log: Where its output goes.
         settings: Ports, models and patience.
-        extra: Further command-line arguments.
 
     Attributes:
+        extra: Further command-line arguments.
         unloaded_models: Models that it could not load, and why.
     """
 
     name = "tritonserver"
     end_seconds = _STOP_SECONDS
 
-    def __init__(
-        self,
-        log: Path,
-        settings: StackSettings | None = None,
-        *,
-        repository: Path | None = None,
-        extra: Sequence[str] = (),
-    ) -> None:
+    def __init__(self, log: Path, settings: StackSettings | None = None, repository: Path | None = None) -> None:
         super().__init__(log)
         self._settings = settings or StackSettings()
         self._repository = repository
-        self._extra = extra
+        self.extra: Sequence[str] = ()
         self._runtime: tempfile.TemporaryDirectory[str] | None = None
         self._stub_pids: Mapping[str, int] = {}
         self._unloaded_models: dict[str, str] = {}
@@ -188,7 +181,7 @@ class TritonServer(Server):
             "--strict-readiness=false",
             f"--grpc-restricted-protocol={','.join(_CLOSED_GRPC)}:{_LOCK}",
             f"--http-restricted-api={','.join(_CLOSED_HTTP)}:{_LOCK}",
-            *self._extra,
+            *self.extra,
         ]
         libraries = [pytriton.parent / "nvidia_pytriton.libs", find_libpython()]
         path = os.environ.get("LD_LIBRARY_PATH")

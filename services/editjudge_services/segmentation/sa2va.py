@@ -12,7 +12,7 @@ I2I-Bench separates subject and background with Sa2VA.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +34,6 @@ _BEFORE = "<|im_start|>user\n<|vision_start|>{image}<|vision_end|>"
 _AFTER = "<|im_end|>\n<|im_start|>assistant\n"
 _QUESTION = "Please segment {phrase} in this image."
 
-Steering = Callable[[int], Any]
-"""Makes a LogitsProcessor that steers the answer, from the length of the prompt in tokens."""
-
 
 SETTINGS: Mapping[str, int] = {"least_pixels": 512 * 28 * 28, "most_pixels": 2048 * 28 * 28, "max_new_tokens": 256}
 """Settings that the official code fixes: pixels of the language model's image, and tokens of an
@@ -57,24 +54,13 @@ class Sa2Va:
         tokenizer: Its tokenizer, with [SEG].
         head: As `make_linears` makes it, in the same precision.
         sam2: `Sam2Model` in fp32, since logits near 0 decide the edge of a mask.
-        steering: Makes a processor that steers the answer; for tests, since an untrained model
-            never answers [SEG].
     """
 
-    def __init__(
-        self,
-        lmm: Any,
-        tokenizer: Any,
-        head: nn.Sequential,
-        sam2: Any,
-        settings: Mapping[str, int] = SETTINGS,
-        steering: Steering | None = None,
-    ) -> None:
+    def __init__(self, lmm: Any, tokenizer: Any, head: nn.Sequential, sam2: Any, settings: Mapping[str, int]) -> None:
         from transformers import Qwen2VLImageProcessorPil
 
         self.lmm, self._tokenizer, self.head, self.sam2 = lmm, tokenizer, head, sam2
         self.settings = settings
-        self._steering = steering
         self._side = int(sam2.config.prompt_encoder_config.image_size)
         self._squash = Rule(self._side, IMAGENET, BICUBIC)
         self.seg = int(tokenizer.convert_tokens_to_ids(SEG))
@@ -91,7 +77,7 @@ class Sa2Va:
         )
 
     @classmethod
-    def from_folder(cls, folder: Path, device: str = "cpu", steering: Steering | None = None) -> Sa2Va:
+    def from_folder(cls, folder: Path, device: str = "cpu") -> Sa2Va:
         """Load the networks that `save` wrote."""
         from safetensors.torch import load_file
         from transformers import PreTrainedTokenizerFast, Qwen3VLForConditionalGeneration, Sam2Model
@@ -103,7 +89,7 @@ class Sa2Va:
         head.load_state_dict(state)
         tokenizer = PreTrainedTokenizerFast.from_pretrained(folder / "lmm")
         lmm, head, sam2 = (one.to(device).eval() for one in (lmm, head, sam2))
-        return cls(lmm, tokenizer, head, sam2, load_settings(folder), steering)
+        return cls(lmm, tokenizer, head, sam2, load_settings(folder))
 
     def save(self, folder: Path, dtype: torch.dtype) -> None:
         """Write the networks as safetensors; casts all but SAM-2 to `dtype`, in place."""
@@ -150,11 +136,10 @@ class Sa2Va:
     @torch.inference_mode()
     def answer(self, image: RGB, prompt: str) -> list[int]:
         """Generate the model's greedy answer, as token ids."""
-        from transformers import GenerationConfig, LogitsProcessorList
+        from transformers import GenerationConfig
 
         inputs = self._inputs(image, prompt, [])
         length = inputs["input_ids"].shape[1]
-        steering = [self._steering(length)] if self._steering else []
         config: Any = GenerationConfig
         sequences = self.lmm.generate(
             **inputs,
@@ -165,7 +150,6 @@ class Sa2Va:
                 eos_token_id=self._ends,
                 pad_token_id=self._ends[-1],
             ),
-            logits_processor=LogitsProcessorList(steering),
         )
         ids: list[int] = sequences[0, length:].tolist()
         return ids
