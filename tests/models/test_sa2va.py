@@ -246,8 +246,9 @@ def test_exports_are_close_to_their_source():
 def test_the_service_answers_as_its_contract_says():
     specialist = load(Sa2VaSegmenter)
     request = Request({"IMAGE": IMAGE, "PROMPT": "the horse"}, {"select": "all"})
+    network = specialist._network
     for said, empty in (("None.", True), (f"{SEG}.", False)):
-        specialist._network = says(specialist._network, said + END)
+        specialist._network = says(network, said + END)
         [answer] = specialist.infer([request])
         assert (answer["MASK"] == b"") == empty
         assert answer["SCORE"].shape == (1,)
