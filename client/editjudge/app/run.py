@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Self, TypeAlias, TypedDict, TypeVar, Unpack
+from typing import Any, Literal, Self, TypeAlias, TypedDict, Unpack
 
 from ..base.config import Settings
 from ..base.errors import ConfigError, InputError
@@ -51,7 +51,6 @@ from .view import RunView
 
 OnEvent: TypeAlias = Callable[[events.RunEvent], None]
 Retry: TypeAlias = Literal["unscored"]
-T = TypeVar("T")
 _QUOTE_CHARS = 20
 """Characters by which a reply is found in a reason that quotes it."""
 _UNREAD = ("unparsable", "refused", "abstained")

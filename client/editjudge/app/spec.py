@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 
 from pydantic import (
     AfterValidator,
@@ -47,7 +47,6 @@ from ..prompts.custom_templates import load_custom_templates, load_custom_texts
 from ..prompts.rubrics import list_rubric_ids, select_rubrics
 
 MAX_ROUNDS = 1000
-T = TypeVar("T")
 _PathByName: TypeAlias = Annotated[
     Mapping[str, Path],
     AfterValidator(MappingProxyType),

@@ -74,8 +74,7 @@ def canary_command(rounds: int, *, new_baseline: bool, json: bool, **options: An
     else:
         for result in results:
             _print_canaries(result, canary.checks_file(settings))
-    codes = {_EXIT[each.state] for each in results}
-    return next((code for code in (3, 1) if code in codes), 0)
+    return max((_EXIT[each.state] for each in results), default=0)
 
 
 def _print_canaries(result: canary.CanaryResult, file: Path) -> None:

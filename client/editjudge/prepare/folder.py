@@ -14,6 +14,7 @@ from ..base.digest import content_digest, file_digest
 from ..base.errors import ConfigError, InputError, StoreError
 from ..base.images import format_path
 from ..base.output_files import lock_folder, wrap_disk_errors, write_file
+from ..base.strict import pick_fields
 from ..benchmarks.items import ItemsFile, Line
 from ..benchmarks.texts import describe_error
 from .items import FIELDS, Entry, Status, What
@@ -150,14 +151,8 @@ class Folder:
     def review_digest(self, line: Line) -> str:
         """Compute the digest of what a reviewer sees of an item; a change needs a new decision."""
         mask = self.path / line.mask if line.mask else None
-        review_content = {
-            "id": line.id,
-            "instruction": line.instruction,
-            "images": line.images,
-            "questions": line.questions,
-            "mask": file_digest(mask) if mask and mask.is_file() else None,
-            "mask_shows": line.mask_shows,
-        }
+        review_content = pick_fields(line, "id", "instruction", "images", "questions", "mask_shows")
+        review_content["mask"] = file_digest(mask) if mask and mask.is_file() else None
         return content_digest(json.dumps(review_content, sort_keys=True).encode())
 
 

@@ -114,17 +114,15 @@ class RegionSimilarity(JudgeScorer):
         problems = [text for pair in pairs for text in pair.problems]
         source_problems = [text for pair in pairs for text in pair.source_problems]
 
-        def verdict(
-            value: float, problems: Sequence[str], of: Mapping[str, Any], *, is_imputed: bool = False
-        ) -> Verdict:
+        def verdict(value: float, problems: Sequence[str], of: Mapping[str, Any], *, by_rule: bool = False) -> Verdict:
             basis: dict[str, Any] = {"evidence": dict(of), "calls": answer.calls}
             if problems:
                 return NoScore(kind="degenerate", reason="; ".join(problems), **basis)
-            return Score(value=value, imputed=is_imputed, **basis)
+            return Score(value=value, imputed=by_rule, **basis)
 
         mean, share = float(np.mean(cosines)), len(losses) / len(pairs)
         return {
-            "score": verdict(mean, problems, evidence, is_imputed=bool(losses)),
+            "score": verdict(mean, problems, evidence, by_rule=bool(losses)),
             "found_only": verdict(mean, problems + losses, evidence),
             "lost": verdict(share, source_problems, {"lost": losses}),
         }
