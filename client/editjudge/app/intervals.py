@@ -282,16 +282,11 @@ def _find_ends(column: Column, sample: Sample, ranges: Ranges) -> tuple[bool, tu
     scale, offset = column.how.affine
     low, high = sorted(scale * end + offset for end in ends)
     has_both = len(np.unique(values)) > 1
-    is_share = bool(np.isin(values, ends).all()) and (has_both or _is_rating(ends))
+    # Both ends of a scale of ratings or shares are reached; the far end of a pixel distance says
+    # nothing of how much its mean may vary.
+    is_rating = ends[1] - ends[0] <= _WIDEST_RATING
+    is_share = bool(np.isin(values, ends).all()) and (has_both or is_rating)
     return is_share, (low, high)
-
-
-def _is_rating(ends: tuple[float, float]) -> bool:
-    """Whether a scale is one of ratings or shares, of which both ends are reached.
-
-    The far end of a pixel distance says nothing of how much its mean may vary.
-    """
-    return ends[1] - ends[0] <= _WIDEST_RATING
 
 
 def _share_ends(value: float, ends: tuple[float, float], of: Clusters, items: int) -> tuple[float, float]:

@@ -108,24 +108,30 @@ class _ComparingStore:
             await self._store.save_edit(edit, new_verdicts, signatures, versions)
 
 
-def rescore(order: RunInputs, store: RunStore, *, write: bool = False) -> list[RescoreEntry]:
-    """Score every verdict again from the stored replies.
+def rescore_run(folder: Path, *, write: bool = False) -> list[RescoreEntry]:
+    """Score every verdict of the run in a folder again from the stored replies.
+
+    Without the run's data it goes as far as judges' replies suffice.
 
     Args:
         write: Replace the old verdicts by the new ones.
 
     Returns:
         The changes, by model and dimension.
+
+    Raises:
+        ConfigError: the run has dimensions that this version of editjudge does not know.
+        InputError: its data no longer exists.
     """
-    header = store.header
-    comparison = _ComparingStore(store, write=write)
-    panel = Panel.from_ledger(store.ledger, header.identities)
-    if isinstance(order.dataset, StoredItems):
-        asyncio.run(replay(order, store, make_judges(panel), comparison.keep))
-    else:
-        _judge_again(order, store, panel, comparison)
-    keys = product(order.outputs, (dimension.id for dimension in order.dimensions))
-    return [comparison.changes[key] for key in keys if key in comparison.changes]
+    with RunStore.open(folder, read_only=not write) as store:
+        order, comparison = RunView.from_store(store).resolve_by(None), _ComparingStore(store, write=write)
+        panel = Panel.from_ledger(store.ledger, store.header.identities)
+        if isinstance(order.dataset, StoredItems):
+            asyncio.run(replay(order, store, make_judges(panel), comparison.keep))
+        else:
+            _judge_again(order, store, panel, comparison)
+        keys = product(order.outputs, (dimension.id for dimension in order.dimensions))
+        return [comparison.changes[key] for key in keys if key in comparison.changes]
 
 
 def _judge_again(order: RunInputs, store: RunStore, panel: Panel, comparison: _ComparingStore) -> None:
@@ -147,17 +153,6 @@ def _judge_again(order: RunInputs, store: RunStore, panel: Panel, comparison: _C
         asyncio.run(judge())
     except BaseExceptionGroup as several:
         raise first_error(several) from several
-
-
-def rescore_run(folder: Path, *, write: bool = False) -> list[RescoreEntry]:
-    """Score the run in a folder again; without its data as far as judges' replies suffice.
-
-    Raises:
-        ConfigError: the run has dimensions that this version of editjudge does not know.
-        InputError: its data no longer exists.
-    """
-    with RunStore.open(folder, read_only=not write) as store:
-        return rescore(RunView.from_store(store).resolve_by(None), store, write=write)
 
 
 def _drop_unjudged(plan: RunPlan, store: RunStore) -> None:

@@ -27,6 +27,7 @@ from ..base.identity import ServiceName
 from ..base.objects import find_url
 from ..base.output_files import wrap_disk_errors, write_file
 from ..base.parse import first_problem
+from ..base.strict import pick_fields
 from ..benchmarks.benchmark import Benchmark, Rules
 from ..benchmarks.dataset import Dataset, has_path_mapping
 from ..benchmarks.dimension import Dimension
@@ -52,6 +53,10 @@ _PathByName: TypeAlias = Annotated[
     AfterValidator(MappingProxyType),
     PlainSerializer(lambda paths: {name: str(path) for name, path in paths.items()}),
 ]
+
+
+def _drop_repeats(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))
 
 
 PromptTexts: TypeAlias = Annotated[Mapping[str, str], AfterValidator(MappingProxyType), PlainSerializer(dict)]
@@ -100,7 +105,7 @@ class RunSpec(BaseModel):
     on: tuple[str, ...] = ()
     off: tuple[str, ...] = ()
     roots: _PathByName = Field(default_factory=dict, validate_default=True)
-    judges: tuple[str, ...] = Field(default=(DEFAULT_JUDGE,), min_length=1)
+    judges: Annotated[tuple[str, ...], AfterValidator(_drop_repeats)] = Field(default=(DEFAULT_JUDGE,), min_length=1)
     rounds: int = Field(default=1, ge=1, le=MAX_ROUNDS)
     dimensions: Annotated[tuple[str, ...], PlainSerializer(lambda ids: ids or None)] = ()
     limit: int | None = Field(default=None, ge=1)
@@ -146,16 +151,12 @@ class RunSpec(BaseModel):
             judge_round.dimension_id(name) for judge_round in judge_rounds.each_round for name in header.dimensions
         }
         spec = cls.model_construct(
-            benchmark=header.benchmark,
+            **pick_fields(header, "benchmark", "protocol", "judges", "rounds", "single_image"),
             data=Path(header.data),
             outputs=_paths(header.outputs),
-            protocol=header.protocol,
             roots=_paths(header.roots),
-            judges=header.judges,
-            rounds=header.rounds,
             dimensions=tuple(name for name in header.dimensions if name not in round_ids),
             prompts=MappingProxyType(dict(header.prompts)),
-            single_image=header.single_image,
             services=filter_custom((*header.identities, *header.not_served)),
         )
         spec._own = {each.id: each for each in (*make_imported_dimensions(header.identities), *own_dimensions)}
@@ -177,11 +178,6 @@ class RunSpec(BaseModel):
         spec._own |= own
         spec.rules()
         return spec
-
-    @field_validator("judges")
-    @classmethod
-    def _each_once(cls, judges: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(judges))
 
     @field_validator("prompts", mode="before")
     @classmethod
@@ -410,9 +406,7 @@ class ResolvedSpec(RunInputs):
             outputs=self.output_folders,
             dimensions=tuple(d.id for d in self.dimensions),
             roots={old: str(new) for old, new in self.spec.roots.items()},
-            single_image=self.spec.single_image,
-            judges=self.spec.judges,
-            rounds=self.spec.rounds,
+            **pick_fields(self.spec, "single_image", "judges", "rounds"),
             settings=service_settings(settings),
             prompts=dict(self.spec.prompts),
         )

@@ -1,6 +1,7 @@
 """`editjudge summary`, `show` and `export`: read the results of a stored run."""
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from json import dumps
@@ -155,8 +156,10 @@ def show_command(
         return
     if listing.instruction is not None:
         print_text(f"{edit}: {listing.instruction}")
-    for shown_edit in listing.edits:
-        _print_edit(shown_edit, listing.questions)
+    for each in listing.edits:
+        print_text(f"\n{each.model}  {each.output or each.missing}", bold=True)
+        for verdict in each.verdicts:
+            _print_verdict(verdict, listing.questions)
     for name, why in listing.not_served.items():
         print_text(f"\n  {name}: not served\n    {why}")
     for name, why in listing.spoilt.items():
@@ -167,12 +170,9 @@ def _add_data(view: RunView, edit: str, edits: tuple[ShownEdit, ...], shows: Cal
     """Add the item's instruction and files, if the data still exists."""
     instruction: str | None = None
     files: tuple[Path, ...] = ()
-    try:
-        item = view.item(edit)
-        if item is not None:
+    with suppress(EditjudgeError, ValueError):
+        if (item := view.item(edit)) is not None:
             instruction, files = item.instruction, view.pictures(edit).files
-    except (EditjudgeError, ValueError):
-        pass
     spoilt = view.flawed_outcomes(edit).get(edit, {})
     return ShownItem(
         item=edit,
@@ -189,12 +189,6 @@ def _add_data(view: RunView, edit: str, edits: tuple[ShownEdit, ...], shows: Cal
             if (question := Question.of(view, call))
         },
     )
-
-
-def _print_edit(edit: ShownEdit, questions: Mapping[str, Question]) -> None:
-    print_text(f"\n{edit.model}  {edit.output or edit.missing}", bold=True)
-    for verdict in edit.verdicts:
-        _print_verdict(verdict, questions)
 
 
 def _print_verdict(verdict: Row, questions: Mapping[str, Question]) -> None:

@@ -50,7 +50,7 @@ Mode: TypeAlias = Literal["file", "folder"]
 _WEB = "web"
 _JSON = "application/json"
 # Characters that would end the script element, begin another, or break a line of JavaScript.
-_ESCAPE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+_ESCAPE = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 _FROM_FILES = {"file": "", "folder": " 'self' file:"}
 
 
@@ -312,9 +312,7 @@ def dump_script_json(value: object) -> str:
     except ValueError:  # a service may return NaN or infinity, which become text
         value = json.loads(json.dumps(value), parse_constant=str)
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    for character, escape in _ESCAPE.items():
-        text = text.replace(character, escape)
-    return text.encode("utf-8", "backslashreplace").decode()
+    return text.translate(_ESCAPE).encode("utf-8", "backslashreplace").decode()
 
 
 @cache
