@@ -1,11 +1,12 @@
-"""What a hostile team with a valid token costs two honest ones.
+"""What a hostile team with a valid token costs honest ones.
 
-The real Envoy with TLS and tokens stands before the Judge service, which asks a scripted judge that
-answers after 50 ms. Two honest teams score edits, each edit anew, first alone and then for a minute
-beside a third team, which does at once all that a caller may try: prompts that grow, messages of a
-million parts, pictures with endless heads, streams of large messages, requests that it does not
-wait for, thousands of calls for one edit, the largest pictures, floods. Its processes run at the
-lowest priority: a hostile team has machines of its own.
+The real Envoy with TLS and tokens stands before two replicas of the Judge service, which ask a
+scripted judge that answers after 50 ms. The door gives each team a replica. Three honest teams
+score edits, each edit anew, first alone and then for a minute beside a hostile team: two have
+another replica than it, one has the same. The hostile team does at once all that a caller may try:
+prompts that grow, messages of a million parts, pictures with endless heads, streams of large
+messages, requests that it does not wait for, thousands of calls for one edit, the largest pictures,
+floods. Its processes run at the lowest priority: a hostile team has machines of its own.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import contextlib
 import gc
 import io
 import itertools
+import json
 import os
 import ssl
 import sys
@@ -44,7 +46,8 @@ from editjudge_services.front.identity import Authority, TeamKeys
 from editjudge_services.front.server import EnvoyServer
 from editjudge_services.front.values import FrontValues
 
-HONEST = ("vision", "audio")
+TEAMS = [f"team-{number}" for number in range(12)]
+"""Of whom one is hostile and three are honest, by the replicas that the door gives them."""
 CALLERS = 2
 """How many calls of an honest team are in flight."""
 LOST_SECONDS = 60.0
@@ -113,12 +116,11 @@ def open_service(judge: str, folder: Path) -> Iterator[tuple[int, str, str]]:
 
 
 @contextmanager
-def open_door(service: str, web: str, folder: Path) -> Iterator[tuple[EnvoyServer, TeamKeys]]:
-    """The front door before it, with default limits."""
+def open_door(services: list[str], webs: list[str], folder: Path) -> Iterator[tuple[EnvoyServer, TeamKeys]]:
+    """The front door before them, with default limits."""
     keys, authority = TeamKeys(folder), Authority(folder)
     authority.renew_certificate(("localhost", "127.0.0.1"))
     keys.publish()
-    json_address = web.removeprefix("http://")
     values = FrontValues.model_validate(
         {
             "listen": "127.0.0.1:0",
@@ -127,11 +129,11 @@ def open_door(service: str, web: str, folder: Path) -> Iterator[tuple[EnvoyServe
             "certificate": authority.server,
             "private_key": authority.server_key,
             "tokens": {"keys": keys.public},
-            "gateway": {"addresses": [service], "json_addresses": [json_address]},
+            "gateway": {"addresses": services, "json_addresses": [web.removeprefix("http://") for web in webs]},
             "drain_seconds": 1,
         }
     )
-    for team in (*HONEST, "hostile"):
+    for team in TEAMS:
         keys.issue_token(team, 1, "batch", values.tokens)
     envoy = EnvoyServer(folder / "front.log", values, folder, authority.certificate)
     envoy.start()
@@ -371,13 +373,30 @@ class Memory:
             await asyncio.sleep(0.1)
 
 
+async def find_replicas(envoy: EnvoyServer, callers: dict[str, Caller]) -> dict[str, list[str]]:
+    """The teams of each replica, by the door's log."""
+    for caller in callers.values():
+        await caller.stub.ListDimensions(
+            pb.ListDimensionsRequest(patterns=["core.psnr.*"]), metadata=caller.metadata, wait_for_ready=True
+        )
+    replicas: dict[str, list[str]] = {}
+    while sum(map(len, replicas.values())) < len(callers):
+        await asyncio.sleep(0.2)
+        lines = envoy.calls.read_text().splitlines()
+        replicas = {}
+        for call in map(json.loads, lines):
+            replicas.setdefault(call["server"], []).append(call["team"])
+    return replicas
+
+
 async def measure(seconds: float, folder: Path) -> tuple[Table, dict[str, int], str]:
     """Honest teams alone, then beside the hostile one."""
     table = Table("honest teams", "calls", "p50 ms", "p99 ms", "over alone", "lost", "asked again")
     with (
         judging(Script(latency=0.05)) as judge,
-        open_service(judge, folder / "cache") as (pid, address, web),
-        open_door(address, web, folder) as (envoy, keys),
+        open_service(judge, folder / "first") as first,
+        open_service(judge, folder / "second") as second,
+        open_door([first[1], second[1]], [first[2], second[2]], folder) as (envoy, keys),
     ):
         target, ca = envoy.url.removeprefix("grpcs://"), envoy.state.ca.read_bytes()
 
@@ -385,18 +404,27 @@ async def measure(seconds: float, folder: Path) -> tuple[Table, dict[str, int], 
             token = keys.issue_token(team, 1, "batch", envoy.values.tokens)
             return target, ca, token
 
-        callers = [Caller(*make_way(team)) for team in HONEST]
-        service, door = Memory(pid), Memory(envoy.pid)
-        watches = [asyncio.create_task(each.watch()) for each in (service, door)]
+        all_callers = {team: Caller(*make_way(team)) for team in TEAMS}
+        replicas = await find_replicas(envoy, all_callers)
+        theirs_teams, others = sorted(replicas.values(), key=len, reverse=True)
+        hostile = theirs_teams[0]
+        places = {
+            f"{others[0]}, another replica": others[0],
+            f"{others[1]}, another replica": others[1],
+            f"{theirs_teams[1]}, the same replica": theirs_teams[1],
+        }
+        callers = [all_callers[team] for team in places.values()]
+        memories = [Memory(pid) for pid in (first[0], second[0], envoy.pid)]
+        watches = [asyncio.create_task(each.watch()) for each in memories]
         spawn = get_context("spawn")
         ours, theirs = spawn.Pipe()
         alone: dict[str, tuple[float, float]] = {}
         attack_answers: dict[str, int] = {}
         await asyncio.gather(*(score_honestly(each, 3, Counter()) for each in callers))
-        for name in ("alone", "beside a hostile team"):
+        for name in ("alone", "beside"):
             process = None
             if attacks := name != "alone":
-                arguments = (theirs, seconds + 5, *make_way("hostile"))
+                arguments = (theirs, seconds + 5, *make_way(hostile))
                 process = spawn.Process(target=_attack, args=arguments, daemon=True)
                 process.start()
                 await asyncio.sleep(4)
@@ -412,17 +440,18 @@ async def measure(seconds: float, folder: Path) -> tuple[Table, dict[str, int], 
                     await asyncio.sleep(0.2)
                 attack_answers = ours.recv() if ours.poll() else {}
                 process.kill()
-            for team, waits, count in zip(HONEST, parts, counts, strict=True):
+            for team, waits, count in zip(places, parts, counts, strict=True):
                 p50, p99 = (1e3 * float(each) for each in np.percentile(waits, [50, 99]))
-                first = alone.setdefault(team, (p50, p99))
+                before = alone.setdefault(team, (p50, p99))
                 lost = count["lost"] + count["no number"]
                 again = sum(count.values()) - count["scored"] - lost
-                ratio = f"{p50 / first[0]:.2f}, {p99 / first[1]:.2f}"
+                ratio = f"{p50 / before[0]:.2f}, {p99 / before[1]:.2f}"
                 figures = f"{len(waits)}", f"{p50:.0f}", f"{p99:.0f}", ratio
                 table.add_row(f"{team}, {name}", *figures, str(lost), str(again))
         for each in watches:
             each.cancel()
-        memory = f"most memory: service {service.most_mib:.0f} MiB, door {door.most_mib:.0f} MiB"
+        most = [f"{each.most_mib:.0f}" for each in memories]
+        memory = f"most memory: replicas {most[0]} and {most[1]} MiB, door {most[2]} MiB"
     return table, attack_answers, memory
 
 

@@ -216,7 +216,7 @@ async def calling(ask: Ask) -> AsyncIterator[list[Exception]]:
         await asyncio.gather(*callers)
 
 
-async def check_shares(pods: Pods, lost: list[Exception], age: float) -> None:
+async def check_shares(pods: Pods, lost: list[Exception], age: float, share: float = SHARE) -> None:
     """Each pod has its share, and no call was lost.
 
     On a busy machine callers find new pods later, and a pause of one pod leaves others its calls: of a few windows one
@@ -231,18 +231,18 @@ async def check_shares(pods: Pods, lost: list[Exception], age: float) -> None:
         assert not lost, lost[0]
         counts = pods.counts()
         equal = sum(counts) / len(counts)
-        if all(abs(each - equal) <= SHARE * equal for each in counts):
+        if all(abs(each - equal) <= share * equal for each in counts):
             return
     raise AssertionError(f"never equal shares, at last {counts}")
 
 
-async def come_and_go(pods: Pods, ask: Ask, age: float) -> None:
+async def come_and_go(pods: Pods, ask: Ask, age: float, share: float = SHARE) -> None:
     """1, 3 and 1 pods, and a rollout of two."""
     async with calling(ask) as lost:
         await until(lambda: lost or len(pods.all[0].requests) > CALLERS)
         for number in (3, 1, 2):
             await pods.scale(number)
-            await check_shares(pods, lost, age)
+            await check_shares(pods, lost, age, share)
         await pods.replace()
-        await check_shares(pods, lost, age)
+        await check_shares(pods, lost, age, share)
     assert not lost, lost[0]

@@ -27,6 +27,8 @@ from ..fakes.judge import ScriptedJudge
 from ..judge_service import RunningService, serve
 from ..patience import patience
 
+MANY_TEAMS = [f"team-{number}" for number in range(16)]
+"""So many that a door before two servers sends some to each."""
 MOST_BYTES = 4 * 1024 * 1024
 OK, NOBODY = grpc.StatusCode.OK, grpc.StatusCode.UNAUTHENTICATED
 OVER = grpc.StatusCode.RESOURCE_EXHAUSTED

@@ -22,7 +22,7 @@ from ..fakes.grpc_server import Failure
 from ..fakes.judge import ScriptedJudge
 from ..fakes.openai import ScriptedOpenAi
 from ..patience import patience, until
-from .door import OK, WIDE, Door, open_door, open_judged_door, score
+from .door import MANY_TEAMS, OK, WIDE, Door, open_door, open_judged_door, score
 
 AT_ONCE = 20
 DATA, HEADERS, RESET, SETTINGS, PING, CONTINUATION = 0, 1, 3, 4, 6, 9
@@ -148,7 +148,7 @@ async def test_calls_of_one_team_put_no_server_out_for_others(tmp_path: Path, wa
     async with contextlib.AsyncExitStack() as stack:
         urls = [await stack.enter_async_context(judge.serving()) for judge in judges]
         gateway = {"addresses": [url.removeprefix("grpc://") for url in urls]}
-        door = await stack.enter_async_context(open_door(tmp_path, gateway=gateway))
+        door = await stack.enter_async_context(open_door(tmp_path, teams=["hostile", *MANY_TEAMS], gateway=gateway))
         channel = await stack.enter_async_context(door.channel())
         stub, theirs = judge_pb2_grpc.JudgeServiceStub(channel), door.metadata("hostile")
         for number in range(1, STORM + 1):
@@ -169,9 +169,10 @@ async def test_calls_of_one_team_put_no_server_out_for_others(tmp_path: Path, wa
             )
         for judge in judges:
             judge.script = [None]
-        ours = door.metadata("vision")
-        while not all("vision" in judge.teams for judge in judges):
-            assert await score(channel, ours) is OK
+            judge.requests.clear()
+        for team in MANY_TEAMS:
+            assert await score(channel, door.metadata(team)) is OK
+        assert all(judge.teams for judge in judges)
 
 
 LARGE, LARGE_AT_ONCE, MIB = 63, 8, 1024 * 1024

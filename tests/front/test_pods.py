@@ -28,6 +28,9 @@ typed_dns_resolver_config:
     resolvers: [{socket_address: {protocol: UDP, address: 127.0.0.1, port_value: PORT}}]
 """
 DNS_SECONDS = 1
+TEAMS = [f"team-{number}" for number in range(256)]
+SHARE = 0.3
+"""The door spreads teams and not calls, so that shares differ by chance."""
 
 
 class JudgePod(ScriptedJudge):
@@ -53,15 +56,16 @@ async def test_pods_come_and_go_behind_the_door_and_connections_before_it(
     async with pods.serving() as url:
         gateway = {"addresses": [url.removeprefix("grpc://")]}
         limits = {"connection_seconds": DNS_SECONDS, "batch": 1024, "interactive": 1024}
-        async with open_door(tmp_path, gateway=gateway, rate=WIDE, limits=limits, drain_seconds=1) as door:
+        values = {"gateway": gateway, "rate": WIDE, "limits": limits, "drain_seconds": 1}
+        async with open_door(tmp_path, teams=TEAMS, **values) as door:
             async with door.channel() as channel:
-                stub, metadata = judge_pb2_grpc.JudgeServiceStub(channel), door.metadata("vision")
+                stub, callers = judge_pb2_grpc.JudgeServiceStub(channel), [*map(door.metadata, TEAMS)]
 
                 async def ask(number: int) -> None:
                     request = pb.ScoreRequest(request_id=str(number))
-                    await stub.Score(request, metadata=metadata, timeout=60)
+                    await stub.Score(request, metadata=callers[number % len(TEAMS)], timeout=60)
 
-                await come_and_go(pods, ask, 2.5 * DNS_SECONDS)
+                await come_and_go(pods, ask, 2.5 * DNS_SECONDS, SHARE)
             async with aiohttp.ClientSession() as session:
                 async with session.get(door.server.metrics_url) as reply:
                     text = await reply.text()

@@ -30,7 +30,7 @@ from ..fakes.grpc_server import serve as serve_grpc
 from ..fakes.judge import ScriptedJudge
 from ..fakes.openai import ScriptedOpenAi
 from ..judge_service import RunningService, serve
-from .door import OK, WIDE, Door, open_door, score
+from .door import MANY_TEAMS, OK, WIDE, Door, open_door, score
 
 OPEN: Mapping[Any, set[str]] = {
     service_pb2: {
@@ -164,8 +164,8 @@ async def test_what_a_draining_server_refuses_is_sent_to_another(tmp_path: Path,
     busy, free = ScriptedJudge(Failure(code, "ending")), ScriptedJudge()
     async with busy.serving() as first, free.serving() as second:
         gateway = {"addresses": [url.removeprefix("grpc://") for url in (first, second)]}
-        async with open_door(tmp_path, gateway=gateway) as door, door.channel() as channel:
-            codes = [await score(channel, door.metadata("vision")) for _ in range(16)]
+        async with open_door(tmp_path, teams=MANY_TEAMS, gateway=gateway) as door, door.channel() as channel:
+            codes = [await score(channel, door.metadata(team)) for team in MANY_TEAMS]
     assert set(codes) == {OK}
     assert busy.teams
 
@@ -174,19 +174,19 @@ async def test_calls_go_on_while_a_server_drains(tmp_path: Path) -> None:
     async with contextlib.AsyncExitStack() as stack, serve(drain=5) as stays:
         leaves: RunningService = await stack.enter_async_context(serve(drain=5))
         gateway = {"addresses": [stays.address, leaves.address]}
-        async with open_door(tmp_path, gateway=gateway) as door, door.channel() as channel:
+        async with open_door(tmp_path, teams=MANY_TEAMS, gateway=gateway) as door, door.channel() as channel:
             stub = judge_pb2_grpc.JudgeServiceStub(channel)
             gone = asyncio.Event()
 
-            async def ask() -> set[grpc.StatusCode]:
+            async def ask(team: str) -> set[grpc.StatusCode]:
                 codes = set()
                 while not gone.is_set():
                     asked = judge_pb2.ListDimensionsRequest(patterns=["core.psnr.*"])
-                    call = stub.ListDimensions(asked, metadata=door.metadata("vision"))
+                    call = stub.ListDimensions(asked, metadata=door.metadata(team))
                     codes.add(await call.code())
                 return codes
 
-            asking = [asyncio.create_task(ask()) for _ in range(4)]
+            asking = [asyncio.create_task(ask(team)) for team in MANY_TEAMS]
             await asyncio.sleep(0.5)
             await stack.aclose()
             gone.set()
