@@ -319,3 +319,23 @@ async def test_calls_of_one_source_meet_one_judge_while_it_has_no_more_than_othe
         assert 0 not in after
         moved = [new for old, new in zip(homes, after, strict=True) if old not in {0, new}]
         assert len(moved) <= len(sources) // 8, "Maglev moves a few sources of other judges"
+
+
+async def test_two_servers_have_teams_of_their_own(tmp_path: Path) -> None:
+    """However often a team asks; and when its server goes, the other one has it."""
+    judges = ScriptedJudge(), ScriptedJudge()
+    async with contextlib.AsyncExitStack() as stack, judges[1].serving() as stays:
+        leaves = await stack.enter_async_context(judges[0].serving())
+        gateway = {"addresses": [url.removeprefix("grpc://") for url in (leaves, stays)]}
+        async with open_door(tmp_path, teams=MANY_TEAMS, gateway=gateway) as door, door.channel() as channel:
+            for team in MANY_TEAMS * 4:
+                assert await score(channel, door.metadata(team)) is OK
+            first, second = ({*judge.teams} for judge in judges)
+            assert first
+            assert second
+            assert not first & second
+            await stack.aclose()
+            codes = [await score(channel, door.metadata(team)) for team in MANY_TEAMS]
+            # What is under way to a server when it goes is lost, and asked of no other.
+            assert sum(code is not OK for code in codes) <= 1
+            assert {*judges[1].teams} >= {team for team, code in zip(MANY_TEAMS, codes, strict=True) if code is OK}
