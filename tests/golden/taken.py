@@ -50,8 +50,6 @@ async def judged(case: Case, folder: Path, *flags: Any) -> dict[str, Section]:
         code, said = await asyncio.to_thread(spoken, verb, *of)
         if verb == "run" and name == "run":
             said = _events(said)
-        elif "per_edit" in said:
-            del said["per_edit"]  # the counts by the number of edits
         found[name] = {"exit code": str(code), **flat(said)}
 
     judges = ["--judge", "judge", "--judge", "second", "--rounds", REPEATS]

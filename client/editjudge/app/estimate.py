@@ -3,12 +3,12 @@
 import io
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Annotated
 
 from PIL import Image as Pil
-from pydantic import Field, computed_field
+from pydantic import Field
 from pydantic.dataclasses import dataclass as result
 
 from ..base.config import JudgeEndpoint, Settings
@@ -32,19 +32,6 @@ _SAMPLE_SIZE = 200
 _LETTERS_PER_TOKEN = 4
 # The images that each field of a template shows.
 _IMAGES = {"sources": {"source"}, "edited": {"edited"}, "target": {"target"}, "frames": {"source", "edited"}}
-
-
-@dataclass(frozen=True)
-class PerEdit:
-    """The average use of a service by one edit.
-
-    Attributes:
-        calls: Upper bound of the number of calls.
-        prompt_tokens: Approximate number of prompt tokens; 0 for specialists.
-    """
-
-    calls: float
-    prompt_tokens: float
 
 
 @result(config=STRICT)
@@ -74,17 +61,6 @@ class Estimate:
     cost: float | None = None
     sample_size: Annotated[int, Field(exclude=True)] = 0
     notes: tuple[str, ...] = ()
-
-    @computed_field  # type: ignore[prop-decorator]
-    @property
-    def per_edit(self) -> dict[ServiceName, PerEdit]:
-        """The average use of each service by one edit."""
-        if not self.edits:
-            return {}
-        return {
-            name: PerEdit(count / self.edits, self.prompt_tokens.get(name, 0) / self.edits)
-            for name, count in self.calls.items()
-        }
 
 
 def estimate(plan: RunPlan, settings: Settings) -> Estimate:
@@ -185,8 +161,8 @@ def describe_estimate(forecast: Estimate, plan: RunPlan) -> list[str]:
         for service, count in forecast.calls.items()
     ]
     lines += [f"{judge}: about {n:,} prompt tokens" for judge, n in forecast.prompt_tokens.items()]
-    if forecast.per_edit:
-        parts = (_describe_per_edit(name, one) for name, one in forecast.per_edit.items())
+    if forecast.edits and forecast.calls:
+        parts = (_describe_use(forecast, service) for service in forecast.calls)
         lines.append(f"an edit: {'; '.join(parts)}")
     if forecast.cost is not None:
         lines.append(f"cost about {forecast.cost:,.4g}, without generated tokens and retries")
@@ -198,9 +174,10 @@ def describe_estimate(forecast: Estimate, plan: RunPlan) -> list[str]:
     return lines
 
 
-def _describe_per_edit(service: ServiceName, each: PerEdit) -> str:
-    calls = f"{service} {each.calls:,.3g} {'call' if each.calls == 1 else 'calls'}"
-    return calls + (f", {each.prompt_tokens:,.0f} prompt tokens" if each.prompt_tokens else "")
+def _describe_use(forecast: Estimate, service: ServiceName) -> str:
+    calls, tokens = (each.get(service, 0) / forecast.edits for each in (forecast.calls, forecast.prompt_tokens))
+    words = f"{service} {calls:,.3g} {'call' if calls == 1 else 'calls'}"
+    return words + (f", {tokens:,.0f} prompt tokens" if tokens else "")
 
 
 def count_calls(plan: RunPlan, names: frozenset[str], settings: Settings) -> Counter[ServiceName]:

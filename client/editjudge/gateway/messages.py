@@ -8,19 +8,8 @@ from typing import Any, TypeVar, get_args
 from google.protobuf.message import Message
 from pydantic import ValidationError
 
-from ..base.errors import (
-    BadReply,
-    CostLimit,
-    DeadlineExceeded,
-    NoAccess,
-    NoModel,
-    OutOfTime,
-    Overload,
-    Rejection,
-    ServiceError,
-    Unreachable,
-    WrongModel,
-)
+from ..base import errors
+from ..base.errors import ServiceError
 from ..base.identity import ModelIdentity, ServiceName
 from ..base.images import Image, Mask, encode_mask
 from ..base.item import Edit
@@ -31,21 +20,13 @@ from ..benchmarks.dimension import Dimension
 from ..benchmarks.rounds import JudgeRounds
 from ..engine.outcomes import check_range
 from ..panel.calls import CallRecord
+from ..panel.redaction import SERVER_WORDS
 from ..v1 import judge_pb2 as pb
 
 M = TypeVar("M", bound=Message)
 COUNTS = ("calls", "prompt_tokens", "cached_tokens", "completion_tokens")
 FAILURES: Mapping[type[ServiceError], pb.Failure] = {
-    Unreachable: pb.FAILURE_UNREACHABLE,
-    Overload: pb.FAILURE_OVERLOADED,
-    DeadlineExceeded: pb.FAILURE_DEADLINE_EXCEEDED,
-    OutOfTime: pb.FAILURE_DEADLINE_EXCEEDED,
-    Rejection: pb.FAILURE_REFUSED,
-    NoModel: pb.FAILURE_NOT_SERVED,
-    NoAccess: pb.FAILURE_NOT_AUTHORISED,
-    WrongModel: pb.FAILURE_WRONG_MODEL,
-    CostLimit: pb.FAILURE_COST_LIMIT,
-    BadReply: pb.FAILURE_BAD_REPLY,
+    getattr(errors, kind): pb.Failure.Value(f"FAILURE_{word}") for kind, word in SERVER_WORDS["failures"].items()
 }
 """The failure in a message for each kind of error here; a subclass has that of its base."""
 _OUTCOMES: Mapping[str, type[Outcome]] = {kind.model_fields["status"].default: kind for kind in get_args(Outcome)}

@@ -384,9 +384,7 @@ class Judge:
             except LogprobsUnavailable as error:
                 findings.without_logprobs = error.detail
         if not method or not self._takes_all:
-            in_words, findings.form = await probe_form(
-                pool, self._settings, self.context, self._fix_model, takes_all=self._takes_all
-            )
+            in_words, findings.form = await probe_form(pool, self._settings, self.context, self._fix_model)
             method = method or in_words
         findings.method = method
         fact = {

@@ -67,24 +67,17 @@ async def probe_logprobs(
 
 
 async def probe_form(
-    pool: EndpointPool[Transport],
-    settings: JudgeEndpoint,
-    context: CallContext,
-    check_model: Callable[[str], None],
-    *,
-    takes_all: bool,
+    pool: EndpointPool[Transport], settings: JudgeEndpoint, context: CallContext, check_model: Callable[[str], None]
 ) -> tuple[Method, RequestForm]:
     """Find out whether the servers hold replies to choices, and what of a request they take.
 
     They are asked for a choice that answers nothing: only a server that holds replies to choices
     gives it. What they refuse of the request is left out, until there is a reply.
 
-    Args:
-        takes_all: Whether they take every field, so that a rejection is not about the form.
-
     Raises:
         ServiceError: see `editjudge.base.errors`.
     """
+    takes_all = all(replica.target.takes_all for replica in pool.replicas)  # then a rejection is not about the form
     form = RequestForm()
     while True:
         limit = settings.max_tokens or MAX_TOKENS

@@ -21,7 +21,9 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
+from ..base import errors
 from ..base.errors import ConfigError, EditjudgeError, StoreError
+from ..base.parse import package_tables
 from .compression import Compressor
 from .schema import (
     DICTIONARIES,
@@ -355,11 +357,12 @@ class Database:
         code = getattr(error, "sqlite_errorcode", None)
         if code is None or isinstance(error, sqlite3.IntegrityError):
             return error
-        error_kind = _KINDS.get(code & 0xFF)  # the rest tells variants apart
-        if error_kind is None:
+        row = _ERRORS.get(code & 0xFF)  # the rest tells variants apart
+        if row is None:
             return StoreError(f"{self.path}: {error}")
-        kind, what, fix = error_kind
-        return kind(f"{self.path}: {what} ({error})", fix)
+        what = row["what"].format(seconds=_BUSY_SECONDS)
+        kind: type[EditjudgeError] = getattr(errors, row["kind"])
+        return kind(f"{self.path}: {what} ({error})", row["fix"])
 
 
 COPY = "restore a copy of the file"
@@ -369,26 +372,7 @@ _NOT_READ = "Could not decode to UTF-8"
 """How the message of `sqlite3` about a text that is no UTF-8 begins."""
 _CLOSED_MESSAGE = "Cannot operate on a closed database."
 RESTORE = "restore a copy; what can still be read: sqlite3 FILE .recover"
-_ROOM = "free space on its disk and repeat the command; nothing that was stored is lost"
-_WRITABLE = "give another file, or make it and its folder writable"
-_KINDS: dict[int, tuple[type[EditjudgeError], str, str]] = {
-    sqlite3.SQLITE_FULL: (StoreError, "the disk is full", _ROOM),
-    sqlite3.SQLITE_IOERR: (StoreError, "the disk is full or fails", _ROOM),
-    sqlite3.SQLITE_CORRUPT: (StoreError, "the file is damaged", RESTORE),
-    sqlite3.SQLITE_BUSY: (
-        StoreError,
-        f"another process has been writing to the file for {_BUSY_SECONDS} s",
-        "wait for it or end it",
-    ),
-    sqlite3.SQLITE_NOTADB: (
-        ConfigError,
-        "this is no ledger and no run, or its beginning is damaged",
-        "give another file, or restore a copy",
-    ),
-    sqlite3.SQLITE_READONLY: (ConfigError, "the file cannot be written", _WRITABLE),
-    sqlite3.SQLITE_CANTOPEN: (ConfigError, "the file cannot be opened", _WRITABLE),
-    sqlite3.SQLITE_PERM: (ConfigError, "the file cannot be opened", _WRITABLE),
-}
+_ERRORS = {getattr(sqlite3, name): row for name, row in package_tables(__package__, "sqlite_errors.toml").items()}
 
 
 def _use_wal(db: sqlite3.Connection) -> None:
