@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from ..answers.scores import ScoreField
-from ..app.agreement import AgreementTable, compare_judges
+from ..app.agreement import Agreement, AgreementTable, compare_judges
 from ..app.human_agreement import ChosenThreshold, Threshold, measure_agreement
 from ..app.judgement_import import import_judgements
 from ..app.ratings import read_ratings
@@ -44,6 +44,11 @@ def agreement_command(
             result = compare_judges(views)
         if out:
             write_agreement(result, views, out)
+    print_agreement(result, json=json)
+
+
+def print_agreement(result: Agreement, *, json: bool) -> None:
+    """Print how far judges agree, or what a reward follows."""
     if json:
         print_json(result)
         return

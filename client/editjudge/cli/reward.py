@@ -8,11 +8,14 @@ from ..base.errors import ConfigError, InputError
 from ..base.item import Edit, EditArguments
 from ..base.parse import parse_json
 from ..base.terminal import print_notice, print_text
-from ..rewards.audit import compare_rewards, find_correlates, measure_edit
+from ..report.agreement_page import write_agreement
+from ..report.numbers import format_figure
+from ..rewards.audit import audit_run, compare_facts, compare_rewards, measure_edit
 from ..rewards.config import RewardConfig
 from ..rewards.reward import Reward
 from ..rewards.schema import RewardValue
-from .options import settings_from
+from .agreement import print_agreement
+from .options import open_run, settings_from
 from .output import print_json
 
 _PICTURES = {"source", "edited", "mask", "target"}
@@ -40,14 +43,15 @@ def check_command(file: Path, *, json: bool, **options: Any) -> int:
 
 def preview_command(file: Path, edits: Path, *, json: bool, **options: Any) -> int:
     """Score a few edits and print their rewards, and what these correlate with; return the exit code."""
-    rows, kept_rewards = _read_edits(edits)
+    rows, sources, kept_rewards = _read_edits(edits)
     with Reward(RewardConfig.load(file), settings_from(options)) as reward:
         reply, budget = reward.score(rows), reward.client.budget
     facts = [_measure(row) for row in rows]
     correlates, movements = {}, {}
     for name in reply.summary:
         numbers, before = reply.numbers(name, "skip"), [each.get(name) for each in kept_rewards]
-        correlates[name] = find_correlates(facts, numbers)
+        keys = [(each.id, "") for each in reply.results]
+        correlates[name] = compare_facts(name, keys, facts, numbers, sources)
         if any(name in each for each in kept_rewards):
             movements[name] = compare_rewards([each.id for each in reply.results], before, numbers)
     if json:
@@ -58,8 +62,8 @@ def preview_command(file: Path, edits: Path, *, json: bool, **options: Any) -> i
     for name, summary in () if json else reply.summary.items():
         facts_of_batch = summary.model_dump(exclude_none=True).items()
         print_text(f"{name}: " + ", ".join(f"{key} {fact}" for key, fact in facts_of_batch if fact))
-        if correlates[name]:
-            text = ", ".join(f"{key} {value:.2f}" for key, value in correlates[name].items())
+        if facts_compared := correlates[name].rows:
+            text = ", ".join(f"{row.who} {format_figure(row.figures['all'], '.2f')}" for row in facts_compared)
             print_text(f"{name}: rank correlation with {text}")
         if name in movements:
             changes = movements[name].model_dump(exclude_none=True).items()
@@ -68,6 +72,16 @@ def preview_command(file: Path, edits: Path, *, json: bool, **options: Any) -> i
             )
     print_notice(f"{budget.calls} calls, cost {budget.cost:g}, {reply.seconds:.1f} s")
     return 3 if any(each.unscored for each in reply.summary.values()) else 0
+
+
+def audit_command(file: Path, run: Path, out: Path | None, *, json: bool) -> None:
+    """Print what the rewards of the edits of a run follow beside their purpose."""
+    config = RewardConfig.load(file)
+    with open_run(run) as view:
+        result = audit_run(view, config)
+        if out:
+            write_agreement(result, [view], out, {name: config.list_ids(name) for name in config.rewards})
+    print_agreement(result, json=json)
 
 
 def _measure(row: EditArguments) -> dict[str, float]:
@@ -85,13 +99,13 @@ def _describe(value: RewardValue) -> str:
     return f"{number} ({', '.join(numbers)}){gates}{why}"
 
 
-def _read_edits(path: Path) -> tuple[list[Any], list[dict[str, float | None]]]:
-    """Read the edits of a file, a line of JSON for each, and the rewards that were kept of each.
+def _read_edits(path: Path) -> tuple[list[Any], list[str], list[dict[str, float | None]]]:
+    """Read the edits of a file, a line of JSON for each, with the sources and the rewards that were kept of each.
 
     Raises:
         ConfigError: naming the line that is no edit.
     """
-    edits, kept_rewards = [], []
+    edits, sources, kept_rewards = [], [], []
     for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
         try:
             row = dict(parse_json(line))
@@ -99,8 +113,9 @@ def _read_edits(path: Path) -> tuple[list[Any], list[dict[str, float | None]]]:
             before = {name: None if r is None else float(r) for name, r in dict(row.pop("rewards", {})).items()}
             paths = {key: path.parent / row[key] for key in _PICTURES & row.keys()}
             edits.append({**row, **paths})
+            sources.append(str(row["source"]))
             kept_rewards.append(before)
         except (ValueError, TypeError) as error:
             fix = 'write {"source": "a.png", "instruction": "…", "edited": "b.png"}'
             raise ConfigError(f"{path}:{number}: this line is not an edit", fix) from error
-    return edits, kept_rewards
+    return edits, sources, kept_rewards

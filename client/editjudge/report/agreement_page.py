@@ -1,8 +1,9 @@
 """Builds the page of how far judges agree with people: one HTML file with pictures, without scripts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,39 +22,61 @@ from .pictures import make_thumbnail, to_data_uri
 from .site import check_out
 
 JsonObject: TypeAlias = dict[str, Any]
+Rewards: TypeAlias = Mapping[str, Collection[str]]
 _MOST_EDITS = 5
 """How many of the edits on which a judge and people differ most are shown."""
+_MOST_REWARDED = 20
+_MOST_CHARTS = 8
 _MOST_POINTS = 2_000
 _GROUPS = 5
 _LONGEST_WORDS = 600
 _SIDE = 220
 
 
-def render_agreement(result: Agreement, views: Sequence[RunView]) -> str:
-    """Render the page; text from data is escaped."""
+def render_agreement(result: Agreement, views: Sequence[RunView], rewards: Rewards = MappingProxyType({})) -> str:
+    """Render the page; text from data is escaped.
+
+    Args:
+        rewards: Of an audit the dimensions of each reward by its name: rewards stand in people's
+            place, and the highest ones are shown.
+    """
     folder = files(__package__)
     style = "".join((folder / name).read_text("utf-8") for name in ("web/10-base.css", "forms/agreement.css"))
     template = make_templates(__package__).get_template("forms/agreement.html.j2")
     return template.render(
         result=result,
-        sections=[_section(table, result, views) for table in result.tables],
+        sections=[_section(table, result, views, rewards) for table in result.tables],
+        is_audit=bool(rewards),
+        title="Audit of rewards" if rewards else f"Agreement {'with people' if result.raters else 'of judges'}",
+        axes=("the fact", "the reward") if rewards else ("the judge", "people"),
         style=Markup(style),  # noqa: S704 - ours
         policy=f"default-src 'none'; style-src {source_hash(style)}; img-src data:",
         version=package_version("editjudge"),
     )
 
 
-def _section(table: AgreementTable, result: Agreement, views: Sequence[RunView]) -> JsonObject:
+def _section(table: AgreementTable, result: Agreement, views: Sequence[RunView], rewards: Rewards) -> JsonObject:
     judges: list[Side] = [side for side in table.sides if side.kind == "judge"]
     dimensions = {each.dimension for each in result.tables if each.unit == "edit"}
     shows = {"edit": _plot, "pair": _confuse, "model": _plot}[table.unit]
     differing = [] if table.unit == "model" or (table.unit == "pair" and table.dimension in dimensions) else judges
+    shown_edits = [(f"Where {s.who} and people differ most", [*_differing(s, table, views)]) for s in differing]
+    if rewards:
+        most = sorted(judges, key=lambda side: -len(side.keys))[:1]
+        shown_edits = [("The highest rewards", [*_list_highest(s, views[0], rewards[table.dimension])]) for s in most]
     return {
         "table": table,
         "names": list(dict.fromkeys(name for row in table.rows for name in row.figures)),
-        "charts": [{"who": side.who} | shows(side) for side in judges],
-        "differing": [(side.who, [*_differing(side, table, views)]) for side in differing],
+        "charts": [{"who": side.who} | shows(side) for side in judges[: _MOST_CHARTS if rewards else None]],
+        "shown_edits": shown_edits,
     }
+
+
+def _list_highest(side: Side, view: RunView, dimensions: Collection[str]) -> Iterator[JsonObject]:
+    for place in np.argsort(-side.people, kind="stable")[:_MOST_REWARDED]:
+        item, *models = side.keys[place]
+        said_by = {"the reward": f"{side.people[place]:.3g}"}
+        yield {"item": item, "models": models, "said": said_by, **_describe(view, item, models, dimensions)}
 
 
 def _plot(side: Side) -> JsonObject:
@@ -96,27 +119,22 @@ def _differing(side: Side, table: AgreementTable, views: Sequence[RunView]) -> I
     for place in np.argsort(-gaps, kind="stable")[:_MOST_EDITS]:
         if gaps[place] > 0:
             item, *models = side.keys[place]
-            both = [side.values[place], side.people[place]]
+            both = {"the judge": side.values[place], "people": side.people[place]}
             view = next((v for v in views if side.who.partition(":")[0] == v.folder.name), None)
             yield {
                 "item": item,
                 "models": models,
-                "said": [f"{each:.3g}" if table.unit == "edit" else VOTES[each] for each in both],
-                **(_describe(view, item, models, table.dimension) if view else {}),
+                "said": {who: f"{v:.3g}" if table.unit == "edit" else VOTES[v] for who, v in both.items()},
+                **(_describe(view, item, models, [table.dimension]) if view else {}),
             }
 
 
-def _describe(view: RunView, item: str, models: Sequence[str], dimension: str) -> JsonObject:
+def _describe(view: RunView, item: str, models: Sequence[str], dimensions: Collection[str]) -> JsonObject:
     """Find the instruction, the pictures and the judge's words about an edit, or two."""
     of_item = view.item(item)
     verdicts = [v for model in models for v in view.verdicts(model, item=item)]
-    words = [
-        text[:_LONGEST_WORDS]
-        for v in verdicts
-        if v.dimension.partition("@")[0] == dimension
-        for call in v.replies
-        if isinstance(call.reply, dict) and isinstance(text := call.reply.get("text"), str)
-    ]
+    own_verdicts = [v for v in verdicts if {v.dimension, v.dimension.partition("@")[0]} & {*dimensions}]
+    words = [text[:_LONGEST_WORDS] for v in own_verdicts for text in v.texts]
     try:
         pictures = view.make_picture_finder().find(item)
         files = {"source": next(iter(pictures.sources), None)} | {m: pictures.outputs.get(m) for m in models}
@@ -126,8 +144,10 @@ def _describe(view: RunView, item: str, models: Sequence[str], dimension: str) -
     return {"instruction": of_item.instruction if of_item else "", "pictures": thumbnails, "words": words}
 
 
-def write_agreement(result: Agreement, views: Sequence[RunView], out: Path) -> None:
-    """Write the page to a file."""
+def write_agreement(
+    result: Agreement, views: Sequence[RunView], out: Path, rewards: Rewards = MappingProxyType({})
+) -> None:
+    """Write the page to a file; see `render_agreement`."""
     check_out(out, is_file=True)
     with wrap_disk_errors(out):
-        write_file(out, render_agreement(result, views).encode("utf-8", "replace"))
+        write_file(out, render_agreement(result, views, rewards).encode("utf-8", "replace"))

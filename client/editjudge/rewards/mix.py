@@ -38,7 +38,7 @@ def reward_edit(config: RewardConfig, names: Iterable[str], judgement: Judgement
     """
     rewards = {}
     for name in names:
-        value = _mix(config, name, judgement.edit, judgement.outcomes)
+        value = mix(config, name, judgement.edit, judgement.outcomes)
         signature = sign_reward(config, name, judgement.signatures)
         pin = config.rewards[name].pin
         if pin not in {"", signature} and value.reward is not None:
@@ -78,7 +78,8 @@ def fail_edit(config: RewardConfig, names: Iterable[str], why: NoReward) -> dict
     return {name: impute(config, RewardValue(unscored=why)) for name in names}
 
 
-def _mix(config: RewardConfig, name: str, edit: Edit, outcomes: Mapping[str, Outcome]) -> RewardValue:
+def mix(config: RewardConfig, name: str, edit: Edit, outcomes: Mapping[str, Outcome]) -> RewardValue:
+    """Mix one reward of an edit, without its signature and without the constant of `without_number`."""
     table = config.rewards[name]
     low, high = table.scale
     parts: dict[str, PartValue] = {}

@@ -46,6 +46,12 @@ class StoredVerdict:
     versions: str = ""
     replies: tuple[CallRecord, ...] = ()
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What judges wrote, reply by reply."""
+        texts = (each.reply.get("text") for each in self.replies if isinstance(each.reply, dict))
+        return tuple(text for text in texts if isinstance(text, str))
+
 
 @dataclass(frozen=True, slots=True)
 class StoredEdit:

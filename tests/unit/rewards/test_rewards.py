@@ -26,7 +26,7 @@ from editjudge.base.verdict import Failure, NoScore, NotApplicable, NotServed, O
 from editjudge.cli import root
 from editjudge.engine.judge import Judgement
 from editjudge.rewards import Reward, RewardConfig
-from editjudge.rewards.audit import compare_rewards, find_correlates, measure_edit
+from editjudge.rewards.audit import compare_facts, compare_rewards, measure_edit
 from editjudge.rewards.callables import make_compute_score, make_reward_function
 from editjudge.rewards.mix import reward_edit, sign_reward, summarise
 from editjudge.rewards.reward import score_siblings
@@ -365,11 +365,17 @@ def test_the_commands_check_and_preview(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_what_an_editor_may_please_a_judge_with_is_measured() -> None:
     flat = measure_edit(EDIT)
-    assert flat == {"length": 1.0, "sharpness": 0.0, "saturation": 0.0, "brightness": 105.0, "change": 5.0}
+    assert flat == {
+        "length of instruction": 1.0,
+        "sharpness": 0.0,
+        "saturation": 0.0,
+        "brightness": 105.0,
+        "change": 5.0,
+    }
     stripes = GREY.copy()
     stripes[::2] = (200, 100, 0)
     one = measure_edit(Edit.load(source=GREY[:12], edited=stripes, instruction="xyz"))
-    assert one == {"length": 3.0, "sharpness": 0.0, "saturation": 0.5, "brightness": 100.0}
+    assert one == {"length of instruction": 3.0, "sharpness": 0.0, "saturation": 0.5, "brightness": 100.0}
     stripes[::2] = 200
     assert measure_edit(Edit.load(source=GREY, edited=stripes, instruction="x"))["sharpness"] == 100.0
 
@@ -383,7 +389,8 @@ def test_rewards_are_compared_with_those_that_were_kept() -> None:
     assert list(found.furthest) == ["c", "b"]
     nothing = compare_rewards(["a"], [None], [None])
     assert (nothing.edits, nothing.mean_change, nothing.agreement) == (0, None, None)
-    assert find_correlates([{"change": 1.0}] * 3, [0.1, 0.2, 0.3]) == {}
+    of_constant = compare_facts("quality", [("a", "")] * 3, [{"change": 1.0}] * 3, [0.1, 0.2, 0.3], [*"abc"])
+    assert of_constant.rows == ()
 
 
 def test_a_missing_service_is_told_before_training(tmp_path: Path) -> None:
