@@ -16,6 +16,7 @@ ENDS = {
     "people": "a rater against the others",
     "pairs": "models by pairs",
     "anchor": "anchored to people",
+    "train": "change",
     "gate": "PASS; FAIL\nexit code 4; CANNOT TELL\nexit code 5",
 }
 """What the comparisons of each tutorial say."""
