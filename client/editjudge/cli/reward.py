@@ -43,7 +43,7 @@ def check_command(file: Path, *, json: bool, **options: Any) -> int:
 
 def preview_command(file: Path, edits: Path, *, json: bool, **options: Any) -> int:
     """Score a few edits and print their rewards, and what these correlate with; return the exit code."""
-    rows, sources, kept_rewards = _read_edits(edits)
+    rows, kept_rewards = _read_edits(edits)
     with Reward(RewardConfig.load(file), settings_from(options)) as reward:
         reply, budget = reward.score(rows), reward.client.budget
     facts = [_measure(row) for row in rows]
@@ -51,7 +51,7 @@ def preview_command(file: Path, edits: Path, *, json: bool, **options: Any) -> i
     for name in reply.summary:
         numbers, before = reply.numbers(name, "skip"), [each.get(name) for each in kept_rewards]
         keys = [(each.id, "") for each in reply.results]
-        correlates[name] = compare_facts(name, keys, facts, numbers, sources)
+        correlates[name] = compare_facts(name, keys, facts, numbers, [str(row["source"]) for row in rows])
         if any(name in each for each in kept_rewards):
             movements[name] = compare_rewards([each.id for each in reply.results], before, numbers)
     if json:
@@ -99,13 +99,13 @@ def _describe(value: RewardValue) -> str:
     return f"{number} ({', '.join(numbers)}){gates}{why}"
 
 
-def _read_edits(path: Path) -> tuple[list[Any], list[str], list[dict[str, float | None]]]:
-    """Read the edits of a file, a line of JSON for each, with the sources and the rewards that were kept of each.
+def _read_edits(path: Path) -> tuple[list[Any], list[dict[str, float | None]]]:
+    """Read the edits of a file, a line of JSON for each, and the rewards that were kept of each.
 
     Raises:
         ConfigError: naming the line that is no edit.
     """
-    edits, sources, kept_rewards = [], [], []
+    edits, kept_rewards = [], []
     for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
         try:
             row = dict(parse_json(line))
@@ -113,9 +113,8 @@ def _read_edits(path: Path) -> tuple[list[Any], list[str], list[dict[str, float 
             before = {name: None if r is None else float(r) for name, r in dict(row.pop("rewards", {})).items()}
             paths = {key: path.parent / row[key] for key in _PICTURES & row.keys()}
             edits.append({**row, **paths})
-            sources.append(str(row["source"]))
             kept_rewards.append(before)
         except (ValueError, TypeError) as error:
             fix = 'write {"source": "a.png", "instruction": "…", "edited": "b.png"}'
             raise ConfigError(f"{path}:{number}: this line is not an edit", fix) from error
-    return edits, sources, kept_rewards
+    return edits, kept_rewards

@@ -1,7 +1,6 @@
 """What a reward follows beside its purpose, and what became of rewards that were kept."""
 
 from collections.abc import Hashable, Mapping, Sequence
-from contextlib import suppress
 from statistics import fmean
 from typing import TypeAlias
 
@@ -16,12 +15,11 @@ from ..base.errors import ConfigError, InputError
 from ..base.item import Edit
 from ..base.strict import Strict
 from ..benchmarks.column import Row
-from ..stats.agreement import CORRELATIONS, NotDefined, Statistic, estimate, spearman
+from ..stats.agreement import CORRELATIONS, Statistic, estimate, spearman
 from ..stats.clusters import Floats
 from .config import RewardConfig
 from .mix import mix
 
-_FEWEST = 3
 _EQUAL = 1e-6
 _MOST_SHOWN = 5
 _NO_TEXT = "painted text was not looked for: the run has no dimension of text"
@@ -60,15 +58,13 @@ def measure_edit(edit: Edit) -> dict[str, float]:
         mean distance from the source, 0 to 255, if there is one source of equal size.
     """
     facts = {"length of instruction": float(len(edit.item.instruction))}
-    if edit.image is None:
-        return facts
-    pixels = edit.image.rgb.astype(np.float32)
+    pixels = edit.output.rgb.astype(np.float32)
     grey, highest = pixels.mean(axis=2), pixels.max(axis=2)
     facts["sharpness"] = sum(float(np.abs(np.diff(grey, axis=axis)).mean()) for axis in (0, 1) if grey.shape[axis] > 1)
     facts["saturation"] = float((1 - pixels.min(axis=2) / np.maximum(highest, 1)).mean())
     facts["brightness"] = float(grey.mean())
     source = edit.item.source
-    if source is not None and source.size == edit.image.size:
+    if source is not None and source.size == edit.output.size:
         facts["change"] = float(np.abs(pixels - source.rgb).mean())
     return facts
 
@@ -171,6 +167,7 @@ def compare_rewards(ids: Sequence[str], before: Numbers, now: Numbers) -> Moveme
     """Compare rewards with those that were kept, edit by edit."""
     both = [(i, a, b) for i, a, b in zip(ids, before, now, strict=True) if a is not None and b is not None]
     changes = {i: b - a for i, a, b in both if abs(b - a) > _EQUAL}
+    sides = np.array([(a, b) for _, a, b in both]).reshape(-1, 2).T
     furthest = sorted(changes, key=lambda i: -abs(changes[i]))[:_MOST_SHOWN]
     gaps = [(a is None, b is None) for a, b in zip(before, now, strict=True)]
     return Movement(
@@ -179,13 +176,6 @@ def compare_rewards(ids: Sequence[str], before: Numbers, now: Numbers) -> Moveme
         new_numbers=gaps.count((True, False)),
         lost_numbers=gaps.count((False, True)),
         mean_change=fmean(b - a for _, a, b in both) if both else None,
-        agreement=_correlate([(a, b) for _, a, b in both]),
+        agreement=estimate(_SPEARMAN, [*sides], [i for i, _, _ in both]).value,
         furthest={i: changes[i] for i in furthest},
     )
-
-
-def _correlate(pairs: Sequence[tuple[float, float]]) -> float | None:
-    with suppress(NotDefined):
-        if len(pairs) >= _FEWEST:
-            return spearman(*np.array(pairs, np.float64).T)
-    return None
