@@ -65,7 +65,7 @@ def run_tutorial(name: str, folder: Path, replacing: Mapping[str, str]) -> str:
         replacing: What stands elsewhere during the test, such as addresses.
 
     Returns:
-        What `compare`, `gate`, `agreement` and `summary` printed.
+        What `compare`, `gate`, `agreement`, `summary` and `reward` printed.
 
     Raises:
         AssertionError: a step failed.
@@ -100,7 +100,9 @@ def run_tutorial(name: str, folder: Path, replacing: Mapping[str, str]) -> str:
                 timeout=patience(300),
             )
             assert ran.returncode == 0, f"{name}: {command}\n{ran.stdout}\n{ran.stderr}"
-            if command.startswith(tuple(f"editjudge {verb}" for verb in ("compare", "gate", "agreement", "summary"))):
+            if command.startswith(
+                tuple(f"editjudge {verb}" for verb in ("compare", "gate", "agreement", "summary", "reward"))
+            ):
                 compared += ran.stdout
     return compared
 
