@@ -1,5 +1,6 @@
 """What a reward follows beside its purpose, and what became of rewards that were kept."""
 
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from statistics import fmean
 from typing import TypeAlias
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from ..app.agreement import Agreement, AgreementRow, AgreementTable
 from ..app.human_agreement import Key, Side
 from ..app.judge_values import cluster_items
-from ..app.view import Pictures, RunView, StoredVerdict
+from ..app.view import Pictures, RunView
 from ..base.errors import ConfigError, InputError
 from ..base.item import Edit
 from ..base.strict import Strict
@@ -132,14 +133,14 @@ def audit_run(view: RunView, config: RewardConfig) -> Agreement:
         raise ConfigError(f"{view.folder}: its edits have no {lacking[0]}", f"judge them with -d {lacking[0]}")
     find, cluster_of = view.make_picture_finder().find, cluster_items([view])
     problems: list[str] = []
-    lengths: dict[Key, int] = {}
+    lengths = Counter[Key]()
     facts: dict[Key, dict[str, float]] = {}
     rewards: dict[Key, dict[str, float | None]] = {}
 
-    def measure_replies(row: Row, verdicts: Sequence[StoredVerdict]) -> None:
-        lengths[row.item.id, row.model] = sum(len(text) for v in verdicts if v.dimension in parts for text in v.texts)
-
-    for row in view.rows(each=measure_replies, evidence=True):
+    for verdict in view.verdicts():
+        if verdict.dimension in parts:
+            lengths[verdict.item, verdict.model] += sum(map(len, verdict.texts))
+    for row in view.rows():
         key = row.item.id, row.model
         try:
             edit = _load_edit(row, find(row.item.id))
