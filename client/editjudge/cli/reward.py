@@ -1,16 +1,13 @@
 """`editjudge reward`: check a file of rewards, and try it on a few edits."""
 
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ..base.errors import ConfigError, InputError
-from ..base.item import Edit, EditArguments
+from ..base.errors import ConfigError
 from ..base.parse import parse_json
 from ..base.terminal import print_notice, print_text
 from ..report.agreement_page import write_agreement
-from ..report.numbers import format_figure
-from ..rewards.audit import audit_run, compare_facts, compare_rewards, measure_edit
+from ..rewards.audit import audit_run, compare_rewards
 from ..rewards.config import RewardConfig
 from ..rewards.reward import Reward
 from ..rewards.schema import RewardValue
@@ -42,29 +39,23 @@ def check_command(file: Path, *, json: bool, **options: Any) -> int:
 
 
 def preview_command(file: Path, edits: Path, *, json: bool, **options: Any) -> int:
-    """Score a few edits and print their rewards, and what these correlate with; return the exit code."""
+    """Score a few edits and print their rewards, and how these differ from stored ones; return the exit code."""
     rows, kept_rewards = _read_edits(edits)
     with Reward(RewardConfig.load(file), settings_from(options)) as reward:
         reply, budget = reward.score(rows), reward.client.budget
-    facts = [_measure(row) for row in rows]
-    correlates, movements = {}, {}
+    movements = {}
     for name in reply.summary:
         numbers, before = reply.numbers(name, "skip"), [each.get(name) for each in kept_rewards]
-        keys = [(each.id, "") for each in reply.results]
-        correlates[name] = compare_facts(name, keys, facts, numbers, [str(row["source"]) for row in rows])
         if any(name in each for each in kept_rewards):
             movements[name] = compare_rewards([each.id for each in reply.results], before, numbers)
     if json:
-        print_json({**reply.model_dump(), "correlates": correlates, "movements": movements})
+        print_json({**reply.model_dump(), "movements": movements})
     for result in () if json else reply.results:
         for name, value in result.rewards.items():
             print_text(f"{result.id}: {name} {_describe(value)}")
     for name, summary in () if json else reply.summary.items():
         facts_of_batch = summary.model_dump(exclude_none=True).items()
         print_text(f"{name}: " + ", ".join(f"{key} {fact}" for key, fact in facts_of_batch if fact))
-        if facts_compared := correlates[name].rows:
-            text = ", ".join(f"{row.who} {format_figure(row.figures['all'], '.2f')}" for row in facts_compared)
-            print_text(f"{name}: rank correlation with {text}")
         if name in movements:
             changes = movements[name].model_dump(exclude_none=True).items()
             print_text(
@@ -82,12 +73,6 @@ def audit_command(file: Path, run: Path, out: Path | None, *, json: bool) -> Non
         if out:
             write_agreement(result, [view], out, {name: config.list_ids(name) for name in config.rewards})
     print_agreement(result, json=json)
-
-
-def _measure(row: EditArguments) -> dict[str, float]:
-    with suppress(InputError):  # it has no reward either, which says why
-        return measure_edit(Edit.load(**row))
-    return {}
 
 
 def _describe(value: RewardValue) -> str:
