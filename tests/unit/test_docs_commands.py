@@ -25,6 +25,7 @@ from editjudge.cli import root
 from editjudge.prompts.custom_templates import load_custom_folder
 from editjudge.prompts.rubrics import make_rubric
 from editjudge.rewards import RewardConfig
+from editjudge.rewards.config import Listener
 
 from .test_docs import FENCED, ROOT, blocks
 
@@ -153,6 +154,8 @@ def test_toml_is_read_by_who_it_is_for(page: Path, tmp_path: Path) -> None:
             make_rubric("rubric/light", block, page.name)
         elif "rewards" in content:
             RewardConfig.model_validate(content)
+        elif "listener" in content:
+            Listener.model_validate(content["listener"])
         elif "margins" in content:
             GateRules.model_validate(content)
         elif "project" in content:
