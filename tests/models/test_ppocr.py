@@ -287,3 +287,19 @@ def test_letters_of_the_demo_are_read_only_where_they_were_put_up(reader, edits,
     )
     assert exact == damaged == edit.target_text
     assert edit.target_text not in no_edit
+
+
+def test_a_reader_starts_with_small_pictures_in_every_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rapidocr.inference_engine.onnxruntime import OrtInferSession
+
+    sizes, run = [], OrtInferSession.__call__
+
+    def record(self, pixels):
+        sizes.append(pixels.size)
+        return run(self, pixels)
+
+    monkeypatch.setattr(OrtInferSession, "__call__", record)
+    PpOcrReader()
+    assert len(sizes) == 3
+    # RapidOCR enlarges the shorter side to 736 pixels.
+    assert max(sizes) == 3 * 736 * 736

@@ -1,10 +1,11 @@
 """`editjudge up`: start the local stack."""
 
+import sys
 from pathlib import Path
 
 import click
 
-from editjudge.base.terminal import print_text
+from editjudge.base.terminal import print_notice, print_text
 from editjudge.cli.options import settings_from
 from editjudge.cli.output import print_json
 
@@ -19,7 +20,8 @@ def up_command(model: tuple[str, ...], judge: Path | None, *, gateway: bool, fro
     changes = {name: value for name, value in options.items() if value}
     changes["gateway_args"] = (*further, *settings.stack.gateway_args)
     stack = settings.stack.model_copy(update=changes)
-    state = up(stack, settings.vllm_python, root.get("config"))
+    report = print_notice if sys.stderr.isatty() else None
+    state = up(stack, settings.vllm_python, root.get("config"), report)
     for name, why in state.unloaded.items():
         print_text(f"{name} is not served: {why}", fg="red", err=True)
     if json:

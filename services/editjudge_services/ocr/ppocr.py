@@ -79,8 +79,9 @@ class PpOcrReader:
         from rapidocr import RapidOCR
 
         self._engine: Any = RapidOCR(params=_settings())
-        # RapidOCR loads each network at its first use, so use all of them now.
-        blank = np.full((48, 320, 3), 255, dtype=np.uint8)
+        # RapidOCR loads each network at its first use, so use all of them now. It enlarges the shorter
+        # side to 736 pixels, so that a long picture would take seconds and much memory.
+        blank = np.full((48, 48, 3), 255, dtype=np.uint8)
         self._read(blank)
         self._recognise([blank])
 

@@ -6,11 +6,13 @@ file. It restarts a server on the same ports if the server ends or loses one of 
 
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from filelock import Timeout
@@ -41,12 +43,18 @@ _OWN_STOP_SECONDS = 10.0
 """The time that the supervisor needs to end in addition to the stop times of its servers."""
 
 
-def up(settings: StackSettings, vllm_python: Path | None = None, config: Path | None = None) -> StackState:
+def up(
+    settings: StackSettings,
+    vllm_python: Path | None = None,
+    config: Path | None = None,
+    report: Callable[[str], None] | None = None,
+) -> StackState:
     """Start the local stack in the background and wait until it is ready.
 
     Args:
         vllm_python: The Python interpreter of an environment with vLLM; required for a judge.
         config: The settings file of the Judge service; by default that of the current folder.
+        report: Gets a line for each model that Triton has loaded.
 
     Raises:
         ConfigError: the settings start no server, vLLM is missing, or the folder has no model.
@@ -71,19 +79,26 @@ def up(settings: StackSettings, vllm_python: Path | None = None, config: Path | 
             umask=0o077,
         )
     try:
-        return _wait_until_ready(process, output, settings)
+        return _wait_until_ready(process, output, settings, report or (lambda _: None))
     except BaseException:  # also on Ctrl-C: `down` finds no stack without a state file
         process.terminate()
         raise
 
 
-def _wait_until_ready(process: subprocess.Popen[bytes], output: Path, settings: StackSettings) -> StackState:
+def _wait_until_ready(
+    process: subprocess.Popen[bytes], output: Path, settings: StackSettings, report: Callable[[str], None]
+) -> StackState:
     patience = settings.startup_timeout if settings.triton else 0.0
     if settings.judge:
         patience = max(patience, settings.judge_timeout)
     patience += READY_SECONDS if settings.gateway else 0.0
+    start, count = time.time(), 0
     end = time.monotonic() + patience + 10
     while time.monotonic() < end:
+        lines = read_loaded(output.with_name("triton.log"), start)
+        for line in lines[count:]:
+            report(line)
+        count = len(lines)
         if (state := running_stack()) is not None and state.pid == process.pid:
             return state
         if process.poll() is not None:
@@ -91,6 +106,19 @@ def _wait_until_ready(process: subprocess.Popen[bytes], output: Path, settings: 
             raise StackError(lines[-1] if lines else f"the supervisor ended, see {output}")
         time.sleep(0.05)
     raise StackError(f"the local stack is not ready in time, see {output}")
+
+
+def read_loaded(log: Path, since: float = 0.0) -> list[str]:
+    """A line for each model that Triton says it has loaded, in that order.
+
+    Args:
+        since: A log that was last written before this time is of an earlier stack.
+    """
+    if not log.is_file() or log.stat().st_mtime < since:
+        return []
+    text = log.read_text(errors="replace")
+    total, names = text.count('"loading: '), re.findall(r"successfully loaded '(\w+)'", text)
+    return [f"{name} is loaded ({index} of {total})" for index, name in enumerate(names, 1)]
 
 
 def _check_settings(settings: StackSettings, vllm_python: Path | None) -> None:

@@ -98,6 +98,18 @@ def test_what_a_stack_writes_is_its_owners_alone(monkeypatch: pytest.MonkeyPatch
     assert given["umask"] == 0o077
 
 
+def test_models_that_triton_has_loaded_are_reported_but_not_those_of_an_earlier_stack(tmp_path: Path) -> None:
+    log = tmp_path / "triton.log"
+    assert supervisor.read_loaded(log) == []
+    log.write_text(
+        'I1 1 model_lifecycle.cc:472] "loading: ocr_ppocr:1"\n'
+        'I1 1 model_lifecycle.cc:472] "loading: quality_piqe:1"\n'
+        "I1 1 model_lifecycle.cc:839] \"successfully loaded 'quality_piqe'\"\n"
+    )
+    assert supervisor.read_loaded(log) == ["quality_piqe is loaded (1 of 2)"]
+    assert supervisor.read_loaded(log, log.stat().st_mtime + 1) == []
+
+
 def test_a_server_that_ends_again_and_again_ends_the_stack() -> None:
     server = Server(runs=False)
     with pytest.raises(StackError, match="triton ended 6 times in a row"):
