@@ -32,7 +32,6 @@ from threading import Event
 from typing import Any
 
 import click
-import full_size
 import numpy as np
 from PIL import Image as Pil
 from rich.console import Console
@@ -235,7 +234,7 @@ def specialists(
     with ExitStack() as stack:
         if is_full_size:
             os.environ["EDITJUDGE_MODELS_DIR"] = stack.enter_context(tempfile.TemporaryDirectory())
-            rows += make_full_size([kind for kind in kinds if kind.entry in full_size.SIZES], precisions)
+            rows += make_full_size(kinds, precisions)
         for kind in kinds:
             for precision in precisions if kind.entry else ("fp32",):
                 if (parity := find_parity(kind, precision)) is None:
@@ -249,8 +248,13 @@ def specialists(
 
 def make_full_size(kinds: Sequence[type[Specialist]], precisions: Sequence[Precision]) -> list[Mapping[str, Any]]:
     """Make and export networks of published size; gives a row for each export that is refused."""
+    # It imports torch, which would count as memory of every specialist.
+    import full_size
+
     rows = []
     for kind in kinds:
+        if kind.entry not in full_size.SIZES:
+            continue
         full_size.install(kind.entry)
         errors = full_size.export_all(kind.entry, precisions)
         rows += [{"model": kind.name, "precision": precision, "error": error} for precision, error in errors]

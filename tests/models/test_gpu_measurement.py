@@ -33,6 +33,11 @@ def test_specialists_are_measured_without_a_card() -> None:
         assert row["peak_mib"] >= row["loaded_mib"] > 0
 
 
+def test_torch_is_no_part_of_the_memory_of_those_that_do_not_need_it() -> None:
+    code = "import gpu, sys; assert not sys.modules.keys() & {'torch', 'transformers'}"
+    subprocess.run([sys.executable, "-c", code], cwd=SCRIPT.parent, check=True)
+
+
 def test_a_judge_is_asked_in_every_order() -> None:
     server = ScriptedOpenAi()
     with beside(server) as url:
