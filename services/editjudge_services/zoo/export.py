@@ -106,7 +106,9 @@ def verify(entry: Entry) -> list[str]:
     if checkpoint is not None:
         checkpoint.verify()
         _check_source(entry, checkpoint)
-        lines.append(f"{entry.name} checkpoint is right ({checkpoint.source})")
+        is_open = entry.supply == "hub" and not entry.revision_pinned and not checkpoint.untrained
+        remark = ", whose commit is not pinned" if is_open else ""
+        lines.append(f"{entry.name} checkpoint is right ({checkpoint.source}){remark}")
     for artefact in find_exports(entry):
         artefact.verify()
         outcome = _compare_fingerprint(entry, artefact)

@@ -202,6 +202,14 @@ def test_a_copied_checkpoint_with_a_record_of_its_own_is_held_to_the_manifest(
         verify(find_entry(name))
 
 
+@pytest.mark.parametrize("name", ["sa2va-qwen3-vl-4b", "q-insight", "artimuse"])
+def test_a_checkpoint_whose_commit_nobody_pinned_is_named_as_such(name: str) -> None:
+    checkpoint_dir(name).mkdir(parents=True)
+    hub = find_entry(name).hub
+    Checkpoint(entry=name, hub=hub, commit="c0ffee", files={}).save(checkpoint_dir(name))
+    assert verify(find_entry(name)) == [f"{name} checkpoint is right ({hub}@c0ffee), whose commit is not pinned"]
+
+
 def test_changed_files_are_found(artefact: Artefact) -> None:
     model = artefact.folder / "graph" / "model.onnx"
     good = model.read_bytes()
