@@ -32,7 +32,7 @@ from .choices import IN_WORDS, LABELS, ChoiceDistribution, Method, check_choices
 from .coalesce import Coalescer, PrefixLeaders, gather_all
 from .context import NO_CALLER, CallContext, SharedTerms
 from .judge_identity import NO_SCHEMA, describe_call_identity, find_snapshot, make_judge_identity, make_model_identity
-from .judge_probe import complete, make_request, probe_form, probe_logprobs
+from .judge_probe import complete, make_request, probe_form, probe_logprobs, takes_all
 from .pool import EndpointPool
 from .prompt import Picture, PictureCache, Prompt
 from .recent_replies import RecentReplies
@@ -397,7 +397,7 @@ class Judge:
 
     @property
     def _takes_all(self) -> bool:
-        return all(replica.target.takes_all for replica in self.replicas)
+        return takes_all(self.replicas)
 
     async def _load_method(self) -> None:
         """Load the method and the form of requests from the ledger, where they are known."""

@@ -4,7 +4,7 @@ Both are questions of common knowledge. What they show is part of the judge's id
 kept: a server that changes its habits later gives errors, and no numbers of another kind.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,7 @@ from .choices import ChoiceDistribution, Method
 from .context import CallContext
 from .pool import EndpointPool
 from .prompt import Prompt
+from .replica import Replica
 from .transport import MAX_TOKENS, RequestForm, Sampling, Transport
 from .words import BEARINGS, PROBE
 
@@ -66,6 +67,11 @@ async def probe_logprobs(
     return ChoiceDistribution(**reply.content).method
 
 
+def takes_all(servers: Iterable[Replica[Transport]]) -> bool:
+    """Whether servers take every field of a request, so that a rejection is not about the form."""
+    return all(server.target.takes_all for server in servers)
+
+
 async def probe_form(
     pool: EndpointPool[Transport], settings: JudgeEndpoint, context: CallContext, check_model: Callable[[str], None]
 ) -> tuple[Method, RequestForm]:
@@ -77,7 +83,6 @@ async def probe_form(
     Raises:
         ServiceError: see `editjudge.base.errors`.
     """
-    takes_all = all(replica.target.takes_all for replica in pool.replicas)  # then a rejection is not about the form
     form = RequestForm()
     while True:
         limit = settings.max_tokens or MAX_TOKENS
@@ -89,7 +94,7 @@ async def probe_form(
             form = form.without(error.field)
         except Rejection:
             # It may be about the schema, in words that nobody has listed.
-            if takes_all or request["schema"] is None:
+            if takes_all(pool.replicas) or request["schema"] is None:
                 return "sampled", form
             form = form.without("schema")
         except Abstention:

@@ -371,8 +371,8 @@ _READ_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 _NOT_READ = "Could not decode to UTF-8"
 """How the message of `sqlite3` about a text that is no UTF-8 begins."""
 _CLOSED_MESSAGE = "Cannot operate on a closed database."
-RESTORE = "restore a copy; what can still be read: sqlite3 FILE .recover"
 _ERRORS = {getattr(sqlite3, name): row for name, row in package_tables(__package__, "sqlite_errors.toml").items()}
+RESTORE: str = _ERRORS[sqlite3.SQLITE_CORRUPT]["fix"]
 
 
 def _use_wal(db: sqlite3.Connection) -> None:

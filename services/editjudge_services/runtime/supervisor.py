@@ -79,14 +79,14 @@ def up(
             umask=0o077,
         )
     try:
-        return _wait_until_ready(process, output, settings, report or (lambda _: None))
+        return _wait_until_ready(process, output, settings, report)
     except BaseException:  # also on Ctrl-C: `down` finds no stack without a state file
         process.terminate()
         raise
 
 
 def _wait_until_ready(
-    process: subprocess.Popen[bytes], output: Path, settings: StackSettings, report: Callable[[str], None]
+    process: subprocess.Popen[bytes], output: Path, settings: StackSettings, report: Callable[[str], None] | None
 ) -> StackState:
     patience = settings.startup_timeout if settings.triton else 0.0
     if settings.judge:
@@ -95,10 +95,11 @@ def _wait_until_ready(
     start, count = time.time(), 0
     end = time.monotonic() + patience + 10
     while time.monotonic() < end:
-        lines = read_loaded(output.with_name("triton.log"), start)
-        for line in lines[count:]:
-            report(line)
-        count = len(lines)
+        if report is not None:
+            lines = read_loaded(output.with_name("triton.log"), start)[count:]
+            count += len(lines)
+            for line in lines:
+                report(line)
         if (state := running_stack()) is not None and state.pid == process.pid:
             return state
         if process.poll() is not None:
