@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from filelock import FileLock
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from ..base.config import Settings, load_settings
 from ..base.errors import ConfigError, ServiceError, StoreError
@@ -16,7 +16,7 @@ from ..base.identity import Identities, ServiceName
 from ..base.local_stack import private, private_state_dir, state_dir
 from ..base.output_files import write_atomically
 from ..base.parse import describe_failure
-from ..base.strict import Strict
+from ..base.strict import FrozenModel, Strict
 from ..benchmarks.cell import standard_deviation
 from ..canary.comparison import Measurement, State, detect_drift, noise_unit
 from ..canary.edits import canary_digest, known_places, measure
@@ -30,7 +30,7 @@ BASELINE_ROUNDS = 3
 _NOT_CHECKED_YET = "not checked: editjudge canary"
 
 
-class CanaryCheck(BaseModel):
+class CanaryCheck(FrozenModel):
     """The stored result of the last check of a judge, with its baseline.
 
     Attributes:
@@ -43,7 +43,6 @@ class CanaryCheck(BaseModel):
         first: The baseline; each of its canaries has at least two scores.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     when: str
     state: State
     why: str

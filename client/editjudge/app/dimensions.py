@@ -1,7 +1,7 @@
 """The dimensions of a protocol: selected by name, with their signatures and missing services."""
 
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from ..base.errors import ConfigError
@@ -56,18 +56,15 @@ class DimensionSet:
         ids = [name for name in unique_names if name in self.by_id]
         globs = [name for name in unique_names if name not in self.by_id]
         matches = select_dimensions(globs, self._rules) if globs or not ids else ()
-        selection = self._in_order(ids, with_rounds(matches, self.by_id))
+        if matches:
+            names_of_all = {*ids, *(dimension.id for dimension in with_rounds(matches, self.by_id))}
+            ids = [name for name in self.by_id if name in names_of_all]
+        selection = tuple(self.by_id[name] for name in ids)
         new = [dimension for dimension in selection if dimension.id not in self._with_prompts]
         for dimension in sort_by_dependency(new, self.by_id):
             _ = dimension.prompt_origins  # raises if official prompts are not imported
         self._with_prompts.update(dimension.id for dimension in new)
         return selection
-
-    def _in_order(self, ids: Sequence[str], matches: Sequence[Dimension]) -> tuple[Dimension, ...]:
-        if not matches:
-            return tuple(self.by_id[name] for name in ids)
-        names = {*ids, *(dimension.id for dimension in matches)}
-        return tuple(d for name, d in self.by_id.items() if name in names)
 
 
 def missing_services(services: Collection[str]) -> dict[str, tuple[str, ...]]:

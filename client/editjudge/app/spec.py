@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    ConfigDict,
+    BeforeValidator,
     Field,
     ModelWrapValidatorHandler,
     PlainSerializer,
     PrivateAttr,
     ValidationError,
-    field_validator,
     model_validator,
 )
 
@@ -27,7 +25,7 @@ from ..base.identity import ServiceName
 from ..base.objects import find_url
 from ..base.output_files import wrap_disk_errors, write_file
 from ..base.parse import first_problem
-from ..base.strict import pick_fields
+from ..base.strict import FrozenModel, pick_fields
 from ..benchmarks.benchmark import Benchmark, Rules
 from ..benchmarks.dataset import Dataset, has_path_mapping
 from ..benchmarks.dimension import Dimension
@@ -59,10 +57,18 @@ def _drop_repeats(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-PromptTexts: TypeAlias = Annotated[Mapping[str, str], AfterValidator(MappingProxyType), PlainSerializer(dict)]
+def _check_models(outputs: Mapping[str, Path]) -> Mapping[str, Path]:
+    for model in outputs:
+        if not model or not model.isprintable():
+            raise ValueError(f"{model!r} is no name of a model")
+    return outputs
 
 
-class RunSpec(BaseModel):
+def _read_prompts(prompts: Any) -> Any:
+    return load_custom_texts(Path(prompts)) if isinstance(prompts, str | os.PathLike) else prompts
+
+
+class RunSpec(FrozenModel):
     """A specification of a run: benchmark, data, outputs, and what to judge them on.
 
     ```python
@@ -97,10 +103,9 @@ class RunSpec(BaseModel):
             does not exist.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     benchmark: str
     data: Path
-    outputs: _PathByName = Field(default_factory=dict, validate_default=True)
+    outputs: Annotated[_PathByName, AfterValidator(_check_models)] = Field(default_factory=dict, validate_default=True)
     protocol: str = ""
     on: tuple[str, ...] = ()
     off: tuple[str, ...] = ()
@@ -110,7 +115,9 @@ class RunSpec(BaseModel):
     dimensions: Annotated[tuple[str, ...], PlainSerializer(lambda ids: ids or None)] = ()
     limit: int | None = Field(default=None, ge=1)
     tasks: tuple[str, ...] = ()
-    prompts: PromptTexts = Field(default_factory=dict, validate_default=True)
+    prompts: Annotated[
+        Mapping[str, str], BeforeValidator(_read_prompts), AfterValidator(MappingProxyType), PlainSerializer(dict)
+    ] = Field(default_factory=dict, validate_default=True)
     single_image: tuple[str, ...] = ()
     services: tuple[ServiceName, ...] = ()
     _own: dict[str, Dimension] = PrivateAttr(default_factory=dict)
@@ -178,21 +185,6 @@ class RunSpec(BaseModel):
         spec._own |= own
         spec.rules()
         return spec
-
-    @field_validator("prompts", mode="before")
-    @classmethod
-    def _read(cls, prompts: Any) -> Any:
-        if not isinstance(prompts, str | os.PathLike):
-            return prompts
-        return load_custom_texts(Path(prompts))
-
-    @field_validator("outputs")
-    @classmethod
-    def _can_be_shown(cls, outputs: Mapping[str, Path]) -> Mapping[str, Path]:
-        for model in outputs:
-            if not model or not model.isprintable():
-                raise ValueError(f"{model!r} is no name of a model")
-        return outputs
 
     def rules(self) -> Rules:
         """The benchmark's rules by this protocol and these switches.

@@ -6,9 +6,9 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
 from ..base.parse import package_tables
+from ..base.strict import FrozenModel
 from ..base.text import group_by_key
 from ..stats.preferences import VOTES
 from .agreement import Agreement, AgreementTable, Unit
@@ -17,10 +17,9 @@ from .ratings import Rating, Ratings
 from .view import RunView
 
 
-class Study(BaseModel):
+class Study(FrozenModel):
     """A paper's comparison with people; `studies.toml` says what each field means."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     source: str
     unit: Unit
     statistics: tuple[str, ...]

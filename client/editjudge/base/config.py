@@ -10,27 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    JsonValue,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError, TomlConfigSettingsSource
 from pydantic_settings import PydanticBaseSettingsSource as Source
 
 from .errors import ConfigError
 from .parse import describe_failure, first_problem
 from .providers import load_providers
+from .strict import FrozenModel
 
 CONFIG_FILE = "editjudge.toml"
 
 
-class Secret(BaseModel):
+class Secret(FrozenModel):
     """The place of a secret. The secret is read when it is used, and never printed.
 
     Attributes:
@@ -38,7 +30,6 @@ class Secret(BaseModel):
         file: Path of a file; surrounding white space is dropped.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     env: str | None = None
     file: Path | None = None
 
@@ -80,7 +71,7 @@ class Secret(BaseModel):
         return value
 
 
-class Address(BaseModel):
+class Address(FrozenModel):
     """The address of a server, with its certificates and credentials.
 
     Attributes:
@@ -92,7 +83,6 @@ class Address(BaseModel):
         headers: Sent with every call; a value is text, `{env = …}` or `{file = …}`.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     url: str
     ca_file: Path | None = None
     cert_file: Path | None = None
@@ -128,7 +118,7 @@ class Address(BaseModel):
             ConfigError: a secret is not where its setting says.
         """
         headers = {
-            name: value.read(f"{self.url}: header {name}") if isinstance(value, Secret) else value
+            name.lower(): value.read(f"{self.url}: header {name}") if isinstance(value, Secret) else value
             for name, value in self.headers.items()
         }
         if self.api_key is not None:
@@ -154,22 +144,17 @@ class Address(BaseModel):
             raise ConfigError(f"{self.url}: {path}: {error.strerror}") from error
 
 
+def _check_grpc_url(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in {"grpc", "grpcs"} or not parts.netloc or parts.path.strip("/"):
+        raise ValueError("write it as grpc://host:port, or grpcs://host:port for TLS")
+    return url.rstrip("/")
+
+
 class GrpcAddress(Address):
     """A gRPC server: `grpc://host:port`, or `grpcs://host:port` for TLS."""
 
-    @field_validator("url")
-    @classmethod
-    def _check_address(cls, url: str) -> str:
-        parts = urlsplit(url)
-        if parts.scheme not in {"grpc", "grpcs"} or not parts.netloc or parts.path.strip("/"):
-            raise ValueError("write it as grpc://host:port, or grpcs://host:port for TLS")
-        return url.rstrip("/")
-
-    @field_validator("headers")
-    @classmethod
-    def _lower_case_keys(cls, headers: dict[str, str | Secret]) -> dict[str, str | Secret]:
-        # gRPC metadata keys are lower case; anything else fails at the first call.
-        return {name.lower(): value for name, value in headers.items()}
+    url: Annotated[str, AfterValidator(_check_grpc_url)]
 
 
 class Endpoint(GrpcAddress):
@@ -193,7 +178,7 @@ class GatewayEndpoint(GrpcAddress):
     edit_deadline: float = Field(default=600.0, gt=0)
 
 
-class Price(BaseModel):
+class Price(FrozenModel):
     """What a judge charges, in any one currency, per million tokens.
 
     Attributes:
@@ -202,7 +187,6 @@ class Price(BaseModel):
         output: Generated tokens.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     input: float = Field(ge=0)
     cached: float | None = Field(default=None, ge=0)
     output: float = Field(ge=0)
@@ -222,6 +206,33 @@ _OWN_FIELDS = frozenset(
     }
 )  # fmt: skip
 """Fields of a request that have a setting or are ours, and cannot be in `extra`."""
+
+
+def _check_judge_url(url: str) -> str:
+    parts = urlsplit(url)
+    path = parts.path.rstrip("/")
+    if not parts.netloc or not (parts.scheme in {"http", "https"} if path else parts.scheme == "grpc"):
+        raise ValueError("write it as http(s)://host:port/v1, or grpc://host:port for vLLM's own")
+    return url.rstrip("/")
+
+
+def _check_temperature(value: Any) -> Any:
+    try:
+        is_number = not isinstance(value, bool) and 0 <= float(value) <= 2
+    except (TypeError, ValueError):
+        is_number = False
+    if value != "default" and not is_number:
+        raise ValueError('give a number from 0 to 2, or "default"')
+    return value if value == "default" else float(value)
+
+
+def _check_extra(extra: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    if own := sorted(extra.keys() & _OWN_FIELDS):
+        raise ValueError(f"{', '.join(own)}: this field is set by the program itself")
+    return extra
+
+
+_JudgeUrl: TypeAlias = Annotated[str, AfterValidator(_check_judge_url)]
 
 
 class JudgeEndpoint(Address):
@@ -249,15 +260,16 @@ class JudgeEndpoint(Address):
     """
 
     provider: str = ""
-    replicas: tuple[str, ...] = ()
+    url: _JudgeUrl
+    replicas: tuple[_JudgeUrl, ...] = ()
     model: str = ""
     accept: tuple[str, ...] = ()
     send_images: bool = False
     max_pixels: int = Field(default=1024 * 1024, ge=1024, le=64 * 1024 * 1024)
     max_tokens: int | None = Field(default=None, ge=1)
-    temperature: float | Literal["default"] = 0.0
+    temperature: Annotated[float | Literal["default"], BeforeValidator(_check_temperature)] = 0.0
     seed: int | None = 0
-    extra: dict[str, JsonValue] = Field(default_factory=dict)
+    extra: Annotated[dict[str, JsonValue], AfterValidator(_check_extra)] = Field(default_factory=dict)
     image_detail: Literal["auto", "low", "high"] | None = None
     logprobs: Literal["auto", "never"] = "auto"
     samples: int = Field(default=1, ge=1, le=1000)
@@ -282,33 +294,10 @@ class JudgeEndpoint(Address):
             defaults["api_key"] = {"env": provider.key}
         return defaults | values
 
-    @field_validator("temperature", mode="before")
-    @classmethod
-    def _check_temperature(cls, value: Any) -> Any:
-        try:
-            is_number = not isinstance(value, bool) and 0 <= float(value) <= 2
-        except (TypeError, ValueError):
-            is_number = False
-        if value != "default" and not is_number:
-            raise ValueError('give a number from 0 to 2, or "default"')
-        return value if value == "default" else float(value)
-
-    @field_validator("extra")
-    @classmethod
-    def _check_extra(cls, extra: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        if own := sorted(extra.keys() & _OWN_FIELDS):
-            raise ValueError(f"{', '.join(own)}: this field is set by the program itself")
-        return extra
-
     @property
     def is_greedy(self) -> bool:
         """Whether a judge that is asked again says the same, as far as the settings tell."""
         return self.temperature == 0
-
-    @field_validator("replicas")
-    @classmethod
-    def _check_addresses(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(cls._check_address(url) for url in urls)
 
     @model_validator(mode="after")
     def _check_replicas(self) -> Self:
@@ -320,17 +309,6 @@ class JudgeEndpoint(Address):
         if urlsplit(self.url).scheme == "grpc" and (self.extra or self.image_detail):
             raise ValueError("`extra` and `image_detail` are sent over HTTP only")
         return self
-
-    @field_validator("url")
-    @classmethod
-    def _check_address(cls, url: str) -> str:
-        parts = urlsplit(url)
-        path = parts.path.rstrip("/")
-        if parts.scheme in {"http", "https"} and parts.netloc and path:
-            return url.rstrip("/")
-        if parts.scheme == "grpc" and parts.netloc and not path:
-            return url.rstrip("/")
-        raise ValueError("write it as http(s)://host:port/v1, or grpc://host:port for vLLM's own")
 
 
 @dataclass(frozen=True)
@@ -370,7 +348,7 @@ def parse_ledger(value: object, name: str = "ledger") -> LedgerPlace | None:
     return PostgresAddress(text)
 
 
-class StackSettings(BaseModel):
+class StackSettings(FrozenModel):
     """The local stack (`editjudge up`).
 
     Attributes:
@@ -396,7 +374,6 @@ class StackSettings(BaseModel):
         front_values: YAML file with more values of the front door.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     models: tuple[str, ...] = ()
     grpc_port: int = Field(default=0, ge=0, le=65535)
     http_port: int = Field(default=0, ge=0, le=65535)

@@ -94,16 +94,14 @@ def _split_field(key: str, text: str) -> Iterator[tuple[Part, str]]:
             yield Part("operand", name), digest
     elif key.startswith(_READS):
         yield from _split_reading(key, text)
-    elif key == "formula":
+    elif key == "formula" or "." in key:
+        kind, of_parameters, owner = (
+            ("formula", "formula_parameter", "") if key == "formula" else ("model", "service", key)
+        )
         head, parameters = _split_call(text)
-        yield Part("formula", ""), head
+        yield Part(kind, owner), head
         for name, value in parameters.items():
-            yield Part("formula_parameter", "", name), value
-    elif "." in key:
-        head, parameters = _split_call(text)
-        yield Part("model", key), head
-        for name, value in parameters.items():
-            yield Part("service", key, name), value
+            yield Part(of_parameters, owner, name), value
     else:
         yield Part("field", key), text
 

@@ -174,7 +174,7 @@ class Mask(_Picture):
     """The region in which an edit may change its source.
 
     Attributes:
-        pixels: Bool of shape (H, W), read-only; True where the edit may change the source.
+        region: The region that may change (white in the file): bool of shape (H, W), read-only.
         stretches_to_frame: Whether `resize` stretches the mask to any aspect ratio. Official masks
             are square while their images are not, and an output may have another aspect ratio than
             the source that the mask was made for.
@@ -182,7 +182,7 @@ class Mask(_Picture):
 
     name: str
     encoded_bytes: bytes
-    pixels: NDArray[Any]
+    region: NDArray[np.bool_]
     notes: Notes = ()
     file: str = ""
     stretches_to_frame: bool = False
@@ -190,21 +190,16 @@ class Mask(_Picture):
     @property
     def memory_bytes(self) -> int:
         """Memory that the mask takes, in bytes."""
-        return len(self.encoded_bytes) + self.pixels.nbytes
+        return len(self.encoded_bytes) + self.region.nbytes
 
     @property
     def size(self) -> tuple[int, int]:
         """Width and height in pixels."""
-        return self.pixels.shape[1], self.pixels.shape[0]
-
-    @property
-    def region(self) -> NDArray[np.bool_]:
-        """The region that may change (white in the file): bool of shape (H, W)."""
-        return self.pixels
+        return self.region.shape[1], self.region.shape[0]
 
     def invert(self) -> Mask:
         """Return the mask with white and black exchanged."""
-        return replace(self, pixels=~self.pixels, notes=(*self.notes, Note("mask", "mask inverted")))
+        return replace(self, region=~self.region, notes=(*self.notes, Note("mask", "mask inverted")))
 
     def resize(self, size: tuple[int, int]) -> Mask:
         """Resize the mask to (width, height) by nearest neighbour.
@@ -215,25 +210,22 @@ class Mask(_Picture):
         """
         if size == self.size:
             return self
-        if self.stretches_to_frame:
-            return self._stretch(size)
-        self.check_fits(size)
+        if not self.stretches_to_frame:
+            self.check_fits(size)
+        how = "stretched" if self.stretches_to_frame else "resized"
         (width, height), (w, h) = self.size, size
-        picture = Pil.fromarray(self.region).resize(size, Pil.Resampling.NEAREST)
-        note = Note("mask", f"mask resized from {width}x{height} to {w}x{h} (nearest)")
-        return replace(self, pixels=np.asarray(picture, dtype=bool), notes=(*self.notes, note))
+        note = Note("mask", f"mask {how} from {width}x{height} to {w}x{h} (nearest)")
+        return replace(self, region=self._sample(size), notes=(*self.notes, note))
 
-    def _stretch(self, size: tuple[int, int]) -> Mask:
-        """Stretch the mask as the benchmark's code does (nearest neighbour of OpenCV)."""
-        # OpenCV samples at the upper left corner of a pixel, Pillow at its centre.
-        (width, height), (w, h) = self.size, size
+    def _sample(self, size: tuple[int, int]) -> NDArray[np.bool_]:
+        if not self.stretches_to_frame:
+            return np.asarray(Pil.fromarray(self.region).resize(size, Pil.Resampling.NEAREST), dtype=bool)
+        # As OpenCV does in the benchmark's code: at the upper left corner of a pixel, not at its centre.
         columns, rows = (
             np.minimum(np.floor(np.arange(to) * (1.0 / (to / of))).astype(np.intp), of - 1)
-            for of, to in ((width, w), (height, h))
+            for of, to in zip(self.size, size, strict=True)
         )
-        note = Note("mask", f"mask stretched from {width}x{height} to {w}x{h} (nearest)")
-        pixels = self.region[rows[:, None], columns]
-        return replace(self, pixels=pixels, notes=(*self.notes, note))
+        return np.asarray(self.region[rows[:, None], columns])
 
     def check_fits(self, size: tuple[int, int]) -> None:
         """Check that the mask has the size or the aspect ratio of an image of this (width, height).

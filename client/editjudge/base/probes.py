@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image as Pil
 from PIL import ImageDraw, ImageFont
 
-from .contracts import Tensors
+from .contracts import CONTRACTS, Tensors
 from .identity import FINGERPRINT, ServiceName
 from .images import RGB, load_image
 
@@ -58,12 +58,8 @@ def fingerprint(role: str, reply: Tensors) -> list[float]:
         case "segmenter":
             mask = bytes(reply["MASK"])
             values = [_mask_share(mask) if mask else -1.0, *np.asarray(reply["SCORE"]).tolist()]
-        case "features" | "clip":
-            values = np.asarray(reply["EMBEDDING"]).tolist()
-        case "lpips":
-            values = np.asarray(reply["DISTANCE"]).tolist()
         case _:
-            values = np.asarray(reply["SCORE"]).tolist()
+            values = np.asarray(reply[CONTRACTS[role].outputs[0].name]).tolist()
     return [round(value, 4) for value in values[:_MOST]]
 
 

@@ -15,10 +15,16 @@ Number: TypeAlias = int | float
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
-class Strict(BaseModel):
+class FrozenModel(BaseModel):
+    """An immutable class, such as settings or a specification, that refuses fields that are not declared."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Strict(FrozenModel):
     """An immutable result class."""
 
-    model_config = ConfigDict(**STRICT, frozen=True)
+    model_config = STRICT
 
     def to_dict(self) -> dict[str, Any]:
         """Return the strict JSON form: `json.dumps` takes it as it is."""

@@ -85,10 +85,8 @@ def check_consent(endpoint: JudgeEndpoint) -> None:
     proxy = find_proxy(endpoint.url)
     if endpoint.send_images or (_own_network(host) and proxy is None):
         return
-    to, fix = (
-        f"{host}, outside your own network",
-        "set send_images = true for this judge (or --set judges.NAME.send_images=true)",
-    )
+    to = f"{host}, outside your own network"
+    fix = "set send_images = true for this judge (or --set judges.NAME.send_images=true)"
     if proxy is not None:
         to = f"{host} by the proxy {without_password(proxy)}, which counts as leaving your network"
         fix += f" (or no_proxy={host})"

@@ -87,7 +87,7 @@ class GrpcConnection(Connection):
     def __init__(self, endpoint: Address, service: str, policy: RetryPolicy, stub: Callable[[Any], Any]) -> None:
         import grpc.aio
 
-        values = {name.lower(): value for name, value in endpoint.header_values().items()}
+        values = endpoint.header_values()
         self.url = endpoint.url
         self.service = service
         self.model = ""

@@ -1,7 +1,5 @@
 """The pool of a service's replicas: chooses a replica for each call and repeats lost calls."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Sequence

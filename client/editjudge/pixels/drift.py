@@ -1,7 +1,5 @@
 """How far the part of a picture that was to stay has moved, changed its colour and lost detail."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple, TypeAlias
 

@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
-from pydantic import StrictBool, field_validator
+from pydantic import AfterValidator, StrictBool
 
 from ..answers.scores import ScoreField, Scores
 from ..base.errors import ConfigError
@@ -36,39 +36,36 @@ _HIGHEST = 1000
 _SYSTEM_OF = "core/instruction_following"
 
 
+def _check_question(asks: str) -> str:
+    if len(asks.splitlines()) > 1:
+        raise ValueError("asks has several lines; write one question, the rest as criterion")
+    return asks
+
+
+def _check_shown(shows: tuple[ShownField, ...]) -> tuple[ShownField, ...]:
+    if "edited" not in shows:
+        raise ValueError('the edited image is not shown; add "edited"')
+    return shows
+
+
+def _check_scale(scale: dict[str, str]) -> dict[str, str]:
+    for key in scale:
+        if not re.fullmatch(r"-?(0|[1-9]\d{0,3})", key) or abs(int(key)) > _HIGHEST:
+            raise ValueError(f"{key} is no number of a scale; write whole numbers up to {_HIGHEST:,}")
+    if len(set(map(int, scale))) < 2:
+        raise ValueError("the scale has no two ends; say what its lowest and highest mean")
+    return scale
+
+
 class RubricFile(Strict):
     """Content of a rubric's TOML file."""
 
-    asks: Words
+    asks: Annotated[Words, AfterValidator(_check_question)]
     criterion: Words
-    shows: tuple[ShownField, ...] = ("sources", "edited", "instruction")
+    shows: Annotated[tuple[ShownField, ...], AfterValidator(_check_shown)] = ("sources", "edited", "instruction")
     higher_is_better: StrictBool = True
     rubric_first: StrictBool = False
-    scale: dict[str, Words]
-
-    @field_validator("asks")
-    @classmethod
-    def _one_line(cls, asks: str) -> str:
-        if len(asks.splitlines()) > 1:
-            raise ValueError("asks has several lines; write one question, the rest as criterion")
-        return asks
-
-    @field_validator("shows")
-    @classmethod
-    def _with_the_edit(cls, shows: tuple[ShownField, ...]) -> tuple[ShownField, ...]:
-        if "edited" not in shows:
-            raise ValueError('the edited image is not shown; add "edited"')
-        return shows
-
-    @field_validator("scale")
-    @classmethod
-    def _numbers(cls, scale: dict[str, str]) -> dict[str, str]:
-        for key in scale:
-            if not re.fullmatch(r"-?(0|[1-9]\d{0,3})", key) or abs(int(key)) > _HIGHEST:
-                raise ValueError(f"{key} is no number of a scale; write whole numbers up to {_HIGHEST:,}")
-        if len(set(map(int, scale))) < 2:
-            raise ValueError("the scale has no two ends; say what its lowest and highest mean")
-        return scale
+    scale: Annotated[dict[str, Words], AfterValidator(_check_scale)]
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 """Tools of recipes for transformers models: tiny tokenizers, checks and settings."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """GroundingDINO: boxes for a phrase (Liu et al., ECCV 2024, arXiv:2303.05499)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias

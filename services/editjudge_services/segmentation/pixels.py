@@ -4,8 +4,6 @@ Each function equals the Pillow processor of transformers bit by bit (tested): t
 processors that transformers prefers need torchvision, which clashes with torch for CPU.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pil

@@ -1,7 +1,5 @@
 """Recipes of the segmenters."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Recipe of Sa2VA: a tiny untrained checkpoint under the published names, and the export."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -5,8 +5,6 @@ The published names are: `model.*` is Qwen3-VL, `text_hidden_fcs.*` the two line
 names of each of its layers.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """SAM: masks for boxes (Kirillov et al., ICCV 2023, arXiv:2304.02643)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

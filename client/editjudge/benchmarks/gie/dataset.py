@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import field_validator
+from pydantic import AfterValidator
 
 from ...answers.reply import Unparsable
 from ...answers.texts import Option
@@ -58,6 +58,17 @@ def question_notes(pairs: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
     return format_notes({k: [i for i, q in questions if test(q)] for k, test in tests.items()})
 
 
+def _check_options(options: tuple[str, ...]) -> tuple[str, ...]:
+    Option(_choices(options))
+    return options
+
+
+def _check_edit_type(label: str) -> str:
+    if label not in EDIT_TYPES:
+        raise ValueError(f"{label!r} is none of {', '.join(EDIT_TYPES)}")
+    return label
+
+
 class Record(ReleasedRecord):
     """One record, its mask apart. What users add to it is left aside.
 
@@ -70,23 +81,10 @@ class Record(ReleasedRecord):
     edit_instruction: Annotated[Text, ItemField("instruction")] = ""
     evaluation_question: Annotated[Text, ItemField("questions")] = ""
     expected_answer: Annotated[Text, ItemField("questions")] = ""
-    multiple_choice_options: Annotated[tuple[str, ...], ItemField("questions")] = ()
-    edit_type: Annotated[str, ItemField("edit_type")] = ""
+    multiple_choice_options: Annotated[tuple[str, ...], AfterValidator(_check_options), ItemField("questions")] = ()
+    edit_type: Annotated[str, AfterValidator(_check_edit_type), ItemField("edit_type")] = ""
     image: Annotated[File, ItemField("source")] = ""
     image_content_type: str = ""
-
-    @field_validator("multiple_choice_options")
-    @classmethod
-    def _can_be_chosen(cls, options: tuple[str, ...]) -> tuple[str, ...]:
-        Option(_choices(options))
-        return options
-
-    @field_validator("edit_type")
-    @classmethod
-    def _is_one(cls, label: str) -> str:
-        if label not in EDIT_TYPES:
-            raise ValueError(f"{label!r} is none of {', '.join(EDIT_TYPES)}")
-        return label
 
     def question(self, decision: bool | None = None) -> dict[str, Any]:
         """Return the question in the form that `MultipleChoice` asks.

@@ -183,8 +183,7 @@ class HttpServer:
         self.url = endpoint.url
         self.service = service
         self._concurrency = concurrency
-        values = {name.lower(): value for name, value in endpoint.header_values().items()}
-        self._headers = {"accept": "application/json"} | values
+        self._headers = {"accept": "application/json"} | endpoint.header_values()
         for name, value in self._headers.items():
             if re.search(r"[\x00-\x1f\x7f]", name + value):
                 raise ConfigError(f"{self.url}: header {name} holds a control character")
