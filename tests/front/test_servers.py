@@ -339,3 +339,33 @@ async def test_two_servers_have_teams_of_their_own(tmp_path: Path) -> None:
             # What is under way to a server when it goes is lost, and asked of no other.
             assert sum(code is not OK for code in codes) <= 1
             assert {*judges[1].teams} >= {team for team, code in zip(MANY_TEAMS, codes, strict=True) if code is OK}
+
+
+async def test_a_team_has_one_server_by_grpc_and_by_json(tmp_path: Path) -> None:
+    """Although the ports differ, by which servers are told apart elsewhere."""
+    judges = ScriptedJudge(), ScriptedJudge()
+    by_json: list[set[str]] = [set(), set()]
+
+    def make_web(teams: set[str]) -> TestServer:
+        async def answer(request: web.Request) -> web.Response:
+            teams.add(request.headers.get("x-team", ""))
+            return web.Response()
+
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", answer)
+        return TestServer(app)
+
+    async with contextlib.AsyncExitStack() as stack:
+        urls = [await stack.enter_async_context(judge.serving()) for judge in judges]
+        plain = [await stack.enter_async_context(make_web(teams)) for teams in by_json]
+        gateway = {
+            "addresses": [url.removeprefix("grpc://") for url in urls],
+            "json_addresses": [f"{each.host}:{each.port}" for each in plain],
+        }
+        async with open_door(tmp_path, teams=MANY_TEAMS, gateway=gateway) as door, door.channel() as channel:
+            for team in MANY_TEAMS * 2:
+                assert await score(channel, door.metadata(team)) is OK
+                assert (await door.http("/v1/dimensions", **dict(door.metadata(team))))[0] == 200
+        by_grpc = [{*judge.teams} for judge in judges]
+        assert all(by_grpc)
+        assert [teams - {""} for teams in by_json] == by_grpc

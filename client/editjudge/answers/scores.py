@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from .contract import INSTRUCTIONS, OutputContract, abbreviate, list_schema, object_schema
@@ -138,7 +139,7 @@ class Scores(OutputContract[ScoresAnswer]):
             return ("reasoning",) if self.reasoning else ()
         return () if self.reasoning == "before" else self.reasoning
 
-    @property
+    @cached_property
     def instruction(self) -> str:
         """The part of the prompt that names each key and its scale, in order."""
         texts = INSTRUCTIONS["scores"]
@@ -155,7 +156,7 @@ class Scores(OutputContract[ScoresAnswer]):
         begin = texts["before" if self.reasoning == "before" else "object"].format(keys=keys)
         return "".join((begin, *lines, texts["end"]))
 
-    @property
+    @cached_property
     def schema(self) -> Mapping[str, Any] | None:
         """JSON schema of the object; None where text precedes it.
 

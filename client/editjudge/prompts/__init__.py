@@ -22,7 +22,7 @@ import string
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -143,7 +143,7 @@ class Template:
     onto: tuple[ScoreField, ...] = ()
     max_tokens: int = MAX_TOKENS
 
-    @property
+    @cached_property
     def fields(self) -> tuple[str, ...]:
         """Names of the fields in `user`, each once, in order."""
         names = (name for _, name, _, _ in string.Formatter().parse(self.user) if name)
@@ -154,7 +154,7 @@ class Template:
         """The choices, or the contract."""
         return self.choices if self.contract is None else self.contract
 
-    @property
+    @cached_property
     def answer(self) -> str:
         """The instruction for the reply; empty if the template's own text has one."""
         if self.says_form:

@@ -122,7 +122,7 @@ class GatewayServers(Strict):
 
     Attributes:
         addresses: Their gRPC addresses; a DNS name may stand for several servers.
-        json_addresses: Their addresses for JSON over HTTP; empty turns JSON off.
+        json_addresses: Their addresses for JSON over HTTP, in the same order; empty turns JSON off.
     """
 
     addresses: tuple[AddressField, ...] = Field(min_length=1)
