@@ -11,6 +11,9 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
+
+from .parse import package_tables
 
 DType: TypeAlias = Literal["BYTES", "FP32"]
 Holds: TypeAlias = Literal["array", "image", "mask", "text"]
@@ -68,50 +71,11 @@ TOKENS_HEADER = "x-tokens-used"
 LONGEST_NAME = 63
 NAME = rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_NAME - 1}}}"
 """What teams, models and servers may be called: it goes into headers, paths, logs and metrics."""
-IMAGE = Tensor("IMAGE", "BYTES", holds="image")
-"""The bytes of one still image: PNG, JPEG, WebP, BMP, TIFF, GIF or PPM."""
-
-QUALITY = Contract("quality", inputs=(IMAGE,), outputs=(Tensor("SCORE", "FP32", (1,), bounds=(0.0, 1.0)),))
-OCR = Contract(
-    "ocr",
-    inputs=(IMAGE,),
-    outputs=(
-        Tensor("TEXT", "BYTES", holds="text"),
-        Tensor("BOXES", "FP32", (-1, 4, 2)),
-        Tensor("CONFIDENCE", "FP32", (-1,), bounds=(0.0, 1.0)),
-    ),
-    alike=("BOXES", "CONFIDENCE"),
-)
-AESTHETICS = Contract("aesthetics", inputs=QUALITY.inputs, outputs=QUALITY.outputs)
-MASK = Tensor("MASK", "BYTES", optional=True, holds="mask")
-"""The bytes of a black and white PNG, white being the region; left out for the whole image."""
-
-FEATURES = Contract(
-    "features",
-    inputs=(IMAGE, MASK),
-    outputs=(Tensor("EMBEDDING", "FP32", (-1,)),),
-    # `pool` averages the patch tokens of the region (`pool_any`: of every patch that it
-    # touches), `zero` blacks out the pixels outside it before the network sees them.
-    parameters={"region": ("pool", "pool_any", "zero")},
-)
-CLIP = Contract("clip", FEATURES.inputs, FEATURES.outputs, FEATURES.parameters)
-LPIPS = Contract(
-    "lpips",
-    inputs=(Tensor("IMAGE_A", "BYTES", holds="image"), Tensor("IMAGE_B", "BYTES", holds="image"), MASK),
-    outputs=(Tensor("DISTANCE", "FP32", (1,)),),
-    # `weight` averages the map of the whole images over the region, `zero` blacks out the
-    # pixels of both images outside it, `stretched` too, on Omni IIE Bench's input range.
-    parameters={"region": ("weight", "zero", "stretched")},
-)
-SEGMENTER = Contract(
-    "segmenter",
-    inputs=(IMAGE, Tensor("PROMPT", "BYTES", holds="text")),
-    # An empty MASK means that nothing was found.
-    outputs=(Tensor("MASK", "BYTES", holds="mask"), Tensor("SCORE", "FP32", (1,), bounds=(0, 1))),
-    parameters={"select": ("all", "best")},
-)
-CONTRACTS = {contract.role: contract for contract in (QUALITY, AESTHETICS, OCR, FEATURES, CLIP, LPIPS, SEGMENTER)}
-
+CONTRACTS: Mapping[str, Contract] = {
+    role: TypeAdapter(Contract).validate_python({"role": role, **table})
+    for role, table in package_tables(__package__, "contracts.toml").items()
+}
+QUALITY, AESTHETICS, OCR, FEATURES, CLIP, LPIPS, SEGMENTER = CONTRACTS.values()
 ABSTENTION = "abstained"
 """A server's message `abstained/<kind>: <reason>` says that there is no value for an input.
 

@@ -3,14 +3,8 @@
 import ipaddress
 from urllib.parse import urlsplit
 
-_NAMED_BY: dict[str, tuple[str, ...]] = {
-    "http": ("http",),
-    "https": ("https",),
-    # As gRPC's own library takes them.
-    "grpc": ("grpc", "https", "http"),
-    "grpcs": ("grpc", "https", "http"),
-}
-"""By an address's scheme, the variables `…_proxy` that count, the first that is set."""
+_OF_GRPC = ("grpc", "https", "http")
+"""The variables `…_proxy` that count for gRPC, the first that is set, as its own library takes them."""
 
 
 def is_loopback(host: str) -> bool:
@@ -34,7 +28,8 @@ def find_proxy(url: str) -> str | None:
     if is_loopback(host) or proxy_bypass(host):
         return None
     proxies = getproxies()
-    return next((proxies[n] for n in _NAMED_BY.get(parts.scheme, ()) if proxies.get(n)), None)
+    names = _OF_GRPC if parts.scheme in {"grpc", "grpcs"} else (parts.scheme,)
+    return next((proxies[name] for name in names if proxies.get(name)), None)
 
 
 def without_password(proxy: str) -> str:

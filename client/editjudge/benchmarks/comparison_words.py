@@ -11,21 +11,7 @@ PLACES: tuple[str, ...] = tuple(_WORDS["places"])
 _TEXT = "\x00"
 """Replaces quoted text."""
 _OTHER_IMAGE = re.compile(
-    rf"""\b(
-        original(ly)? | unedited | unmodified | unaltered | previous(ly)? | earlier | initial(ly)?
-      # The other image, but not a picture in it: the first picture on the wall.
-      | (first|input|source)\ (image|picture|photo\w*) (?!\ (on|in|at|from|of)\b)
-      | (both|two)\ (images|pictures|photos) (?!\ (on|in|at|from|of)\b)
-      | the\ source (?!\ of\b)
-      # Not of a place, as before the altar, nor in a text; but before the house was painted.
-      | before (?!\ (the|an?)\ ({"|".join(PLACES)})\b
-                        (?!\ (was|were|is|are|had|has|got)\b)) (?!\ ?{_TEXT})
-      | used\ to\ be | than\ (it|they|s?he)\ (was|were) | no\ longer
-      | compar\w* | differ\w* | changed | unchanged | (stay(s|ed)?|remain\w*)\ the\ same
-      # What became of it: was the vase removed, where was it moved to.
-      | ({"|".join(_WORDS["happened"])})\b [^?.!]*? \b({"|".join(_WORDS["done"])})
-      | did\b [^?.!]*? \b(move|change|disappear|vanish|shrink|grow)
-    )\b""",
+    _WORDS["other_image"].format(**{name: "|".join(_WORDS[name]) for name in ("places", "happened", "done")}, text=_TEXT),
     re.IGNORECASE | re.VERBOSE,
 )
 _BEFORE_IN_TEXT = re.compile(rf"\b({'|'.join(_WORDS['in_text'])})s?\ before\b", re.IGNORECASE)

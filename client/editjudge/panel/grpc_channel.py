@@ -2,7 +2,7 @@
 
 import re
 from abc import ABC
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 
@@ -10,6 +10,7 @@ from ..base import errors
 from ..base.config import Address
 from ..base.contracts import TEAM_HEADER
 from ..base.errors import Abstention, DeadlineExceeded, NoAccess, ServiceError, Unreachable
+from ..base.parse import package_tables
 from ..base.proxy import find_proxy
 from .redaction import SERVER_WORDS, Secrets, explain_failure, read_error_kinds, shorten
 from .renewal import RenewableConnection
@@ -18,18 +19,7 @@ from .retry import RetryPolicy, read_clock
 T = TypeVar("T")
 MAX_REPLY_BYTES = 64 * 1024 * 1024
 """Of one message: more than the mask of the largest picture takes."""
-# Keepalive pings are rare enough for servers that limit them (by default one in 300 s).
-_OPTIONS = (
-    ("grpc.max_send_message_length", -1),
-    ("grpc.max_receive_message_length", MAX_REPLY_BYTES),
-    ("grpc.keepalive_time_ms", 300_000),
-    ("grpc.lb_policy_name", "round_robin"),
-    # So that a new channel is a new connection; see `RenewableConnection`.
-    ("grpc.use_local_subchannel_pool", 1),
-    # By default gRPC waits 1 s to 120 s before it connects again, and retries would fail.
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 5_000),
-)
+_OPTIONS: Mapping[str, str | int] = package_tables(__package__, "grpc_options.toml")
 _ERRORS = read_error_kinds("grpc")
 
 
@@ -37,7 +27,8 @@ def channel_options(url: str) -> tuple[tuple[str, int | str], ...]:
     """Options of a channel to an address, with its proxy."""
     proxy = find_proxy(url)
     through = (("grpc.http_proxy", proxy),) if proxy else ()
-    return (*_OPTIONS, ("grpc.enable_http_proxy", int(proxy is not None)), *through)
+    limit = ("grpc.max_receive_message_length", MAX_REPLY_BYTES)
+    return (*_OPTIONS.items(), limit, ("grpc.enable_http_proxy", int(proxy is not None)), *through)
 
 
 class Connection(ABC):

@@ -21,14 +21,8 @@ from ..benchmarks.texts import is_blank
 JUDGE = ServiceName.judge("judge")
 What: TypeAlias = Literal["instructions", "choice", "facts", "masks"]
 Status: TypeAlias = Literal["made", "not_found", "had", "unsuited", "failed", "left"]
-STATUSES: Mapping[Status, str] = {
-    "made": "made",
-    "not_found": "in which no object was found",
-    "had": "had them before",
-    "unsuited": "of a kind that needs none",
-    "failed": "failed",
-    "left": "left for later",
-}
+_TABLES = package_tables(__package__, "tables.toml")
+STATUSES: Mapping[Status, str] = _TABLES["statuses"]
 """Descriptions of the statuses, in the order of a summary."""
 CANDIDATE, ORIGIN, WHOLE = "candidate", "candidate_of", "candidate_type"
 """The fields of a line's `extra` that say which of several instructions for an item it has, from 1, and of which type
@@ -38,12 +32,7 @@ TASKS: Mapping[str, str] = {normalise_key(name): kind for kind, of in _TYPES.ite
 """The edit types by task name, in the form of `normalise_key`."""
 TO_REVIEW = frozenset[Status]({"made", "not_found"})
 """The statuses of items that a reviewer must accept or reject."""
-FIELDS: Mapping[What, tuple[str, ...]] = {
-    "instructions": ("instruction",),
-    "choice": ("questions",),
-    "facts": ("questions",),
-    "masks": ("mask", "mask_shows"),
-}
+FIELDS: Mapping[What, Sequence[str]] = _TABLES["fields"]
 """The fields of `items.jsonl` that are filled; the first is the generated one."""
 
 
