@@ -50,9 +50,16 @@ _SPACE = re.compile(r"\s*+")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?(?![\w.])")
 _WORD = re.compile(r"-?[A-Za-z]+(?!\w)")
 _WORDS: dict[str, float | bool | None] = {
-    **{"true": True, "True": True, "false": False, "False": False, "null": None, "None": None},
+    "true": True,
+    "True": True,
+    "false": False,
+    "False": False,
+    "null": None,
+    "None": None,
     # Parsed only so that the error can name them; no contract accepts them.
-    **{"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf},
+    "NaN": math.nan,
+    "Infinity": math.inf,
+    "-Infinity": -math.inf,
 }
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"} | {c: c for c in "\"'\\/"}

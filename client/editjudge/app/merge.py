@@ -4,7 +4,6 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 from ..base.differences import compare_signatures
@@ -96,17 +95,15 @@ def merge(
                 items = RunView.from_store(runs[0]).resolved_spec.dataset.items()
                 shard_of = {ref.id: ref.index % shards for ref in items}
                 for shard in range(shards):
-                    has = partial(_is_in_shard, shard_of, shard)
+                    # Items that the data has no more are in the first.
+                    def has(item: str, own: int = shard) -> bool:
+                        return shard_of.get(item, 0) == own
+
                     merger.write(runs, header, new_folder / str(shard), has)
             new_folder.replace(out)
     finally:
         shutil.rmtree(new_folder, ignore_errors=True)
     return counts
-
-
-def _is_in_shard(shard_of: Mapping[str, int], shard: int, item: str) -> bool:
-    """Whether a shard has an item; those that the data has no more are in the first."""
-    return shard_of.get(item, 0) == shard
 
 
 def _join_headers(runs: Sequence[RunStore]) -> RunHeader:

@@ -369,18 +369,14 @@ def _extract_part_scores(
         by_id: All dimensions.
         today: Their current signatures: a part counts only if its own is the same.
     """
-    dimension, verdict = by_id.get(record.dimension), record.verdict
-    if dimension is None or not isinstance(dimension.how, Formula):
+    how, verdict = getattr(by_id.get(record.dimension), "how", None), record.verdict
+    values = verdict.evidence.get("parts") if isinstance(verdict, Score) and not verdict.imputed else None
+    if not isinstance(how, Formula) or not isinstance(values, Mapping):
         return {}
-    if not isinstance(verdict, Score) or verdict.imputed:
-        return {}
-    values = verdict.evidence.get("parts")
     parts_text = dict(Signature.parse(record.signature).fields).get("parts", "")
     part_digests = dict(part.rpartition("=")[::2] for part in parts_text.split("+"))
-    if not isinstance(values, Mapping):
-        return {}
     parts: dict[str, Score] = {}
-    for name, of in dimension.how.of.items():
+    for name, of in how.of.items():
         value = values.get(name)
         if not isinstance(of, str) or of not in today or not isinstance(value, float):
             continue

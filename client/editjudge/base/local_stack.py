@@ -5,6 +5,7 @@ left behind by a crash is told from a running stack without trusting process ids
 """
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -145,10 +146,8 @@ def running_stack() -> StackState | None:
         with stack_lock().acquire(timeout=0):
             return None
     except Timeout:
-        pass
+        with suppress(OSError, ValidationError):
+            return StackState.model_validate_json(state_file().read_bytes())
     except OSError:
-        return None
-    try:
-        return StackState.model_validate_json(state_file().read_bytes())
-    except (OSError, ValidationError):
-        return None
+        pass
+    return None

@@ -195,11 +195,8 @@ def _as_template(node: ast.JoinedStr) -> str:
 def _json_strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
-    elif isinstance(value, Mapping):
-        for element in value.values():
-            yield from _json_strings(element)
-    elif isinstance(value, list):
-        for element in value:
+    elif isinstance(value, Mapping | list):
+        for element in value.values() if isinstance(value, Mapping) else value:
             yield from _json_strings(element)
 
 

@@ -11,7 +11,9 @@ PLACES: tuple[str, ...] = tuple(_WORDS["places"])
 _TEXT = "\x00"
 """Replaces quoted text."""
 _OTHER_IMAGE = re.compile(
-    _WORDS["other_image"].format(**{name: "|".join(_WORDS[name]) for name in ("places", "happened", "done")}, text=_TEXT),
+    _WORDS["other_image"].format(
+        **{name: "|".join(_WORDS[name]) for name in ("places", "happened", "done")}, text=_TEXT
+    ),
     re.IGNORECASE | re.VERBOSE,
 )
 _BEFORE_IN_TEXT = re.compile(rf"\b({'|'.join(_WORDS['in_text'])})s?\ before\b", re.IGNORECASE)

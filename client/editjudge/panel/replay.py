@@ -1,5 +1,6 @@
 """A judge as it was when stored calls were made."""
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..base.config import JudgeEndpoint
@@ -9,9 +10,14 @@ from .judge import Judge
 from .prompt import parse_max_pixels
 from .transport import parse_limit
 
-
-def _parse_temperature(fact: str) -> float | str:
-    return fact if fact == "default" else float(fact)
+_SETTINGS: Mapping[str, tuple[str, Callable[[str], object]]] = {
+    "temperature": ("temperature", lambda fact: fact if fact == "default" else float(fact)),
+    "max_tokens": ("max_tokens", parse_limit),
+    "repeats": ("samples", int),
+    "seed": ("seed", lambda fact: None if fact == "None" else int(fact)),
+    "images": ("max_pixels", parse_max_pixels),
+}
+"""By a fact of an identity, the setting that it tells, and how it is read."""
 
 
 def replay_judge(name: ServiceName, identity: ModelIdentity, ledger: ReplyStore) -> Judge:
@@ -23,16 +29,6 @@ def replay_judge(name: ServiceName, identity: ModelIdentity, ledger: ReplyStore)
         ledger: The stored calls.
     """
     facts = identity.facts
-    overrides: dict[str, Any] = {
-        kind: convert(facts[kind])
-        for kind, convert in (("temperature", _parse_temperature), ("max_tokens", parse_limit))
-        if kind in facts
-    }
-    if "repeats" in facts:
-        overrides["samples"] = int(facts["repeats"])
-    if "seed" in facts:
-        overrides["seed"] = None if facts["seed"] == "None" else int(facts["seed"])
-    if "images" in facts:
-        overrides["max_pixels"] = parse_max_pixels(facts["images"])
+    overrides: dict[str, Any] = {name: read(facts[fact]) for fact, (name, read) in _SETTINGS.items() if fact in facts}
     endpoint = JudgeEndpoint(url="http://ledger/v1").model_copy(update=overrides)
     return Judge(name, endpoint, None, ledger, identity=identity)

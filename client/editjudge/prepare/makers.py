@@ -4,7 +4,6 @@ A mask shows the part of the image that the edit may change.
 """
 
 import asyncio
-import io
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -13,14 +12,13 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image as Pil
 
 from ..answers.questions import ChoiceQuestion
 from ..answers.segmentation import TargetPhrases
 from ..base.digest import content_digest
 from ..base.errors import ImageError
 from ..base.identity import ServiceName
-from ..base.images import Image, load_mask
+from ..base.images import Image, encode_mask, load_mask
 from ..base.item import Edit, Item
 from ..benchmarks.comparison_words import refers_to_source
 from ..benchmarks.items import Line
@@ -260,7 +258,7 @@ def _entry_of_regions(source: Image, targets: TargetPhrases, regions_by_image: _
         "made",
         # White is what was named, whether it is edited or kept: where a benchmark looks for a
         # subject, it is the object and not what is around it.
-        mask=_png(~editable if names_surroundings else editable),
+        mask=encode_mask(~editable if names_surroundings else editable),
         mask_shows="kept" if names_surroundings else "edited",
         phrases=tuple(found_phrases),
         notes=tuple(notes),
@@ -279,9 +277,3 @@ def _join_regions(source: Image, targets: TargetPhrases, by_image: _Regions) -> 
     around = targets.scope == "surroundings"
     editable: _Mask = np.logical_or.reduce([~m if around else m for m in masks_by_side], axis=0)
     return editable
-
-
-def _png(pixels: NDArray[np.bool_]) -> bytes:
-    buffer = io.BytesIO()
-    Pil.fromarray(pixels.astype(np.uint8) * 255).save(buffer, "PNG")
-    return buffer.getvalue()

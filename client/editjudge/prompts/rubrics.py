@@ -14,6 +14,7 @@ from pydantic import AfterValidator, StrictBool
 
 from ..answers.scores import ScoreField, Scores
 from ..base.errors import ConfigError
+from ..base.parse import package_tables
 from ..base.prompt_releases import escape_braces
 from ..base.strict import Strict
 from . import Template, load_templates
@@ -23,14 +24,7 @@ FOLDER = "rubric"
 SCORE = "score"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 ShownField: TypeAlias = Literal["sources", "edited", "target", "instruction", "target_text", "hint"]
-_FIELD_TEXTS: Mapping[ShownField, str] = {
-    "sources": "{sources}",
-    "edited": "{edited}",
-    "target": "{target}",
-    "instruction": "What the editor was told:\n-----\n{instruction}\n-----\n",
-    "target_text": "The text that it was to write:\n-----\n{target_text}\n-----\n",
-    "hint": "What is known about it:\n-----\n{hint}\n-----\n",
-}
+_FIELD_TEXTS: Mapping[str, str] = package_tables(__package__, "rubric_fields.toml")
 """Text of each field that a rubric may show, in the order of the prompt: images first."""
 _HIGHEST = 1000
 _SYSTEM_OF = "core/instruction_following"

@@ -174,7 +174,7 @@ class Database:
         """
         with self.transaction():
             if values.get("id") is None:
-                values["id"] = self._next_number(table)
+                (values["id"],) = self.query_row(f"SELECT ifnull(max(id), 0) + 1 FROM {table.name}") or (1,)  # noqa: S608
             row = {name: _as_stored(table, name, values.pop(name, None)) for name in table.long}
             if table.long:
                 row["long_checksum"] = long_checksum(row[name] for name in table.long)  # type: ignore[misc]
@@ -185,10 +185,6 @@ class Database:
             row["checksum"] = checksum(tuple(row[name] for name in table.short))
             self.run(_insertion(table), *[row[name] for name in table.names])
             return int(row["id"] or 0)
-
-    def _next_number(self, table: Table) -> int:
-        row = self.query_row(f"SELECT ifnull(max(id), 0) + 1 FROM {table.name}")  # noqa: S608
-        return int(row[0]) if row else 1
 
     def change(self, table: Table, number: int, **values: Value) -> None:
         """Change values of a row."""

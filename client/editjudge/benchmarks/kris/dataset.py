@@ -21,12 +21,9 @@ ANNOTATION = "annotation.json"
 _FRAME = re.compile(r"(\d+)-(\d+)")
 
 
-def _several(value: Any) -> Any:
-    """Make a sequence of a single source."""
-    return (value,) if isinstance(value, str) else value
-
-
-_Sources = Annotated[tuple[File, ...], Field(min_length=1), BeforeValidator(_several)]
+_Sources = Annotated[
+    tuple[File, ...], Field(min_length=1), BeforeValidator(lambda one: (one,) if isinstance(one, str) else one)
+]
 
 
 class Record(ReleasedRecord):

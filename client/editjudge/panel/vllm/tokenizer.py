@@ -308,9 +308,9 @@ class ChatTemplate:
         """The template's own text, split at the marks; in between stand the numbers of texts."""
         order = [*([0] if system else []), *(i for i, image in enumerate(shape, 1) if not image)]
         reasons = []
-        for messages in (self._as_parts(system, shape), self._as_text(system, shape)):
-            if messages is None:
-                continue
+        for system_content, content in filter(None, (self._as_parts(shape), self._as_text(shape))):
+            messages = [{"role": "system", "content": system_content}] if system else []
+            messages.append({"role": "user", "content": content})
             try:
                 text = self._template.render(
                     messages=messages, tools=None, documents=None, add_generation_prompt=True, **self._variables
@@ -325,23 +325,19 @@ class ChatTemplate:
             reasons.append("it leaves out texts or changes their order")
         raise ValueError(f"the chat template does not take the prompt: {'; '.join(reasons)}")
 
-    def _as_parts(self, system: bool, shape: _Shape) -> list[dict[str, Any]]:
-        """Messages in OpenAI's form; a template that expects text prints the key, and is found."""
+    def _as_parts(self, shape: _Shape) -> tuple[Any, Any]:
+        """System and user turn in OpenAI's form; a template that expects text prints the key, and is found."""
         key, count = self._key, len(shape) + 1
         text = [{"type": "text", "text": f"{key}x{i}x", key: ""} for i in range(count)]
-        image = {"type": "image"}
-        content = [image if is_image else text[i] for i, is_image in enumerate(shape, 1)]
-        turns: list[dict[str, Any]] = [{"role": "user", "content": content}]
-        return [{"role": "system", "content": [text[0]]}, *turns] if system else turns
+        return [text[0]], [{"type": "image"} if is_image else text[i] for i, is_image in enumerate(shape, 1)]
 
-    def _as_text(self, system: bool, shape: _Shape) -> list[dict[str, Any]] | None:
-        """Messages in the form of older templates, with placeholders for images, or None."""
+    def _as_text(self, shape: _Shape) -> tuple[Any, Any] | None:
+        """The two in the form of older templates, with placeholders for images, or None."""
         placeholder = None if self._image_id is None else self.tokens.text_of(self._image_id)
         if any(shape) and placeholder is None:
             return None
-        content = "".join(placeholder or "" if is_image else f"{self._key}x{i}x" for i, is_image in enumerate(shape, 1))
-        turns = [{"role": "user", "content": content}]
-        return [{"role": "system", "content": f"{self._key}x0x"}, *turns] if system else turns
+        texts = (placeholder or "" if is_image else f"{self._key}x{i}x" for i, is_image in enumerate(shape, 1))
+        return f"{self._key}x0x", "".join(texts)
 
 
 def _split_runs(prompt: Prompt) -> list[str | None]:
