@@ -1,38 +1,18 @@
 """Prometheus metrics of the service, counted from the start of the process."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
+from editjudge.base.parse import package_tables
 from editjudge.rewards.schema import Summary
 
 from .accounting import RequestAccount
 from .usage import TeamUsage
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
-_SPREADS = (0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
-_SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250)
-_COUNTERS = {
-    "requests": ("Requests by outcome; each edit of a batch or a stream is one.", *("team", "method", "status")),
-    "edits": ("Edits judged.", "team"),
-    "calls": ("Calls to judges and specialists.", "team", "kind"),
-    "tokens": ("Tokens of judges; cached ones are also counted as prompt tokens.", *("team", "kind")),
-    "cost": ("Cost of calls, in the currency of the prices.", "team"),
-    "reward_edits": ("Edits by reward: scored, imputed, or why not.", "team", "reward", "outcome"),
-    "reward_ends": ("Rewards at an end of the scale.", "team", "reward", "end"),
-    "reward_gates": ("Edits at closed gates.", "team", "reward", "gate"),
-    "reward_groups": ("Groups of siblings, flat or not.", "team", "reward", "spread"),
-    "audit_lost": ("Lines of the audit log that could not be written.",),
-}
-"""The help text and the labels of each counter."""
-_HISTOGRAMS: Mapping[str, tuple[str, tuple[float, ...], tuple[str, ...]]] = {
-    "request_seconds": ("Time from the arrival of a request to its answer.", _SECONDS, ("method",)),
-    "reward_seconds": ("Time of a batch.", _SECONDS, ("team", "reward")),
-    "reward_part_seconds": ("Mean time of an edit, of each batch.", _SECONDS, ("team", "reward", "dimension")),
-    "reward_spread": ("Mean standard deviation of the reward in a group, of each batch.", _SPREADS, ("team", "reward")),
-}
-"""The help text, the buckets and the labels of each histogram."""
+_TABLES = package_tables(__package__, "metrics.toml")
 _CALLS = {"made": "calls", "cached": "cached", "failed": "failed"}
 _TOKENS = {"prompt": "prompt_tokens", "cached": "cached_tokens", "completion": "completion_tokens"}
 
@@ -50,12 +30,14 @@ class Metrics:
     def __init__(self, **gauges: tuple[str, Callable[[], float]]) -> None:
         self._registry = CollectorRegistry()
         self._counters = {
-            name: Counter(f"editjudge_{name}", description, labels, registry=self._registry)
-            for name, (description, *labels) in _COUNTERS.items()
+            name: Counter(f"editjudge_{name}", row["help"], row["labels"], registry=self._registry)
+            for name, row in _TABLES["counters"].items()
         }
         self._histograms = {
-            name: Histogram(f"editjudge_{name}", description, labels, buckets=buckets, registry=self._registry)
-            for name, (description, buckets, labels) in _HISTOGRAMS.items()
+            name: Histogram(
+                f"editjudge_{name}", row["help"], row["labels"], buckets=row["buckets"], registry=self._registry
+            )
+            for name, row in _TABLES["histograms"].items()
         }
         self.audit_lost = self._counters["audit_lost"]
         self._agreement = Gauge(

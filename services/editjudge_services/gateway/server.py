@@ -3,12 +3,13 @@
 import asyncio
 import contextlib
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from editjudge.base.parse import package_tables
 from editjudge.v1 import judge_pb2, judge_pb2_grpc
 
 from .admission import MAX_REQUEST_BYTES
@@ -17,14 +18,7 @@ from .service import JudgeService
 from .servicer import JudgeServicer
 
 SERVICE = judge_pb2.DESCRIPTOR.services_by_name["JudgeService"].full_name
-_OPTIONS = (
-    ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
-    ("grpc.max_send_message_length", -1),
-    ("grpc.so_reuseport", 0),
-    # Detects callers that vanished, and ends their calls.
-    ("grpc.keepalive_time_ms", 60_000),
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", 10_000),
-)
+_OPTIONS: Mapping[str, int] = package_tables(__package__, "grpc_options.toml")
 
 
 @contextlib.asynccontextmanager
@@ -51,7 +45,8 @@ async def serve_grpc(
     """
     # Calls that are in flight at that age end as they would: nothing limits the time they have.
     age = ("grpc.max_connection_age_ms", round(1000 * service.connection_age))
-    server = grpc.aio.server(options=(*_OPTIONS, age), interceptors=[RequestInterceptor(service)])
+    limit = ("grpc.max_receive_message_length", MAX_REQUEST_BYTES)
+    server = grpc.aio.server(options=(*_OPTIONS.items(), limit, age), interceptors=[RequestInterceptor(service)])
     checks = health.aio.HealthServicer()
     judge_pb2_grpc.add_JudgeServiceServicer_to_server(JudgeServicer(service), server)
     health_pb2_grpc.add_HealthServicer_to_server(checks, server)
