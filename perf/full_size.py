@@ -15,9 +15,10 @@ from unittest.mock import patch
 from editjudge.base.errors import EditjudgeError
 from editjudge_services.features import recipe as features
 from editjudge_services.ocr import recipe as ocr
+from editjudge_services.segmentation import grounding_dino
 from editjudge_services.segmentation import recipe as segmentation
-from editjudge_services.zoo.artefact import Precision, checkpoint_dir
-from editjudge_services.zoo.checkpoint import Checkpoint, hash_files
+from editjudge_services.zoo.artefact import Precision, checkpoint_dir, load_artefact
+from editjudge_services.zoo.checkpoint import Checkpoint, hash_files, load_checkpoint
 from editjudge_services.zoo.export import export
 from editjudge_services.zoo.manifest import find_entry, load_recipe
 from editjudge_services.zoo.torch_tools import load_tiny_config
@@ -70,13 +71,16 @@ def install(name: str) -> None:
     Checkpoint(entry=name, untrained=True, files=hash_files(folder)).save(folder)
 
 
-def export_all(name: str, precisions: Sequence[Precision]) -> Iterator[tuple[Precision, str]]:
-    """Export an entry in each precision that it has; yields those that are refused, and why."""
+def make_all(name: str, precisions: Sequence[Precision]) -> Iterator[tuple[Precision, str]]:
+    """Make and export an entry in each precision, unless it is there; yields those it has not, and why."""
     entry = find_entry(name)
+    if load_checkpoint(name) is None:
+        install(name)
     for precision in precisions:
-        if precision not in load_recipe(entry).precisions:
-            continue
-        try:
-            export(entry, precision)
-        except EditjudgeError as error:
-            yield precision, str(error)
+        # Random weights find a box for each of 900 queries, and the fingerprint would cut them all.
+        with patch.object(grounding_dino, "BOX_THRESHOLD", 1.0):
+            try:
+                if load_artefact(name, precision) is None:
+                    export(entry, precision)
+            except EditjudgeError as error:
+                yield precision, str(error)

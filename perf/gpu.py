@@ -1,10 +1,11 @@
 """What a node with a GPU does: every specialist by precision, batch and size, and a judge.
 
     python perf/gpu.py specialists          # what is installed; EDITJUDGE_MODELS_DIR
-    python perf/gpu.py specialists --full-size    # networks of published size, random weights
+    python perf/gpu.py specialists --full-size FOLDER    # networks of published size, random weights
     python perf/gpu.py judge --url http://127.0.0.1:8000/v1 --model NAME
 
-`parity` is what the export's comparison with its source found. Each specialist runs in a process of
+`parity` is what the export's comparison with its source found. A segmenter cuts its best box, since
+random weights find hundreds. A row that could not be measured says why. Each specialist runs in a process of
 its own, so that memory is its own; on a CPU the columns of a GPU stay empty. The judge is a vLLM
 with one card. It is asked one question of two pictures and gives one token. `paper` is the ceiling
 in requests per second that arithmetic gives for Qwen3-VL-8B in bf16 on one H100. Where no request
@@ -22,11 +23,9 @@ import random
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -97,7 +96,10 @@ def make_request(kind: type[Specialist], seed: int, megapixels: float) -> Reques
         one.name: None if one.optional else held.get(one.holds, lambda _: "the bus")(index)
         for index, one in enumerate(kind.contract.inputs)
     }
-    return Request(tensors, {k: v[0] for k, v in kind.contract.parameters.items()})
+    parameters = {name: choices[0] for name, choices in kind.contract.parameters.items()}
+    if "select" in parameters:
+        parameters["select"] = "best"
+    return Request(tensors, parameters)
 
 
 def measure_specialist(name: str, precision: Any, batch: int, megapixels: float, seconds: float) -> dict[str, float]:
@@ -217,7 +219,7 @@ def one(**arguments: Any) -> None:
 @click.option("--megapixels", "sizes", multiple=True, type=float, default=(1,), show_default=True)
 @click.option("--precision", "precisions", multiple=True, type=click.Choice(PRECISIONS), default=PRECISIONS)
 @click.option("--seconds", default=10.0, show_default=True, help="For each row.")
-@click.option("--full-size", "is_full_size", is_flag=True, help="Make networks of published size with random weights.")
+@click.option("--full-size", "full_folder", type=Path, help="Make networks of published size there, unless they are.")
 @click.option("--json", "as_json", is_flag=True)
 def specialists(
     names: Sequence[str],
@@ -225,38 +227,37 @@ def specialists(
     sizes: Sequence[float],
     precisions: Sequence[Precision],
     seconds: float,
-    is_full_size: bool,
+    full_folder: Path | None,
     as_json: bool,
 ) -> None:
     """Calls per second, processor time and memory of specialists; of a card also busy and watts."""
     rows: list[Mapping[str, Any]] = []
     kinds = [kind for kind in find_specialists() if not names or kind.name in names]
-    with ExitStack() as stack:
-        if is_full_size:
-            os.environ["EDITJUDGE_MODELS_DIR"] = stack.enter_context(tempfile.TemporaryDirectory())
-            rows += make_full_size(kinds, precisions)
-        for kind in kinds:
-            for precision in precisions if kind.entry else ("fp32",):
-                if (parity := find_parity(kind, precision)) is None:
-                    continue
-                for batch in batches:
-                    for size in sizes:
-                        what = {"model": kind.name, "precision": precision, "batch": batch, "MP": size}
-                        rows.append({**what, **run_apart(kind.name, precision, batch, size, seconds), **parity})
+    if full_folder:
+        os.environ["EDITJUDGE_MODELS_DIR"] = str(full_folder)
+        rows += make_full_size(kinds, precisions)
+    for kind in kinds:
+        for precision in precisions if kind.entry else ("fp32",):
+            if (parity := find_parity(kind, precision)) is None:
+                continue
+            for batch in batches:
+                for size in sizes:
+                    what = {"model": kind.name, "precision": precision, "batch": batch, "MP": size}
+                    rows.append({**what, **run_apart(kind.name, precision, batch, size, seconds), **parity})
     show(rows, as_json)
 
 
 def make_full_size(kinds: Sequence[type[Specialist]], precisions: Sequence[Precision]) -> list[Mapping[str, Any]]:
-    """Make and export networks of published size; gives a row for each export that is refused."""
+    """Make and export networks of published size; gives a row for each that is refused or left out."""
     # It imports torch, which would count as memory of every specialist.
     import full_size
 
     rows = []
-    for kind in kinds:
+    for kind in filter(lambda kind: kind.entry, kinds):
         if kind.entry not in full_size.SIZES:
+            rows.append({"model": kind.name, "error": "not made: it has five billion parameters"})
             continue
-        full_size.install(kind.entry)
-        errors = full_size.export_all(kind.entry, precisions)
+        errors = full_size.make_all(kind.entry, precisions)
         rows += [{"model": kind.name, "precision": precision, "error": error} for precision, error in errors]
     return rows
 

@@ -206,7 +206,7 @@ def test_a_half_filled_staging_folder_is_not_taken_for_the_model(hub: ScriptedHu
 
 def test_a_hub_that_is_not_there(hub: ScriptedHub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    refused("http://127.0.0.1:9 cannot be reached")
+    refused("tiny: http://127.0.0.1:9 cannot be reached.* models pull tiny --from FOLDER")
 
 
 def test_a_disk_too_small_is_told_before_the_download(hub: ScriptedHub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,8 +278,10 @@ def test_a_file_is_imported_when_it_is_the_right_one(hub: ScriptedHub, tmp_path:
     told = "ask for it; then run: editjudge models pull tiny --from"
     with pytest.raises(ConfigError, match=told):
         pull(file_entry())
-    with pytest.raises(InputError, match=r"tiny\.pth of tiny is missing; it needs tiny\.pth"):
+    with pytest.raises(InputError, match=r"download\.pth: it is no folder; give a folder with tiny\.pth"):
         import_weights(file_entry(), given)
+    with pytest.raises(InputError, match=r"tiny\.pth of tiny is missing; it needs tiny\.pth"):
+        import_weights(file_entry(), tmp_path)
     given.write_bytes(b"others")
     with pytest.raises(InputError, match="sha256 is .* ask for it"):
         import_weights(file_entry(), given)

@@ -7,10 +7,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from editjudge_services.runtime.repository import find_specialists
+from editjudge_services.zoo.export import export
+from editjudge_services.zoo.manifest import find_entry
+
 from ..fakes.openai import ScriptedOpenAi, beside
 
 SCRIPT = Path(__file__).parents[2] / "perf" / "gpu.py"
-ENTRIES = ("clip-vit-base-patch32",)
+# The huge SAM is, untrained, the base one's network; those on vLLM need a server.
+KINDS = [kind for kind in find_specialists() if kind.packages and "huge" not in kind.name]
+ENTRIES = [kind.entry for kind in KINDS if kind.entry]
 
 
 def measure(*arguments: str) -> list[dict[str, object]]:
@@ -31,6 +39,35 @@ def test_specialists_are_measured_without_a_card() -> None:
         assert row["calls_per_second"] > 0
         assert ("parity" in row) == (row["model"] == "clip_vit_b_32")
         assert row["peak_mib"] >= row["loaded_mib"] > 0
+
+
+@pytest.mark.parametrize("name", [kind.name for kind in KINDS])
+def test_every_specialist_answers_what_is_measured(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(SCRIPT.parent)
+    import gpu
+
+    row = gpu.measure_specialist(name, "fp32", 2, 0.01, 0.01)
+    assert row["calls_per_second"] > 0
+    assert row["peak_mib"] >= row["loaded_mib"] > 0
+
+
+def test_what_cannot_be_measured_says_why() -> None:
+    names = ("--name", "clip_vit_b_32", "--name", "quality_qinsight")
+    # A half precision of the tiny network runs on a CPU too.
+    export(find_entry("clip-vit-base-patch32"), "fp16")
+    sizes = ("--batch", "1", "--megapixels", "0.01", "--seconds", "0.01")
+    *halves, judge = measure("specialists", *names, *sizes, "--precision", "fp32", "--precision", "fp16")
+    assert [(row["precision"], row["measure"]) for row in halves] == [("fp32", "difference"), ("fp16", "1 - cosine")]
+    assert "EDITJUDGE_QINSIGHT_URL" in str(judge["error"])
+    assert "calls_per_second" not in judge
+
+
+def test_every_network_has_a_published_size_but_the_one_of_five_billion(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(SCRIPT.parent)
+    import full_size
+
+    entries = {kind.entry for kind in find_specialists() if kind.entry}
+    assert entries - full_size.SIZES.keys() == {"sa2va-qwen3-vl-4b"}
 
 
 def test_torch_is_no_part_of_the_memory_of_those_that_do_not_need_it() -> None:

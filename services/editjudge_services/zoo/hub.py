@@ -109,8 +109,9 @@ def _explain_error(entry: Entry, error: BaseException) -> ZooError:
             return disk_full_error(checkpoint_dir(entry.name))
         case httpx2.ConnectError() | httpx2.TimeoutException():
             return ZooError(
-                f"{_endpoint()} cannot be reached: {error}",
-                "check the network and HF_ENDPOINT; offline, set HF_HUB_OFFLINE to use the cache",
+                f"{entry.name}: {_endpoint()} cannot be reached: {error}",
+                "check the network and HF_ENDPOINT; offline, set HF_HUB_OFFLINE to use the cache, or give what you "
+                f"have: editjudge models pull {entry.name} --from FOLDER",
             )
         case _:
             text = " ".join(str(error).split())

@@ -158,6 +158,8 @@ def _find_files(entry: Entry, path: Path) -> dict[str, Path]:
     """
     if path.is_file() and entry.supply == "file":
         return {entry.files[0]: path}
+    if not path.is_dir():
+        raise InputError(str(path), "it is no folder", f"give a folder with {', '.join(entry.files)}")
     names = {one.relative_to(path).as_posix(): one for one in path.rglob("*") if one.is_file()}
     files = {name: one for name, one in names.items() if entry.has_file(name)}
     required_names = {*entry.sha256, *(one for one in entry.files if not set("*?[") & set(one))}
