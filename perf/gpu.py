@@ -244,6 +244,9 @@ def specialists(
                 for size in sizes:
                     what = {"model": kind.name, "precision": precision, "batch": batch, "MP": size}
                     rows.append({**what, **run_apart(kind.name, precision, batch, size, seconds), **parity})
+        if all(row["model"] != kind.name for row in rows):
+            why = "its weights are not installed" if kind.entry else "its variable names no vLLM"
+            rows.append({"model": kind.name, "error": why})
     show(rows, as_json)
 
 
