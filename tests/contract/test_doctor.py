@@ -154,3 +154,9 @@ def test_status_names_it(lame: StackState) -> None:
     assert "ocr_ppocr is not served: RuntimeError: weights are absent" in ran.output
     ran = CliRunner().invoke(command, ["--json"], standalone_mode=False)
     assert '"ocr_ppocr": "RuntimeError: weights are absent"' in ran.output
+
+
+def test_a_judge_service_that_is_not_there_is_named_once() -> None:
+    url = "grpc://127.0.0.1:9"
+    told = CliRunner().invoke(root, ["doctor", "--gateway", url, "--set", "attempts=1"]).output
+    assert told.count("✗ gateway") == told.count(url) == 1

@@ -103,7 +103,7 @@ async def check_services(settings: Settings, reference: Services | None = None) 
             findings += await _check_specialist(panel, name, settings)
         context = CallContext(Budget(settings.max_cost))
         for judge in panel.judges.values():
-            findings.append(await _check_judge(judge.with_context(context), settings))
+            findings.append(await _check_judge(judge.with_context(context)))
         if reference is not None:
             actual = await _gather_facts(panel, settings.probe_timeout)
             findings = _add_problems(findings, reference, actual)
@@ -191,7 +191,7 @@ async def _check_at(endpoint: TritonEndpoint, service: Specialist, settings: Set
     )
 
 
-async def _check_judge(judge: Judge, settings: Settings) -> Finding:
+async def _check_judge(judge: Judge) -> Finding:
     """Ask a judge a question of common knowledge; untrained weights need not answer correctly."""
     finding = Finding(service=judge.name, endpoint=judge.endpoint.url, server=judge.model.server)
     start = time.perf_counter()

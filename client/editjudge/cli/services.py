@@ -46,7 +46,8 @@ def doctor_command(expect: Path | None, *, json: bool, **options: Any) -> int:
 
 def _print_finding(finding: Finding) -> None:
     if finding.problem:
-        print_text(f"✗ {finding.service:<14} {finding.endpoint} {finding.problem}", fg="red")
+        where = "" if finding.endpoint in finding.problem else f" {finding.endpoint}"
+        print_text(f"✗ {finding.service:<14}{where} {finding.problem}", fg="red")
         print_text(f"  fix: {finding.fix}")
         if finding.note:
             print_text(f"  {finding.note}")

@@ -367,7 +367,11 @@ _READ_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 _NOT_READ = "Could not decode to UTF-8"
 """How the message of `sqlite3` about a text that is no UTF-8 begins."""
 _CLOSED_MESSAGE = "Cannot operate on a closed database."
-_ERRORS = {getattr(sqlite3, name): row for name, row in package_tables(__package__, "sqlite_errors.toml").items()}
+_ERRORS: dict[int, dict[str, str]] = {
+    getattr(sqlite3, name): {**row, "what": what}
+    for row in package_tables(__package__, "sqlite_errors.toml")["errors"]
+    for name, what in row["what"].items()
+}
 RESTORE: str = _ERRORS[sqlite3.SQLITE_CORRUPT]["fix"]
 
 

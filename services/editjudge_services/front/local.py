@@ -145,7 +145,10 @@ def _prepare_identity(host: str, further: tuple[str, ...], folder: Path) -> Path
 
 
 def _make_values(settings: StackSettings, servers: Mapping[str, Any], folder: Path) -> FrontValues:
-    further = read_values(settings.front_values) if settings.front_values else {}
+    try:
+        further = read_values(settings.front_values) if settings.front_values else {}
+    except ConfigError as error:
+        raise ConfigError(f"stack.front_values: {error.message}", error.fix) from error
     values: dict[str, Any] = {
         "listen": settings.front_address,
         "metrics": "127.0.0.1:0",

@@ -18,7 +18,7 @@ from typing import Literal, TypeAlias
 import grpc
 
 from editjudge.base.config import StackSettings
-from editjudge.base.errors import ConfigError
+from editjudge.base.errors import ConfigError, StackError
 
 from .process import LOOPBACK, Server, fetch, reserve_ports
 
@@ -47,6 +47,8 @@ _SERVING, _IDLE = b"\x08\x01", b"\x08\x02"
 # What vLLM puts before a line: the process, then the level, time and place.
 _PREFIX = re.compile(r"^(\x1b\[[\d;]*m|\(\w+ pid=\d+\)\s?|[A-Z]+ \d\d-\d\d [\d:]+ (\[[^\]]*\] )?)+")
 _DEAD = "EngineDeadError"
+# As Python says it, and as gRPC does.
+_PORT_TAKEN = re.compile("address already in use|failed to bind to address", re.IGNORECASE)
 _ERROR = re.compile(r"^([\w.]*(Error|Exception)\b|error:|\S+: error: )")
 # Of the process that waited for the one that failed.
 _ECHO = (_DEAD, "core initialization failed", "WorkerProc initialization failed", "Server failed:")
@@ -76,6 +78,7 @@ class VllmServer(Server):
         self._settings = settings
         self._over_grpc = settings.judge_protocol == "grpc"
         self._ready = False
+        self._keeps_port = settings.judge_port > 0
         self.port = 0
 
     @property
@@ -116,9 +119,20 @@ class VllmServer(Server):
         )
 
     def wait_until_ready(self, stopping: threading.Event | None = None) -> None:
-        """See `Server.wait_until_ready`."""
-        super().wait_until_ready(stopping)
-        self._ready = True
+        """See `Server.wait_until_ready`.
+
+        It is told its port long before it listens there. Where another process was faster, it is
+        started once more with another port, unless callers may know the port.
+        """
+        try:
+            super().wait_until_ready(stopping)
+        except StackError:
+            if self._keeps_port or not _PORT_TAKEN.search(self._read_log()):
+                raise
+            self.port = 0
+            self.spawn()
+            super().wait_until_ready(stopping)
+        self._ready = self._keeps_port = True
 
     @property
     def start_seconds(self) -> float:

@@ -59,6 +59,8 @@ def test_the_judge_service_of_a_stack_stands_behind_its_door(state: Path) -> Non
     local.check_front(StackSettings(gateway=True, front_values=file))
     with pytest.raises(ConfigError, match="`gateway` is missing"):
         local.check_front(StackSettings(front_values=file))
+    with pytest.raises(ConfigError, match=r"stack\.front_values: .*/gone\.yaml: No such file"):
+        local.check_front(StackSettings(gateway=True, front_values=state / "gone.yaml"))
 
 
 def test_a_port_is_tried_where_it_is_listened_at() -> None:

