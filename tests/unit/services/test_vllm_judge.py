@@ -11,8 +11,8 @@ from editjudge.app.client import add_local_stack
 from editjudge.base.config import Endpoint, JudgeEndpoint, Settings, StackSettings
 from editjudge.base.errors import ConfigError, StackError
 from editjudge.base.local_stack import LocalJudge, StackState, stack_lock, state_file
-from editjudge_services.runtime.supervisor import up
 from editjudge_services.runtime.process import reserve_ports
+from editjudge_services.runtime.supervisor import up
 from editjudge_services.runtime.vllm_server import (
     VllmServer,
     check_model,
