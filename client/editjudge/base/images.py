@@ -260,13 +260,14 @@ def load_image(image: ImageLike, name: str = "", *, max_lazy_pixels: int = 0) ->
     return image if isinstance(image, Image) else _load(image, name, _PICTURE, max_lazy_pixels)
 
 
-def leave_encoded(data: bytes, name: str, max_pixels: int, suffix: str | None = None) -> Image | None:
+def leave_encoded(data: bytes, name: str, max_pixels: int, suffix: str | None = None, digest: str = "") -> Image | None:
     """Make an image that is decoded only when its pixels are read.
 
     A file is checked once in a process; whether it was is known by its digest.
 
     Args:
         suffix: Of the file, in lower case; by default that of its name.
+        digest: Of the file, where it is known.
 
     Returns:
         None for a file of more pixels, or where only decoding can tell whether it is an image.
@@ -276,7 +277,7 @@ def leave_encoded(data: bytes, name: str, max_pixels: int, suffix: str | None = 
     """
     suffix = PurePath(name).suffix.lower() if suffix is None else suffix
     name = name or "image bytes"
-    digest, most = content_digest(data), min(max_pixels, MAX_PIXELS)
+    digest, most = digest or content_digest(data), min(max_pixels, MAX_PIXELS)
     info = recall_image(digest, most)
     if info is None:
         try:

@@ -193,8 +193,8 @@ def _inspect_jpeg(data: bytes, max_pixels: int) -> ImageInfo | None:
             media_type = media_type_of(picture)
             if media_type is None or size[0] * size[1] > max_pixels:
                 return None
-            # An eighth of the size: the same bits are read, most of the arithmetic is left out.
-            picture.draft(None, (1, 1))
+            # Grey at an eighth of the size: the same bits are read, most of the arithmetic is left out.
+            picture.draft("L", (1, 1))
             picture.load()
     except Exception:  # noqa: BLE001 - Pillow raises anything on damaged data; decoding tells
         return None

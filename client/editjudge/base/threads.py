@@ -76,21 +76,20 @@ async def in_thread(work: Callable[[*Ts], T], *args: *Ts, executor: Executor | N
     """
     job: Future[T] = Future()
     run = partial(_run, [job], partial(copy_context().run, work, *args))
-    asyncio.get_running_loop().run_in_executor(executor, run)
-    awaitable_job = asyncio.wrap_future(job)
-    # A failure after its caller has gone is nobody's: asyncio would complain of it.
-    awaitable_job.add_done_callback(lambda future: future.cancelled() or future.exception())
+    # The job itself is not awaited: that would wake the event loop a second time.
+    end = asyncio.get_running_loop().run_in_executor(executor, run)
     try:
-        return await asyncio.shield(awaitable_job)
+        await asyncio.shield(end)
+        return job.result()
     except asyncio.CancelledError:
         while not job.cancel() and not job.done():
             try:
-                await asyncio.wait([awaitable_job])
+                await asyncio.wait([end])
             except asyncio.CancelledError:  # it lasts no longer than a picture takes
                 continue
         raise
     finally:
-        del job, awaitable_job  # see `_run`
+        del job  # see `_run`
 
 
 def _run(box: list[Future[T]], work: Callable[[], T]) -> None:

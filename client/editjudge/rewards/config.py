@@ -13,8 +13,10 @@ from ..base.contracts import NAME
 from ..base.errors import ConfigError
 from ..base.strict import Strict
 from ..benchmarks.dimension import Dimension
+from ..engine.outcomes import sort_by_dependency
 from ..prompts.prompt_files import parse_file, read_text
 from ..prompts.rubrics import load_rubric_files
+from ..scorers.scorer import Scorer
 
 Name: TypeAlias = Annotated[str, Field(pattern=f"^{NAME}$")]
 Range: TypeAlias = tuple[FiniteFloat, FiniteFloat]
@@ -161,6 +163,13 @@ class RewardConfig(Strict):
         """All dimensions under these judges and rubrics."""
         spec = RunSpec(benchmark="core", data=Path(), judges=self.judges, prompts=dict(self.prompts))
         return DimensionSet(spec)
+
+    @cached_property
+    def scorers(self) -> Mapping[str, tuple[Scorer, ...]]:
+        """By dimension of a reward the scorers of its readings, and of what it derives from."""
+        by_id = self.dimension_set.by_id
+        parts = {name: sort_by_dependency([by_id[name]], by_id) for name in self.list_ids()}
+        return {name: tuple(each.scorer for one in of for each in one.readings) for name, of in parts.items()}
 
     def list_rewards(self) -> dict[str, list[str]]:
         """List the numbers of each reward, the reward itself first."""

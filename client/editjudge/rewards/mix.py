@@ -17,7 +17,6 @@ from ..base.signature import Signature
 from ..base.text import group_by_key
 from ..base.verdict import Failure, NoScore, Outcome
 from ..engine.judge import Judgement
-from ..engine.outcomes import sort_by_dependency
 from ..stats.agreement import NotDefined, spearman
 from .config import Gate, RewardConfig
 from .schema import EditReward, NoReward, PartValue, RewardValue, Summary
@@ -53,9 +52,7 @@ def reward_edit(config: RewardConfig, names: Iterable[str], judgement: Judgement
 
 
 def _sum_seconds(config: RewardConfig, dimension: str, judgement: Judgement) -> float:
-    by_id = config.dimension_set.by_id
-    readings = [each for part in sort_by_dependency([by_id[dimension]], by_id) for each in part.readings]
-    return sum(judgement.seconds.get(each.scorer, 0.0) for each in readings)
+    return sum(judgement.seconds.get(each, 0.0) for each in config.scorers[dimension])
 
 
 def sign_reward(config: RewardConfig, name: str, signatures: Mapping[str, Signature]) -> str:

@@ -131,6 +131,7 @@ async def _serve(settings: Settings, options: ServiceOptions) -> None:
             raise ConfigError(str(error), "give other addresses") from error
         sys.setswitchinterval(0.0005)  # the event loop need not wait long for threads that compute
         gc.freeze()  # a search for garbage, which stops all requests, need not look at all modules
+        gc.set_threshold(10_000)  # an edit in hand has hundreds of objects, and hardly any becomes garbage
         print_text(f"judging at {at} (gRPC) and {web} (JSON)")
         await wait_for_signal()
         print_notice("ending: no further requests are accepted, those in flight finish")

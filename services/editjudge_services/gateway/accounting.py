@@ -131,12 +131,11 @@ class RequestAccount:
         elif error is not None and self.code == "OK":
             self.code = "INTERNAL" if isinstance(error, Exception) else "CANCELLED"
         notes = self.call_log
-        self.meter.add(cached=notes.stored_count, calls=notes.answer_count)
+        more = {"refused": 1}
         if self.code == "OK":
             # A specialist call without an answer has failed.
-            self.meter.add(edits=self.edits, failed=notes.request_count - notes.answer_count)
-        else:
-            self.meter.add(refused=1)
+            more = {"edits": self.edits, "failed": notes.request_count - notes.answer_count}
+        self.meter.add(cached=notes.stored_count, calls=notes.answer_count, **more)
         self.on_end(self)
 
     @property

@@ -46,10 +46,10 @@ class JsonReader:
         Raises:
             InputError: there are too many texts, or one is too long.
         """
-        at = 0
+        at, view = 0, memoryview(piece)
         while at < len(piece):
             end = piece.find(b'"', at)
-            part = piece[at : end if end >= 0 else len(piece)]
+            part = view[at : end if end >= 0 else len(piece)]
             at = len(piece) if end < 0 else end + 1
             if self._string is None:
                 self._text += part
@@ -60,14 +60,13 @@ class JsonReader:
                 raise InputError("body", "a text is too long", f"{_LONGEST:,} are the most")
             if end < 0:
                 continue
-            marks = len(self._string) - len(self._string.rstrip(b"\\"))
-            if marks % 2:
+            if self._string.endswith(b"\\") and (len(self._string) - len(self._string.rstrip(b"\\"))) % 2:
                 self._string += b'"'
                 continue
             self._count += 1
             if self._count > self._most_texts:
                 raise InputError("body", f"more than {self._most_texts:,} texts", "send less")
-            self._text += b'"%b"' % self._take_out(bytes(self._string))
+            self._text += b'"' + self._take_out(self._string) + b'"'
             self._string = None
 
     def finish(self) -> bytes:
@@ -80,13 +79,14 @@ class JsonReader:
             raise InputError("body", "it is no JSON: it ends too early", "send all of it")
         return bytes(self._text)
 
-    def _take_out(self, text: bytes) -> bytes:
+    def _take_out(self, text: bytearray) -> bytes | bytearray:
+        # No copy is made of a text on the way: it may have megabytes.
         if len(text) < _SHORTEST:
             return text
         head = _HEAD.match(text)
         try:
-            base64_text = text[head.end() if head else 0 :].replace(b"\\/", b"/")
-            picture = pybase64.b64decode(base64_text, validate=True)
+            unescaped = text.replace(b"\\/", b"/") if b"\\" in text else text
+            picture = pybase64.b64decode(memoryview(unescaped)[head.end() if head else 0 :], validate=True)
         except binascii.Error:
             return text
         if not _PICTURE.match(picture):

@@ -16,6 +16,7 @@ from editjudge.rewards.config import RewardConfig
 from editjudge.rewards.mix import fail_edit, reward_edit
 from editjudge.rewards.reward import LATE, end_after, make_reply, score_siblings
 from editjudge.rewards.schema import NoReward, PictureSource, RewardReply, RewardRequest, RewardValue
+from editjudge.service import sort_by_dependency
 
 from ..runtime.cache import BoundedCache
 from .accounting import RequestAccount
@@ -62,6 +63,8 @@ class RewardService:
         except ConfigError as error:
             raise InvalidRequest("want", error.message, error.fix) from error
         edits, sources = await in_thread(self._read_edits, request, body, team)
+        dimensions = config.dimension_set.select(ids)
+        selection = config.dimension_set, dimensions, sort_by_dependency(dimensions, config.dimension_set.by_id)
         rewards: list[Mapping[str, RewardValue]] = [fail_edit(config, names, LATE)] * len(edits)
 
         async def score_one(_: int, place: int) -> None:
@@ -73,7 +76,7 @@ class RewardService:
             try:
                 with open_account() as account:
                     await self._service.rate.wait(account.caller.owner)
-                    judgement = await self._service.score(read, account)
+                    judgement = await self._service.score(read, account, selection)
                 rewards[place] = reward_edit(config, names, judgement)
             except ConfigError:
                 raise
@@ -99,7 +102,7 @@ class RewardService:
         def read(field: str, source: PictureSource) -> EncodedImage:
             digest, data = self._find_picture(field, source, body, team)
             digests.append(digest)
-            return EncodedImage(data=data)
+            return EncodedImage.of(data, digest)
 
         edits, sources = [], []
         for place, each in enumerate(request.edits):

@@ -114,6 +114,18 @@ class EncodedImage(JsonModel):
     """The bytes of a PNG, JPEG, WebP, GIF, BMP or TIFF file, in base64."""
     name: Text = ""
     """The image's name in messages."""
+    _digest: str = ""
+
+    @classmethod
+    def of(cls, data: bytes, digest: str) -> Self:
+        """Make an image of bytes whose digest is known."""
+        image = cls(data=data)
+        image._digest = digest
+        return image
+
+    def leave_encoded(self, max_pixels: int) -> Image | None:
+        """Make an image that is decoded only when its pixels are read; see `editjudge.base.images`."""
+        return leave_encoded(self.data, self.name, max_pixels, digest=self._digest)
 
     def decode(self, field: str, max_lazy_pixels: int) -> Image:
         """Load the image; errors name `field`, its path in the request."""
@@ -231,7 +243,7 @@ class EncodedEdit(JsonModel):
         most, images = min(max_pixels, _MAX_UNCOUNTED_PIXELS), {}
         for field, picture in self._pictures().items() if most else ():
             with suppress(ImageError):  # which decoding tells
-                images[field] = leave_encoded(picture.data, picture.name, most)
+                images[field] = picture.leave_encoded(most)
         return {field: image for field, image in images.items() if image is not None}
 
     def count_pixels(self, encoded_images: Container[str] = ()) -> int:

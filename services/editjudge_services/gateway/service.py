@@ -50,8 +50,11 @@ _DELETION_SECONDS = 3600.0
 """The interval at which what is old is deleted."""
 _REFUSALS_SECONDS = 60.0
 """The time for which equal refusals have one line in the audit log, after the first's."""
-_Selection = tuple[DimensionSet, Sequence[Dimension], Sequence[Dimension]]
+Selection = tuple[DimensionSet, Sequence[Dimension], Sequence[Dimension]]
 """All dimensions of a protocol, those that a request names, and these with all that they derive from."""
+_Inspection = tuple[Sequence[Judge], int, Mapping[str, Image], int]
+"""The judges that see the pictures of a request; the most pixels of a picture that stays encoded; the
+images that do, by their paths in the request; how many pixels are decoded."""
 _TEAM = re.compile(f"({NAME})?")
 _TEAM_FIX = f"use letters, digits, . _ - alone, {LONGEST_NAME} at most"
 
@@ -182,12 +185,15 @@ class JudgeService:
         else:
             self._audit.write(account.make_audit_line())
 
-    async def score(self, read: Callable[[], Awaitable[ScoreRequest]], account: RequestAccount) -> Judgement:
+    async def score(
+        self, read: Callable[[], Awaitable[ScoreRequest]], account: RequestAccount, selection: Selection | None = None
+    ) -> Judgement:
         """Judge an edit.
 
         Args:
             read: Reads the request. It is called after the edit is admitted.
             account: The open account of the request.
+            selection: What its protocol and dimensions mean, where it is known.
 
         Raises:
             InvalidRequest: naming the field of the request that cannot be used.
@@ -196,26 +202,30 @@ class JudgeService:
         caller, until = account.caller.team, account.caller.waits_until
         async with self.edits.acquire(caller, 1, until):
             request = await read()
-            selection = await self._select(request.protocol, request.dimensions, account)
-            dimension_set, dimensions, _ = selection
+            chosen = await self._select(request.protocol, request.dimensions, account, selection)
+            dimension_set, dimensions, _ = chosen
             judges = dict(self.client.panel.judges)
-            own_judges, max_lazy_pixels, encoded_images, pixels = await in_thread(_inspect, request, selection, judges)
+
+            def prepare(inspection: _Inspection) -> Edit:
+                # Computed in a thread, so that the event loop finds all of it in caches.
+                own_judges, max_lazy_pixels, encoded_images, _ = inspection
+                dimension_set.signatures.of(dimensions, self.client.panel.identities())
+                edit = request.edit.decode(request.protocol.benchmark == "core", encoded_images, max_lazy_pixels)
+                images = filter(None, (*edit.item.sources, edit.item.target, edit.image))
+                for judge, image in product(own_judges, images):
+                    judge.prepare_picture(image)
+                return edit
+
+            def begin() -> tuple[_Inspection, Edit | None]:
+                inspection = _inspect(request, chosen, judges)
+                return inspection, None if inspection[-1] else prepare(inspection)
+
+            inspection, edit = await in_thread(begin)
             async with contextlib.AsyncExitStack() as room:
-                if pixels:
-                    hold = self._pixels.acquire(caller, pixels, until)
+                if edit is None:  # its pictures are decoded when there is room
+                    hold = self._pixels.acquire(caller, inspection[-1], until)
                     await room.enter_async_context(hold)
-                identities = self.client.panel.identities()
-
-                def prepare() -> Edit:
-                    # Computed in a thread, so that the event loop finds all of it in caches.
-                    dimension_set.signatures.of(dimensions, identities)
-                    edit = request.edit.decode(request.protocol.benchmark == "core", encoded_images, max_lazy_pixels)
-                    images = filter(None, (*edit.item.sources, edit.item.target, edit.image))
-                    for judge, image in product(own_judges, images):
-                        judge.prepare_picture(image)
-                    return edit
-
-                edit = await in_thread(prepare)
+                    edit = await in_thread(prepare, inspection)
                 context = replace(
                     self._cache.for_team(caller),
                     budget=account.meter,
@@ -235,14 +245,16 @@ class JudgeService:
         }
         return replace(judgement, outcomes=outcomes)
 
-    async def _select(self, protocol: Protocol, names: Iterable[str], account: RequestAccount) -> _Selection:
+    async def _select(
+        self, protocol: Protocol, names: Iterable[str], account: RequestAccount, selection: Selection | None = None
+    ) -> Selection:
         """Resolve a protocol and the dimensions that a request names, at its team's expense.
 
         A protocol that is not in memory takes up to a second of Python's lock: they are made one
         after another, by turns of teams, and each when its team is not in debt for those before.
         """
         caller = account.caller
-        while (selection := await in_thread(_select_in_memory, protocol, names)) is None:
+        while selection is None and (selection := await in_thread(_select_in_memory, protocol, names)) is None:
             await self.rate.wait(caller.owner, 0.0, caller.waits_until)
             async with self._resolving:
                 if self.rate.is_in_debt(caller.owner):  # another of its own came first
@@ -325,24 +337,17 @@ class JudgeService:
             await asyncio.sleep(_DELETION_SECONDS)
 
 
-def _select_in_memory(protocol: Protocol, names: Iterable[str]) -> _Selection | None:
+def _select_in_memory(protocol: Protocol, names: Iterable[str]) -> Selection | None:
     return _resolve(protocol, names) if is_in_memory(protocol) else None
 
 
-def _resolve(protocol: Protocol, names: Iterable[str]) -> _Selection:
+def _resolve(protocol: Protocol, names: Iterable[str]) -> Selection:
     dimension_set, dimensions = select_dimensions(protocol, names)
     return dimension_set, dimensions, sort_by_dependency(dimensions, dimension_set.by_id)
 
 
-def _inspect(
-    request: ScoreRequest, selection: _Selection, judges: Mapping[ServiceName, Judge]
-) -> tuple[Sequence[Judge], int, Mapping[str, Image], int]:
-    """What is known of a request before any picture is decoded.
-
-    Returns:
-        The judges that see its pictures; the most pixels of a picture that stays encoded; the images that do, by their
-        paths in the request; how many pixels are decoded.
-    """
+def _inspect(request: ScoreRequest, selection: Selection, judges: Mapping[ServiceName, Judge]) -> _Inspection:
+    """What is known of a request before any picture is decoded."""
     dimension_set, dimensions, parts = selection
     roles = {role for part in parts for role in part.roles}
     own = [judges[role] for role in roles & judges.keys()]
