@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import io
+import itertools
 import json
 import os
 import re
@@ -329,6 +330,22 @@ async def test_a_broken_picture_is_no_number(served: RunningService, path: str) 
     assert "edited" in shown(answer, path)
 
 
+async def test_a_picture_cut_in_its_middle_is_shown_to_no_judge(tmp_path: Path) -> None:
+    stream, judge = io.BytesIO(), scripted_judge()
+    Image.effect_noise((256, 256), 50).convert("RGB").save(stream, "JPEG")
+    whole = stream.getvalue()
+    async with judge.serving() as url, serve(priced_settings(url), reward=file(tmp_path, JUDGE)) as served:
+        await served.service.client.panel.probe_judges()
+        asked, batch = len(judge.requests), own(1, 2)
+        batch["edits"][0]["edited"] = {"data": coded(whole[: len(whole) // 2])}
+        batch["edits"][1]["edited"] = {"data": coded(whole)}
+        status, answer = await served.post(batch, "/v1/rewards")
+        cut, sound = (each["rewards"]["quality"] for each in answer["results"])
+    assert (status, cut["reward"], cut["unscored"]["kind"]) == (200, None, "input")
+    assert sound["reward"] is not None
+    assert len(judge.requests) == asked + 1
+
+
 @pytest.mark.parametrize("path", BODIES)
 async def test_what_is_late_is_no_number(tmp_path: Path, path: str) -> None:
     judge = scripted_judge(60.0)
@@ -421,10 +438,11 @@ async def test_a_retried_batch_is_not_paid_again(tmp_path: Path) -> None:
 def test_pictures_are_taken_out_of_any_cut() -> None:
     """However the body is cut, its JSON is the same, and a picture is held once."""
     long_word = "QUJD" * 400
-    texts = ['a \\" b', long_word, "x" * 3000, coded(b"\xff\xd8" + b"1" * 2000)]
-    data = {"edits": [{"t": each, "p": coded(b"\x89PNG" + b"0" * 3000)} for each in texts]}
-    body = json.dumps(data).encode()
-    for size in (1, 7, 1000, len(body)):
+    texts = ['a \\" b', long_word, "x" * 3000, coded(b"\xff\xd8" + b"\xff" * 2000)]
+    data = {"edits": [{"t": each, "p": coded(b"\x89PNG" + b"0" * 1998)} for each in texts]}
+    text = json.dumps(data)
+    bodies = text.encode(), text.replace("/", "\\/").encode()  # as some libraries write it
+    for body, size in itertools.product(bodies, (1, 7, 1000, len(text))):
         reader = JsonReader(100)
         for at in range(0, len(body), size):
             reader.feed(body[at : at + size])
@@ -432,5 +450,6 @@ def test_pictures_are_taken_out_of_any_cut() -> None:
         assert len(reader.pictures) == 2
         assert [each["t"] for each in found][:3] == texts[:3]
         assert {each["p"] for each in found} <= reader.pictures.keys()
+        assert all(digest == content_digest(picture) for digest, picture in reader.pictures.values())
     with pytest.raises(InputError, match="too long"):
         JsonReader(100).feed(b'"' + b"x" * 50_000_000)
