@@ -86,8 +86,8 @@ class JsonReader:
             return text
         head = _HEAD.match(text)
         try:
-            unescaped = text.replace(b"\\/", b"/") if b"\\" in text else text
-            picture = pybase64.b64decode(memoryview(unescaped)[head.end() if head else 0 :], validate=True)
+            plain_text = text.replace(b"\\/", b"/") if b"\\" in text else text
+            picture = pybase64.b64decode(memoryview(plain_text)[head.end() if head else 0 :], validate=True)
         except binascii.Error:
             return text
         if not _PICTURE.match(picture):

@@ -202,8 +202,8 @@ class JudgeService:
         caller, until = account.caller.team, account.caller.waits_until
         async with self.edits.acquire(caller, 1, until):
             request = await read()
-            chosen = await self._select(request.protocol, request.dimensions, account, selection)
-            dimension_set, dimensions, _ = chosen
+            own_selection = await self._select(request.protocol, request.dimensions, account, selection)
+            dimension_set, dimensions, _ = own_selection
             judges = dict(self.client.panel.judges)
 
             def prepare(inspection: _Inspection) -> Edit:
@@ -217,7 +217,7 @@ class JudgeService:
                 return edit
 
             def begin() -> tuple[_Inspection, Edit | None]:
-                inspection = _inspect(request, chosen, judges)
+                inspection = _inspect(request, own_selection, judges)
                 return inspection, None if inspection[-1] else prepare(inspection)
 
             inspection, edit = await in_thread(begin)
