@@ -3,10 +3,14 @@
 Edits of one source are siblings: they share their first picture. Each is asked about once, so all
 that a cache can hold of another's prompt is the system's text and the source. Four sets of edits
 are asked about: every source with one edit, with 4, with 16, and a greedy source that has three
-quarters of all edits. Both ways of spreading are tried through the real Envoy, with the
-configuration of `editjudge front` and the same with least requests, and through the client's own
-pool, with and without a preference. Runs are interleaved, pictures are new in each, and both caches
-are emptied.
+quarters of all edits. The sources take turns, so that a cache has to hold all of them to serve the
+second sibling of one: `--blocks` bounds what it holds. Both ways of spreading are tried through the
+real Envoy, with the configuration of `editjudge front` and the same with least requests, and
+through the client's own pool, with and without a preference. Runs are interleaved, pictures are new
+in each, and both caches are emptied.
+
+With `--lost` a set is asked about three times with both caches left as they are: by both servers,
+after one of them has ended, and after it is back with an empty cache.
 
 Ratios are affinity over load, from one run; above 1 is better for shares and requests a second,
 below 1 for p50. Two servers, the door and the client share the cores of this machine, so that
@@ -19,10 +23,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import statistics
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -67,20 +72,29 @@ class LoadPool(EndpointPool[Transport]):
 
 
 def make_siblings(count: int, siblings: int, side: int, shift: int) -> list[Edit]:
-    """Edits, so many of each source in turn; 0 gives three quarters of them one source."""
-    sources = make_edits(count, side, shift)
+    """Edits of so many sources, which take turns; for 0, four for each, three quarters of one source."""
+    sources = make_edits(count * (siblings or 4), side, shift)
     edits = []
     for i, own in enumerate(sources):
-        first = (0 if i % 4 else i) if not siblings else i % (count // siblings)
+        first = (0 if i % 4 else i) if not siblings else i % count
         item = replace(own.item, sources=sources[first].item.sources)
         edits.append(replace(own, item=item))
     return edits
 
 
 async def measure(
-    urls: list[str], direct: list[str], edits: list[Edit], *, affinity: bool, **settings: Any
-) -> tuple[float, float, float, float]:
-    """Share of cached tokens, p50 in seconds, requests a second, and the busiest server's part."""
+    urls: list[str], direct: list[str], edits: list[Edit], *, affinity: bool, keep: bool = False, **settings: Any
+) -> tuple[float, ...]:
+    """Share of cached tokens, p50 in seconds, requests a second, the busiest server's part, tokens of a prompt.
+
+    Args:
+        urls: Where to ask.
+        direct: The servers themselves.
+        edits: What to ask about.
+        affinity: Whether the client's pool spreads calls by source.
+        keep: Whether the servers keep what is in their caches.
+        settings: More of the endpoint.
+    """
     endpoints = [JudgeEndpoint(url=url, max_outside=1.0, **settings) for url in urls]
     policy = RetryPolicy(deadline=600)
     async with contextlib.AsyncExitStack() as stack:
@@ -97,7 +111,7 @@ async def measure(
         await judge.choose(Prompt("", (Text("Which?"),)), asked[0][1])
         async with httpx2.AsyncClient(trust_env=False) as client:
             before = [await count_requests(client, url) for url in direct]
-            for url in direct:
+            for url in () if keep else direct:
                 (await client.post(f"{url}/reset_prefix_cache")).raise_for_status()
             budget, seconds = Budget(), []
             paid, places = judge.with_context(CallContext(budget)), asyncio.Semaphore(IN_FLIGHT)
@@ -113,8 +127,9 @@ async def measure(
             total = time.perf_counter() - start
             after = [await count_requests(client, url) for url in direct]
     parts = [late - early for early, late in zip(before, after, strict=True)]
-    share = budget.usage.cached_tokens / budget.usage.prompt_tokens
-    return share, statistics.median(seconds), len(asked) / total, max(parts) / sum(parts)
+    usage = budget.usage
+    shares = usage.cached_tokens / usage.prompt_tokens, max(parts) / sum(parts)
+    return shares[0], statistics.median(seconds), len(asked) / total, shares[1], usage.prompt_tokens / len(asked)
 
 
 async def count_requests(client: httpx2.AsyncClient, url: str) -> float:
@@ -125,11 +140,12 @@ async def count_requests(client: httpx2.AsyncClient, url: str) -> float:
 
 
 @contextlib.contextmanager
-def serving_two(python: Path, model: Path, folder: Path) -> Iterator[list[str]]:
-    """Two vLLMs with one thread each; gives their addresses."""
+def serving_two(python: Path, model: Path, folder: Path, blocks: int) -> Iterator[list[VllmServer]]:
+    """Two vLLMs with one thread each, and so many blocks of 32 tokens where that is not 0."""
     os.environ |= {"VLLM_SERVER_DEV_MODE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
     os.environ |= {"OMP_NUM_THREADS": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
-    settings = StackSettings(judge=model, judge_args=("--block-size", "32"), judge_timeout=600)
+    bound = ("--num-gpu-blocks-override", f"{blocks}") if blocks else ()
+    settings = StackSettings(judge=model, judge_args=("--block-size", "32", *bound), judge_timeout=600)
     servers = [VllmServer(folder / f"vllm-{i}.log", python, settings) for i in range(2)]
     with contextlib.ExitStack() as stack:
         for server in servers:
@@ -137,16 +153,18 @@ def serving_two(python: Path, model: Path, folder: Path) -> Iterator[list[str]]:
             server.spawn()
         for server in servers:
             server.wait_until_ready()
-        yield [server.url.removesuffix("/v1") for server in servers]
+        yield servers
 
 
 @contextlib.contextmanager
 def by_least_requests(folder: Path) -> Iterator[None]:
     """Render the door's configuration with least requests for judges."""
     find = render.find_template_folder
-    text = (find() / render.FILE).read_text()
+    text, count = re.subn("hashed=[0-9]+(?=[)] }}\n  {%- endfor %})", "hashed=none", (find() / render.FILE).read_text())
+    if count != 1:
+        raise click.ClickException(f"the door's template spreads calls by source in {count} places, not in one")
     folder.mkdir()
-    (folder / render.FILE).write_text(text.replace("http1=true, hashed=true", "http1=true"))
+    (folder / render.FILE).write_text(text)
     render.find_template_folder = lambda: folder
     try:
         yield
@@ -154,74 +172,115 @@ def by_least_requests(folder: Path) -> Iterator[None]:
         render.find_template_folder = find
 
 
-async def compare(
-    direct: list[str], work: Path, count: int, side: int, rounds: int
-) -> dict[tuple[str, str, bool], list[tuple[float, ...]]]:
-    """Interleaved runs: by way, set and whether calls are spread by source."""
+@contextlib.asynccontextmanager
+async def open_ways(
+    direct: list[str], work: Path
+) -> AsyncIterator[Callable[[str, bool], tuple[list[str], dict[str, Any]]]]:
+    """Two doors; gives what says, by way and whether calls are spread by source, where and how to ask."""
     from tests.front.door import open_door
 
-    addresses = [urlsplit(url).netloc for url in direct]
-    judges = {"judge": {"addresses": addresses}}
-    runs: dict[tuple[str, str, bool], list[tuple[float, ...]]] = {}
+    judges = {"judge": {"addresses": [urlsplit(url).netloc for url in direct]}}
     async with contextlib.AsyncExitStack() as stack:
-        doors = {True: await stack.enter_async_context(open_door(work / "hashed", judges=judges))}
+        more = {"judges": judges, "rate": {"calls_per_second": 100_000, "burst": 100_000}}
+        doors = {True: await stack.enter_async_context(open_door(work / "hashed", **more))}
         with by_least_requests(work / "template"):
-            doors[False] = await stack.enter_async_context(open_door(work / "load", judges=judges))
-        settings: dict[bool, dict[str, Any]] = {}
+            doors[False] = await stack.enter_async_context(open_door(work / "load", **more))
         for affinity, door in doors.items():
             (work / f"{affinity}.token").write_text(door.token("vision"))
+
+        def find(way: str, affinity: bool) -> tuple[list[str], dict[str, Any]]:
+            if way == "pool":
+                return [f"{url}/v1" for url in direct], {}
+            url = doors[affinity].server.url.replace("grpcs", "https")
             key = Secret(file=work / f"{affinity}.token")
-            settings[affinity] = {"ca_file": door.authority.certificate, "api_key": key}
+            return [f"{url}/judges/judge/v1"], {"ca_file": doors[affinity].authority.certificate, "api_key": key}
+
+        yield find
+
+
+Runs = dict[tuple[str, str, bool], list[tuple[float, ...]]]
+
+
+async def compare(
+    servers: list[VllmServer], work: Path, sources: int, side: int, rounds: int, sets: tuple[str, ...]
+) -> Runs:
+    """Interleaved runs: by way, set and whether calls are spread by source."""
+    direct = [server.url.removesuffix("/v1") for server in servers]
+    runs: Runs = {}
+    async with open_ways(direct, work) as find:
         shift = 0
-        for number in range(rounds + 1):
-            for name, siblings in SETS.items():
+        for number in range(rounds):
+            for name in sets:
                 for way in WAYS:
                     for affinity in (True, False) if number % 2 else (False, True):
-                        shift += count + 1
-                        edits = make_siblings(count, siblings, side, shift)
-                        if way == "door":
-                            url = doors[affinity].server.url.replace("grpcs", "https")
-                            urls, more = [f"{url}/judges/judge/v1"], settings[affinity]
-                        else:
-                            urls, more = [f"{url}/v1" for url in direct], {}
+                        shift += 1000
+                        edits = make_siblings(sources, SETS[name], side, shift)
+                        urls, more = find(way, affinity)
                         run = await measure(urls, direct, edits, affinity=affinity, **more)
-                        if number:  # the first round warms up
-                            runs.setdefault((way, name, affinity), []).append(run)
+                        runs.setdefault((way, name, affinity), []).append(run)
+    return runs
+
+
+async def lose(
+    servers: list[VllmServer], work: Path, sources: int, side: int, rounds: int, sets: tuple[str, ...]
+) -> Runs:
+    """The same edits by both servers, by the second alone, and by both when the first is back, for one way and set."""
+    direct, runs = [server.url.removesuffix("/v1") for server in servers], Runs()
+    async with open_ways(direct, work) as find:
+        for affinity in (False, True):
+            edits = make_siblings(sources, SETS[sets[0]], side, 1000 * (1 + affinity))
+            urls, more = find("door", affinity)
+
+            async def ask(stage: str, there: list[str], *, keep: bool = True) -> None:
+                run = await measure(urls, there, edits, affinity=affinity, keep=keep, **more)  # noqa: B023
+                runs["door", stage, affinity] = [run]  # noqa: B023
+
+            await ask("both, cold", direct, keep=False)
+            await ask("both, warm", direct)
+            await asyncio.to_thread(servers[0].stop)
+            await ask("one lost", direct[1:])
+            await asyncio.to_thread(servers[0].start)
+            await asyncio.sleep(12)  # until the door knows
+            await ask("it is back", direct)
+            await ask("again", direct)
     return runs
 
 
 @click.command()
-@click.option("--edits", "count", default=32, show_default=True, help="A multiple of 16.")
-@click.option("--side", default=256, show_default=True, help="Of the images, in pixels.")
+@click.option("--sources", default=24, show_default=True)
+@click.option("--side", default=512, show_default=True, help="Of the images, in pixels.")
 @click.option("--rounds", default=2, show_default=True)
+@click.option("--blocks", default=0, help="Of 32 tokens in each cache; 0 for more than all edits take.")
+@click.option("--set", "sets", multiple=True, type=click.Choice(list(SETS)), default=list(SETS), show_default=True)
+@click.option("--lost", is_flag=True, help="A server ends and comes back, instead; the first set alone.")
 @python_option
-def main(count: int, side: int, rounds: int, python: Path) -> None:
+def main(sources: int, side: int, rounds: int, blocks: int, sets: tuple[str, ...], lost: bool, python: Path) -> None:
     """Print shares of cached tokens, p50, requests a second and their ratios."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         model = tiny_model(folder, side)
-        with serving_two(python.absolute(), model, folder) as direct:
-            runs = asyncio.run(compare(direct, folder, count, side, rounds))
-    title = f"{count} edits of {side}x{side}, {IN_FLIGHT} in flight, medians of {rounds} rounds"
-    table = Table(title=f"{title}; affinity / load")
+        with serving_two(python.absolute(), model, folder, blocks) as servers:
+            runs = asyncio.run((lose if lost else compare)(servers, folder, sources, side, rounds, sets))
+    tokens = statistics.median(run[-1] for group in runs.values() for run in group)
+    title = f"{sources} sources of {side}x{side}, {tokens:.0f} tokens a prompt, {IN_FLIGHT} in flight"
+    table = Table(title=f"{title}, {blocks or 'unbounded'} blocks, medians of {rounds} rounds; affinity / load")
     for heading in ("by", "set", "cached", "p50 ms", "requests/s", "busiest", "p50", "requests/s"):
         table.add_column(heading, justify="right")
-    for way in WAYS:
-        for kind in SETS:
-            mine, other = (
-                [statistics.median(each) for each in zip(*runs[way, kind, affinity], strict=True)]
-                for affinity in (True, False)
-            )
-            table.add_row(
-                way,
-                kind,
-                f"{mine[0]:.3f} / {other[0]:.3f}",
-                f"{1000 * mine[1]:.0f} / {1000 * other[1]:.0f}",
-                f"{mine[2]:.1f} / {other[2]:.1f}",
-                f"{mine[3]:.2f} / {other[3]:.2f}",
-                f"{mine[1] / other[1]:.2f}",
-                f"{mine[2] / other[2]:.2f}",
-            )
+    for way, kind in dict.fromkeys(key[:2] for key in runs):
+        mine, other = (
+            [statistics.median(each) for each in zip(*runs[way, kind, affinity], strict=True)]
+            for affinity in (True, False)
+        )
+        table.add_row(
+            way,
+            kind,
+            f"{mine[0]:.3f} / {other[0]:.3f}",
+            f"{1000 * mine[1]:.0f} / {1000 * other[1]:.0f}",
+            f"{mine[2]:.1f} / {other[2]:.1f}",
+            f"{mine[3]:.2f} / {other[3]:.2f}",
+            f"{mine[1] / other[1]:.2f}",
+            f"{mine[2] / other[2]:.2f}",
+        )
     Console(width=120).print(table)
 
 

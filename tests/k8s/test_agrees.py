@@ -163,6 +163,37 @@ def test_who_closes_judges_own_paths_has_no_way_to_them() -> None:
         assert sum("vllm" in name for name in routes) == count
 
 
+def test_a_judge_of_several_pods_is_asked_by_way_of_the_front_door(tmp_path: Path) -> None:
+    """Which sends calls with one source to one pod; a judge of one pod, or over gRPC, is asked itself."""
+    several = {**PARTS["server"], "replicas": 2}
+    things = based(OPTIONS["pods of a judge"])
+    inside = FrontValues.model_validate(front_values(things)).inside
+    assert inside is not None
+    (at,) = inside.judges["judge"].addresses
+    assert str(at) == "judges-vllm-judge.editjudge.svc:8000"
+    for whose in ("judge", "run-first"):
+        url = settings_of(things, whose, tmp_path).judges["judge"].url
+        assert url == f"http://judges-front-inside.editjudge.svc:{inside.listen.port}/judges/judge/v1"
+    (port,) = names(things, "Service")["judges-front-inside"]["spec"]["ports"]
+    (envoy,) = pod(things, "front")["containers"]
+    assert {"name": port["targetPort"], "containerPort": inside.listen.port} in envoy["ports"]
+    callers = {
+        (peer["podSelector"]["matchLabels"]["editjudge/tier"])
+        for name, policy in names(things, "NetworkPolicy").items()
+        for rule in policy["spec"].get("ingress", ())
+        if name.startswith("judges-front-from-") and {"port": inside.listen.port, "protocol": "TCP"} in rule["ports"]
+        for peer in rule["from"]
+    }
+    assert callers == {"judge", "run"}
+    alone = {"vllm.servers.judge": PARTS["server"], "judge.vllm": "judge"}
+    for further in ((alone,), (alone | {"vllm.servers.judge": {**several, "protocol": "grpc"}},)):
+        things = based(*further)
+        assert "inside" not in front_values(things)
+        assert "vllm-judge" in settings_of(things, "judge", tmp_path).judges["judge"].url
+    things = based(alone | {"vllm.servers.judge": several}, "gateway")
+    assert "vllm-judge" in settings_of(things, "judge", tmp_path).judges["judge"].url
+
+
 def test_the_front_door_takes_certificates_token_limits_and_limits(tmp_path: Path) -> None:
     further = {
         "front.clientCa": "clients",

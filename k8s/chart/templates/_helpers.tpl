@@ -349,6 +349,14 @@ automountServiceAccountToken: false
 {{- end -}}
 {{- end -}}
 
+{{/* "yes" where the front door stands between judging and the judge too: one name of several pods is one server to who
+     asks, and the door sends calls with one source to one pod. */}}
+{{- define "editjudge.inside" -}}
+{{- $server := index .Values.vllm.servers .Values.judge.vllm | default dict -}}
+{{- $several := or (not (empty $server.scale)) (ne (toString ($server.replicas | default 1)) "1") -}}
+{{- ternary "yes" "" (and $several (eq .Values.front.kind "envoy") (eq ($server.protocol | default "http") "http")) -}}
+{{- end -}}
+
 {{/* Where judging asks, as editjudge.toml: the groups of Triton servers, and one judge. */}}
 {{- define "editjudge.settings" -}}
 {{- $root := . -}}
@@ -368,6 +376,9 @@ url = "grpc://{{ include "editjudge.address" (list $root (printf "triton-%s" $na
 {{- fail (printf "judge.vllm: vllm.servers.%s is a specialist's; name one with a source" .) }}
 {{- end }}
 {{- $at := include "editjudge.address" (list $root (printf "vllm-%s" .) 8000) }}
+{{- if include "editjudge.inside" $root }}
+{{- $at = printf "%s/judges/%s" (include "editjudge.address" (list $root "front-inside" 8441)) . }}
+{{- end }}
 
 [judges.judge]
 url = {{ ternary (printf "grpc://%s" $at) (printf "http://%s/v1" $at) (eq ($server.protocol | default "http") "grpc") | quote }}

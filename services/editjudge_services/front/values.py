@@ -117,6 +117,19 @@ class JudgeServers(Strict):
     addresses: tuple[AddressField, ...] = Field(min_length=1)
 
 
+class InsideJudges(Strict):
+    """Judges for the Judge service and runs, spread by source as those of callers are.
+
+    Attributes:
+        listen: The address of a listener without TLS and without tokens. Who can connect to it can
+            ask these judges, and no other server.
+        judges: vLLM servers by name.
+    """
+
+    listen: AddressField
+    judges: dict[Name, JudgeServers] = Field(min_length=1)
+
+
 class GatewayServers(Strict):
     """Replicas of the Judge service.
 
@@ -220,6 +233,7 @@ class FrontValues(Strict):
         triton: Triton servers by group name.
         judges: vLLM servers by the name under which callers reach them.
         gateway: The replicas of the Judge service.
+        inside: Judges that the Judge service asks through the front door; None has it ask them itself.
         rate: The rate limit of each team without an own one.
         rates: Rate limits by team.
         token_limits: Limits on the tokens of teams; None counts no tokens.
@@ -239,6 +253,7 @@ class FrontValues(Strict):
     triton: dict[str, TritonServers] = Field(default_factory=dict)
     judges: dict[Name, JudgeServers] = Field(default_factory=dict)
     gateway: GatewayServers | None = None
+    inside: InsideJudges | None = None
     rate: Rate = Rate()
     rates: dict[Name, Rate] = Field(default_factory=dict)
     token_limits: TokenLimits | None = None
