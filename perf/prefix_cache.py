@@ -131,7 +131,7 @@ def make_edits(count: int, side: int, shift: int) -> list[Edit]:
 
 def questions(edit: Edit, judge: Judge) -> list[Question]:
     """All that the generic dimensions ask about an edit, once questions are there."""
-    scorers = [d.how.scorer for d in DIMENSIONS if isinstance(d.how, Reading)]
+    scorers = [d.how.scorer for d in DIMENSIONS if isinstance(d.how, Reading) and not d.needs]
     asked: list[Question] = []
     for scorer in scorers:
         if isinstance(scorer, FiveLevel):

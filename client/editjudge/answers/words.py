@@ -5,6 +5,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
 from ..base.parse import package_tables
@@ -25,9 +26,9 @@ def _pattern(first: Sequence[str], then: Sequence[str] = (), within: int = 20, u
 
 
 _JSON = re.compile(r"""[{\[]\s*["'{]|`{3}""")
-_REFUSES = re.compile("|".join(_pattern(**row) for row in REFUSALS), re.IGNORECASE)
+_REFUSES = "|".join(_pattern(**row) for row in REFUSALS)
 _ENDS = "|".join(last for row in _LISTS["denials"] for last in row["last"])
-_DENIES = re.compile(rf"(?:{_ENDS})[^\w.!?]*(?:`{{3}}\w*\s*)?$", re.IGNORECASE)
+_DENIES = rf"(?:{_ENDS})[^\w.!?]*(?:`{{3}}\w*\s*)?$"
 _LONGEST_DENIAL = 160
 # The end of a line into which an object is put.
 _CONTRADICTS = re.compile(rf"\b(?:{'|'.join(_LISTS['embedded']['words'])})\b[^.!?\n]*\Z", re.IGNORECASE)
@@ -41,18 +42,21 @@ _SEPARATOR = re.compile(
 )
 # Texts that a judge quotes from a picture, and that it has an opinion.
 _ASIDE = re.compile(rf"\"[^\"\n]{{1,80}}\"|“[^”\n]{{1,80}}”|\b(?:{'|'.join(_REASONS['opinions'])})\b", re.IGNORECASE)
-_TELLS_OF_ITSELF = re.compile(
-    "|".join(
-        [
-            rf"\b(?:{'|'.join(_REASONS['topics'])})\b",
-            *_REASONS["signs"],
-            *(rf"\b{row['speakers']}\b(?![^.!?;]{{0,60}}\b{row['perceives']}\b)" for row in _REASONS["speakers"]),
-        ]
-    ),
-    re.IGNORECASE,
+_TELLS_OF_ITSELF = "|".join(
+    [
+        rf"\b(?:{'|'.join(_REASONS['topics'])})\b",
+        *_REASONS["signs"],
+        *(rf"\b{row['speakers']}\b(?![^.!?;]{{0,60}}\b{row['perceives']}\b)" for row in _REASONS["speakers"]),
+    ]
 )
 _CUES, _AFTER = ("|".join(_OTHERS[name]) for name in ("cues", "after"))
 _NO_NEGATION = "".join(f"(?<!{word} )" for word in _OTHERS["negations"])
+
+
+@cache
+def _compile(pattern: str) -> re.Pattern[str]:
+    """Of patterns that take milliseconds, once a reply is read."""
+    return re.compile(pattern, re.IGNORECASE)
 
 
 def is_refusal(words: str) -> bool:
@@ -65,14 +69,14 @@ def is_refusal(words: str) -> bool:
     """
     words = _JSON.split(words, maxsplit=1)[0]
     plain = " ".join(words.replace("\u2019", "'").split())
-    return len(words) <= LONGEST and _REFUSES.search(plain) is not None
+    return len(words) <= LONGEST and _compile(_REFUSES).search(plain) is not None
 
 
 def is_denial(words: str) -> bool:
     """Whether a judge's words say that the object which follows them is not its answer."""
     end = words[-_LONGEST_DENIAL:].replace("\u2019", "'")
     is_embedded = _CONTRADICTS.search(end) and not _CONCLUDES.search(end)
-    return bool(_DENIES.search(end) or is_embedded)
+    return bool(_compile(_DENIES).search(end) or is_embedded)
 
 
 def is_reason(words: str, others: Iterable[str]) -> bool:
@@ -87,7 +91,7 @@ def is_reason(words: str, others: Iterable[str]) -> bool:
         others: The other choices.
     """
     own_words = _ASIDE.sub(" ", words).replace("\u2019", "'")
-    if not _SEPARATOR.match(words) or _TELLS_OF_ITSELF.search(own_words):
+    if not _SEPARATOR.match(words) or _compile(_TELLS_OF_ITSELF).search(own_words):
         return False
     others = tuple(map(re.escape, others))
     if len(others) > 1:

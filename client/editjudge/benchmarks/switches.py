@@ -28,11 +28,12 @@ def switch(source: str) -> Any:
 class Switches(BaseModel):
     """The switches of a benchmark that has none; others declare theirs as fields of a subclass.
 
-    A field is named as its switch, made by `switch`, and true where the switch is on. A name that
+    A field is named as its switch, made by `switch`, and true where the switch is on; a subclass
+    says `use_attribute_docstrings`, for which its source is read again. A name that
     is not declared is refused, by mypy and when it is read.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     @classmethod
     def list_switches(cls) -> tuple[Switch, ...]:

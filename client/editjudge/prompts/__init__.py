@@ -268,22 +268,25 @@ def get_template(name: str, custom: Iterable[Template] = ()) -> Template:
         KeyError: No template has this name.
     """
     by_name = {own_template.name: own_template for own_template in custom}
-    return by_name.get(name) or load_templates()[name]
+    return by_name.get(name) or _load_folder(name.partition("/")[0])[name]
 
 
 @cache
 def load_templates() -> Mapping[str, Template]:
     """All built-in templates by name."""
-    by_name = {}
-    folders = (one for one in files(__name__).iterdir() if one.is_dir() and one.name != "__pycache__")
-    for folder in sorted(folders, key=lambda folder: folder.name):
-        system = folder / "system.txt"
-        shared_system = system.read_text("utf-8").strip() if system.is_file() else ""
-        for file in sorted(folder.iterdir(), key=lambda file: file.name):
-            if file.name.endswith(".toml"):
-                name = f"{folder.name}/{file.name.removesuffix('.toml')}"
-                by_name[name] = read_template(name, file, shared_system)
-    return by_name
+    folders = sorted(one.name for one in files(__name__).iterdir() if one.is_dir())
+    return {name: template for folder in folders for name, template in _load_folder(folder).items()}
+
+
+@cache
+def _load_folder(name: str) -> Mapping[str, Template]:
+    """The built-in templates of a folder by name: who asks for those of `core` reads no others."""
+    folder = files(__name__) / name
+    system = folder / "system.txt"
+    shared_system = system.read_text("utf-8").strip() if system.is_file() else ""
+    there = sorted(folder.iterdir(), key=lambda file: file.name) if folder.is_dir() else ()
+    names = {f"{name}/{file.name.removesuffix('.toml')}": file for file in there if file.name.endswith(".toml")}
+    return {each: read_template(each, file, shared_system) for each, file in names.items()}
 
 
 def read_template(name: str, file: Traversable, shared_system: str) -> Template:

@@ -21,7 +21,7 @@ from editjudge.benchmarks.switches import Switch, Switches, switch
 from ...fakes.scorers import Scripted
 
 
-class Made(Switches):
+class Made(Switches, use_attribute_docstrings=True):
     first_digit: bool = switch("-")
     """?"""
     no_gate: bool = switch("-")

@@ -5,7 +5,7 @@ from ..switches import Switches, switch
 _OPEN = "not in the paper, which leaves it open"
 
 
-class CoEditSwitches(Switches):
+class CoEditSwitches(Switches, use_attribute_docstrings=True):
     """The first two are on in the protocol `paper`."""
 
     specialists: bool = switch("appendix C.2 (w/o TME)")

@@ -7,7 +7,7 @@ _MSE_PSNR = "masked_mse_evaluation.py, masked_psnr_evaluation.py"
 _VQA = "GPT-4o_VQA_evaluation.py"
 
 
-class GieSwitches(Switches):
+class GieSwitches(Switches, use_attribute_docstrings=True):
     """All are on in the protocol `official`."""
 
     original_prompts: bool = switch(_VQA)

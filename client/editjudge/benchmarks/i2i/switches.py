@@ -3,7 +3,7 @@
 from ..switches import Switches, switch
 
 
-class I2iSwitches(Switches):
+class I2iSwitches(Switches, use_attribute_docstrings=True):
     """None is on in the protocol `paper`."""
 
     transfer_yes_no: bool = switch("appendix C.3.4, dimension 1")

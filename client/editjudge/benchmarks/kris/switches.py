@@ -3,7 +3,7 @@
 from ..switches import Switches, switch
 
 
-class KrisSwitches(Switches):
+class KrisSwitches(Switches, use_attribute_docstrings=True):
     """All but `simple_prompts` are on in the protocol `official`."""
 
     original_prompts: bool = switch("utils/prompts.py and evaluate_with_gpt of every script")

@@ -5,7 +5,7 @@ from ..switches import Switches, switch
 _CODE = "Young-2000/OmniIIEBench, evaluate.py"
 
 
-class OmniSwitches(Switches):
+class OmniSwitches(Switches, use_attribute_docstrings=True):
     """All are on in the protocol `official`."""
 
     stretched_lpips: bool = switch(_CODE)
