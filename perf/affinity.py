@@ -58,7 +58,7 @@ from editjudge_services.runtime.vllm_server import VllmServer
 T = TypeVar("T")
 IN_FLIGHT = 16
 WAYS = ("door", "pool")
-SETS = {"1 sibling": 1, "4 siblings": 4, "16 siblings": 16, "a greedy source": 0}
+SETS = {"1 sibling": 1, "4 siblings": 4, "16 siblings": 16, "a greedy source": 0, "4 siblings, few sources": 4}
 
 
 class LoadPool(EndpointPool[Transport]):
@@ -214,10 +214,12 @@ async def compare(
                 for way in WAYS:
                     for affinity in (True, False) if number % 2 else (False, True):
                         shift += 1000
-                        edits = make_siblings(sources, SETS[name], side, shift)
+                        few = name.endswith("few sources")
+                        edits = make_siblings(sources // 4 if few else sources, SETS[name], side, shift)
                         urls, more = find(way, affinity)
                         run = await measure(urls, direct, edits, affinity=affinity, **more)
                         runs.setdefault((way, name, affinity), []).append(run)
+                        click.echo(f"{way}, {name}, {affinity}: {[round(each, 3) for each in run]}", err=True)
     return runs
 
 
@@ -234,6 +236,7 @@ async def lose(
             async def ask(stage: str, there: list[str], *, keep: bool = True) -> None:
                 run = await measure(urls, there, edits, affinity=affinity, keep=keep, **more)  # noqa: B023
                 runs["door", stage, affinity] = [run]  # noqa: B023
+                click.echo(f"{stage}, {affinity}: {[round(each, 3) for each in run]}", err=True)  # noqa: B023
 
             await ask("both, cold", direct, keep=False)
             await ask("both, warm", direct)
