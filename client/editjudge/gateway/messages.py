@@ -37,6 +37,12 @@ def make_message(kind: type[M], fields: Mapping[str, Any]) -> M:
 
     The proto has such a field under its name with `_json` at the end.
     """
+    message: M = kind(**_make_values(kind, fields))
+    return message
+
+
+def _make_values(kind: type[Message], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """What a message is made of, in this form also as a part of another: a message would be copied into that."""
     descriptors = kind.DESCRIPTOR.fields_by_name
     values = {}
     for name, value in fields.items():
@@ -46,8 +52,7 @@ def make_message(kind: type[M], fields: Mapping[str, Any]) -> M:
             values[name] = f"{descriptors[name].enum_type.name}_{value}".upper()
         else:
             values[name] = join_surrogates(value) if isinstance(value, str) else value
-    message: M = kind(**values)
-    return message
+    return values
 
 
 def read_fields(message: Message) -> dict[str, Any]:
@@ -107,7 +112,7 @@ def make_score_request(edit: Edit, dimensions: Iterable[Dimension], protocol: pb
         reason = join_surrogates(missing.reason)
         fields["missing"] = pb.Missing(kind=missing.kind, reason=reason)
     ids = [dimension.id for dimension in dimensions]
-    return pb.ScoreRequest(edit=make_message(pb.Edit, fields), dimensions=ids, protocol=protocol)
+    return pb.ScoreRequest(edit=_make_values(pb.Edit, fields), dimensions=ids, protocol=protocol)
 
 
 def make_protocol(benchmark: str, name: str, judge_rounds: JudgeRounds, prompts: Mapping[str, str]) -> pb.Protocol:
@@ -134,9 +139,9 @@ def _make_flaw(field: str, outcome: NoScore | Failure) -> pb.Flaw:
     return make_message(pb.Flaw, fields | {"field": field, "reason": outcome.reason})
 
 
-def _make_picture(image: Image) -> pb.Picture:
+def _make_picture(image: Image) -> dict[str, Any]:
     """A picture without the folders of its name, which are private."""
-    return pb.Picture(data=image.encoded_bytes, name=join_surrogates(PurePath(image.name).name))
+    return {"data": image.encoded_bytes, "name": join_surrogates(PurePath(image.name).name)}
 
 
 def _make_mask(mask: Mask) -> pb.Picture:
