@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import compress
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from pydantic import JsonValue
 
@@ -34,9 +34,6 @@ from .intervals import with_intervals
 from .judge_spread import JudgeSpreadBuilder
 from .pictures import PictureFinder, Pictures, Places
 from .spec import ResolvedSpec, RunSpec, check_known
-
-if TYPE_CHECKING:
-    from .comparison import ModelComparison
 
 __all__ = ["RUN_FILE", "Pictures", "RunView", "StoredEdit", "StoredPrompt", "StoredVerdict"]
 
@@ -339,24 +336,6 @@ class RunView(Closeable):
             InputError: its data is not there any more.
         """
         return tables.read_rows(self._store, self.resolve_by(None), items=items)
-
-    def compare(
-        self, first: str, second: str, *, other: Self | None = None, dimensions: Iterable[str] = ()
-    ) -> "ModelComparison":
-        """Compare two models edit by edit, as `editjudge compare`.
-
-        Args:
-            first: A model of this run.
-            second: Another model, or one of the other run.
-            other: The run of the second model; this one by default.
-            dimensions: Ids or globs; by default all that both runs have.
-
-        Raises:
-            ConfigError: a run has no such model, or the runs have no dimension in common.
-        """
-        from .comparison import compare_models
-
-        return compare_models((self, first), (self if other is None else other, second), dimensions)
 
     def results(
         self,
