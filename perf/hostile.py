@@ -13,13 +13,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import io
 import itertools
 import json
 import os
 import ssl
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -80,7 +78,7 @@ def serve_service(port: Connection, judge: str, folder: str) -> None:
     """The Judge service with a cache, in a process of its own."""
     from editjudge_services.gateway.http import serve_http
     from editjudge_services.gateway.options import ServiceOptions
-    from editjudge_services.gateway.server import serve_grpc
+    from editjudge_services.gateway.server import serve_grpc, set_up_interpreter
     from editjudge_services.gateway.service import JudgeService
 
     endpoint = JudgeEndpoint(url=f"{judge}/v1", model="judge")
@@ -92,8 +90,7 @@ def serve_service(port: Connection, judge: str, folder: str) -> None:
             serve_grpc(service, "127.0.0.1:0") as address,
             serve_http(service, "127.0.0.1", 0, 1.0) as web,
         ):
-            sys.setswitchinterval(0.0005)  # as `serve` does
-            gc.freeze()
+            set_up_interpreter()
             port.send((os.getpid(), address, web))
             await asyncio.Event().wait()
 

@@ -2,8 +2,6 @@
 
 import asyncio
 import contextlib
-import gc
-import sys
 import time
 from dataclasses import asdict, astuple, fields, replace
 from pathlib import Path
@@ -115,7 +113,7 @@ def _check(options: ServiceOptions) -> None:
 
 async def _serve(settings: Settings, options: ServiceOptions) -> None:
     from ..gateway.http import serve_http
-    from ..gateway.server import serve_grpc, wait_for_signal
+    from ..gateway.server import serve_grpc, set_up_interpreter, wait_for_signal
     from ..gateway.service import JudgeService
 
     async with JudgeService(settings, options) as service, contextlib.AsyncExitStack() as servers:
@@ -129,9 +127,7 @@ async def _serve(settings: Settings, options: ServiceOptions) -> None:
             at = await servers.enter_async_context(serve_grpc(service, options.address, options.notice, options.drain))
         except OSError as error:
             raise ConfigError(str(error), "give other addresses") from error
-        sys.setswitchinterval(0.0005)  # the event loop need not wait long for threads that compute
-        gc.freeze()  # a search for garbage, which stops all requests, need not look at all modules
-        gc.set_threshold(10_000)  # an edit in hand has hundreds of objects, and hardly any becomes garbage
+        set_up_interpreter()
         print_text(f"judging at {at} (gRPC) and {web} (JSON)")
         await wait_for_signal()
         print_notice("ending: no further requests are accepted, those in flight finish")
