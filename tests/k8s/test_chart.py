@@ -369,20 +369,24 @@ def test_an_upgrade_that_is_refused_is_found(before: list[Object]) -> None:
     assert list(unchangeable(before, after))
 
 
-def test_what_decides_no_verdict_starts_no_run_and_no_pod_anew(before: list[Object]) -> None:
+def test_what_decides_no_verdict_starts_no_run_and_no_pod_anew() -> None:
     """More replicas, another price, another limit of one call, fewer shards at a time."""
+    before = based("installed", {"vllm.servers.judge.replicas": 2})
     change = {
         "triton.servers.small.replicas": 3,
         "runs.first.parallel": 1,
-        "vllm.servers.judge.replicas": 2,
+        "vllm.servers.judge.replicas": 3,
         "judge.replicas": 3,
     }
     after = based("installed", change)
     assert tasks(after) == tasks(before)
     pods = [{n: d["spec"]["template"] for n, d in names(t, "Deployment").items()} for t in (before, after)]
     assert pods[0] == pods[1]
+    # From one pod of the judge to several, pods ask by the door from then on; runs go on.
+    one = based("installed")
+    assert tasks(one) == tasks(before)
     dearer = {"judge.price": {"input": 1}, "judge.deadlineSeconds": 90}
-    assert tasks(based("installed", dearer)) == tasks(before)
+    assert tasks(based("installed", dearer)) == tasks(one)
     other = {"vllm.servers.judge.source.revision": PARTS["revision"][::-1]}
     assert tasks(based("installed", other)).isdisjoint(tasks(before))
 
