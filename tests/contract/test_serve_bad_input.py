@@ -52,8 +52,7 @@ async def served() -> AsyncIterator[RunningService]:
 @pytest.fixture
 async def narrow(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RunningService]:
     """A service that takes messages of `LARGEST` bytes."""
-    options = dict(server._OPTIONS) | {"grpc.max_receive_message_length": LARGEST}
-    monkeypatch.setattr(server, "_OPTIONS", tuple(options.items()))
+    monkeypatch.setattr(server, "MAX_REQUEST_BYTES", LARGEST)
     monkeypatch.setattr(http, "MAX_REQUEST_BYTES", LARGEST)
     async with serve() as served:
         yield served
