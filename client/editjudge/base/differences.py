@@ -94,14 +94,16 @@ def _split_field(key: str, text: str) -> Iterator[tuple[Part, str]]:
             yield Part("operand", name), digest
     elif key.startswith(_READS):
         yield from _split_reading(key, text)
-    elif key == "formula" or "." in key:
-        kind, of_parameters, owner = (
-            ("formula", "formula_parameter", "") if key == "formula" else ("model", "service", key)
-        )
+    elif key == "formula":
         head, parameters = _split_call(text)
-        yield Part(kind, owner), head
+        yield Part("formula", ""), head
         for name, value in parameters.items():
-            yield Part(of_parameters, owner, name), value
+            yield Part("formula_parameter", "", name), value
+    elif "." in key:
+        head, parameters = _split_call(text)
+        yield Part("model", key), head
+        for name, value in parameters.items():
+            yield Part("service", key, name), value
     else:
         yield Part("field", key), text
 
