@@ -113,7 +113,8 @@ class ScriptedOpenAi:
             app.router.add_get("/health", self._health)
             if self.tokenize:
                 app.router.add_post("/tokenize", self._tokenize)
-        runner = web.AppRunner(app, handler_cancellation=True, access_log=None)
+        # A request that is half received would keep the server for a minute.
+        runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.5)
         await runner.setup()
         try:
             await web.TCPSite(runner, host, port, ssl_context=tls).start()
