@@ -82,7 +82,7 @@ class Provider:
         self._ca.issue_cert("localhost").configure_cert(tls)
         app = web.Application()
         app.router.add_get("/keys", self._jwks)
-        runner = web.AppRunner(app)
+        runner = web.AppRunner(app, shutdown_timeout=0.5)
         await runner.setup()
         try:
             await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
