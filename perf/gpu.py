@@ -232,7 +232,10 @@ def specialists(
 ) -> None:
     """Calls per second, processor time and memory of specialists; of a card also busy and watts."""
     rows: list[Mapping[str, Any]] = []
-    kinds = [kind for kind in find_specialists() if not names or kind.name in names]
+    found = {kind.name: kind for kind in find_specialists()}
+    if missing := set(names) - found.keys():
+        raise click.BadParameter(f"no model {', '.join(sorted(missing))}; there are {', '.join(found)}")
+    kinds = [kind for name, kind in found.items() if not names or name in names]
     if full_folder:
         os.environ["EDITJUDGE_MODELS_DIR"] = str(full_folder)
         rows += make_full_size(kinds, precisions)

@@ -62,6 +62,14 @@ def test_what_cannot_be_measured_says_why(monkeypatch: pytest.MonkeyPatch) -> No
     assert judge == {"model": "quality_qinsight", "error": "its variable names no vLLM"}
 
 
+def test_a_model_that_is_not_there_is_refused() -> None:
+    command = [sys.executable, str(SCRIPT), "specialists", "--name", "features.dinov2"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "no model features.dinov2; there are" in done.stderr
+    assert "features_dinov2" in done.stderr
+
+
 def test_every_network_has_a_published_size_but_the_one_of_five_billion(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(SCRIPT.parent)
     import full_size
