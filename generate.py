@@ -41,7 +41,7 @@ def model_text(specialist: type[Specialist]) -> str:
     return "\n".join([*imports, "", f"TritonPythonModel = serve({name})", ""])
 
 
-def generated() -> dict[Path, str]:
+def make_files() -> dict[Path, str]:
     """What belongs in `model_repo/` and in the chart, by file."""
     files = {}
     for specialist in find_specialists():
@@ -49,16 +49,16 @@ def generated() -> dict[Path, str]:
         files[folder / "config.pbtxt"] = render_config(specialist)
         files[folder / "1" / "model.py"] = model_text(specialist)
     files[CHART] = chart_text()
-    return files | versioned() | reference()
+    return files | make_versioned() | reference()
 
 
-def versioned() -> dict[Path, str]:
+def make_versioned() -> dict[Path, str]:
     """The files that tell the version of `pyproject.toml` again: the chart's, and the images'."""
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    told = re.compile(r'^(version: |appVersion: |.*\.image\.version=)(")?[^"\n]*"?', re.MULTILINE)
+    version_line = re.compile(r'^(version: |appVersion: |.*\.image\.version=)(")?[^"\n]*"?', re.MULTILINE)
     files = [ROOT / "k8s" / "chart" / "Chart.yaml", *(ROOT / "k8s" / "images").glob("*.Dockerfile")]
     return {
-        file: told.sub(lambda each: f"{each[1]}{each[2] or ''}{version}{each[2] or ''}", file.read_text())
+        file: version_line.sub(lambda each: f"{each[1]}{each[2] or ''}{version}{each[2] or ''}", file.read_text())
         for file in files
     }
 
@@ -100,9 +100,9 @@ def chart_text() -> str:
         for entry in entries.values()
     }
     cuda = {name: {"cuda": "onnxruntime-gpu" in packages} for name, packages in variants.items()}
-    judged = judged_dimensions()
-    known = {"benchmarks": judged, "models": models, "variants": cuda, "weights": weights}
-    return json.dumps(known, indent=1, sort_keys=True) + "\n"
+    judged_ids = judged_dimensions()
+    context = {"benchmarks": judged_ids, "models": models, "variants": cuda, "weights": weights}
+    return json.dumps(context, indent=1, sort_keys=True) + "\n"
 
 
 def image_variants() -> dict[str, set[str]]:
@@ -169,7 +169,7 @@ def _is_of(entry: Entry, kind: type[Specialist]) -> bool:
 
 def stale() -> dict[Path, str]:
     """The files that are not there or hold something else, with what they should hold."""
-    return {path: text for path, text in generated().items() if not path.is_file() or path.read_text() != text}
+    return {path: text for path, text in make_files().items() if not path.is_file() or path.read_text() != text}
 
 
 @click.command()

@@ -42,13 +42,13 @@ def leave_site(app: Any, page: str, source: list[str]) -> None:
     """Names files of the repository that are no pages, where a page links to them."""
     folder = DOCS / Path(page).parent
 
-    def named(link: re.Match[str]) -> str:
+    def name_link(link: re.Match[str]) -> str:
         file = Path(os.path.normpath(folder / link[2]))
         if file.is_relative_to(DOCS):
             return link[0]
         return f"{link[1]} (`{file.relative_to(ROOT).as_posix()}` of the repository)"
 
-    source[0] = re.sub(r"\[([^\]]+)\]\((\.\./[^)#\s]+)(?:#[^)\s]*)?\)", named, source[0])
+    source[0] = re.sub(r"\[([^\]]+)\]\((\.\./[^)#\s]+)(?:#[^)\s]*)?\)", name_link, source[0])
 
 
 def setup(app: Any) -> None:

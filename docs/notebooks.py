@@ -31,7 +31,7 @@ SECONDS = 1200
 COLUMNS = "110"
 PLAIN = "import os\nfor name in ('FORCE_COLOR', 'CLICOLOR', 'CLICOLOR_FORCE'):\n    os.environ.pop(name, None)"
 """The kernel asks programs for colours, which neither the page nor every notebook shows."""
-SCRIPTED = " Its judge is scripted: it sees how much was changed, and is no model."
+SCRIPT_NOTE = " Its judge is scripted: it sees how much was changed, and is no model."
 
 
 @contextmanager
@@ -93,15 +93,15 @@ def run_notebook(notebook: nbformat.NotebookNode, folder: str) -> None:
 
 def show_outputs(cell: nbformat.NotebookNode) -> str:
     """What a cell printed and drew, as Markdown; its progress is in the notebook alone."""
-    printed = "".join(one.text for one in cell.outputs if one.get("name") == "stdout").rstrip()
-    shown = []
-    if printed and not cell.source.startswith("%%writefile"):
-        shown = [f'<div class="highlight result"><pre tabindex="0">{html.escape(printed)}</pre></div>']
+    stdout = "".join(one.text for one in cell.outputs if one.get("name") == "stdout").rstrip()
+    blocks = []
+    if stdout and not cell.source.startswith("%%writefile"):
+        blocks = [f'<div class="highlight result"><pre tabindex="0">{html.escape(stdout)}</pre></div>']
     for output in cell.outputs:
         if picture := output.get("data", {}).get("image/png"):
             data = picture.replace("\n", "")
-            shown.append(f'<img class="result" alt="What this sample draws" src="data:image/png;base64,{data}">')
-    return "".join(f"\n`````{{raw}} html\n{one}\n`````\n" for one in shown)
+            blocks.append(f'<img class="result" alt="What this sample draws" src="data:image/png;base64,{data}">')
+    return "".join(f"\n`````{{raw}} html\n{one}\n`````\n" for one in blocks)
 
 
 def show_results(app: Any, page: str, source: list[str]) -> None:
@@ -117,7 +117,7 @@ def show_results(app: Any, page: str, source: list[str]) -> None:
     cells = iter(cell for cell in notebook.cells if cell.cell_type == "code")
     text = BLOCK.sub(lambda block: block[0] + show_outputs(next(cells)), text)
     link = f'<a href="../notebooks/{file.name}" download>'
-    judge = SCRIPTED if JUDGE in text else ""
+    judge = SCRIPT_NOTE if JUDGE in text else ""
     note = f"<p>{link}This page as a notebook</a>, with its results. They were made when the site was built.{judge}</p>"
     head, line, rest = text.partition("\n")
     source[0] = f"{head}{line}\n```{{raw}} html\n{note}\n```\n{rest}"

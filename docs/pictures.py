@@ -19,10 +19,10 @@ from rich.text import Text
 IMAGES = Path(__file__).parent / "images"
 WIDTH = 142
 """Columns of the terminal."""
-SHOWN = ("core.psnr.source.outside", "core.aligned_psnr.target.inside")
+DIMENSIONS = ("core.psnr.source.outside", "core.aligned_psnr.target.inside")
 COMMANDS = (
-    ("summary", "{run}", *(word for name in SHOWN for word in ("-d", name))),
-    ("compare", "{run}", "exact", "no_edit", "-d", SHOWN[1]),
+    ("summary", "{run}", *(word for name in DIMENSIONS for word in ("-d", name))),
+    ("compare", "{run}", "exact", "no_edit", "-d", DIMENSIONS[1]),
 )
 
 

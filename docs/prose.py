@@ -58,8 +58,8 @@ def find_faults(page: Path) -> list[str]:
     """What is wrong on a page, a line each."""
     name, prose = page.relative_to(ROOT), read_prose(page)
     faults = [
-        f"{name}:{found.pos[0]}: {found.check_result.message}"
-        for found in LintFile(page, prose).lint({**DEFAULT, "checks": CHECKS})
+        f"{name}:{finding.pos[0]}: {finding.check_result.message}"
+        for finding in LintFile(page, prose).lint({**DEFAULT, "checks": CHECKS})
     ]
     sentences = split_sentences(prose)
     faults += [
