@@ -33,7 +33,7 @@ from editjudge.scorers import pixels as scorers
 from editjudge.scorers.pixels import KeypointCache, PixelComparison
 from editjudge.scorers.regions import fitted
 
-Measured = tuple[float, float]
+Timing = tuple[float, float]
 """MSE and PSNR."""
 
 MODELS = 5
@@ -50,28 +50,28 @@ def item(number: int, side: int) -> list[Edit]:
     edits = []
     for model in range(MODELS):
         turn = cv2.getRotationMatrix2D((side / 2, side / 2), rng.uniform(-1, 1), 1.01)
-        edited = cv2.warpAffine(source, turn, (side, side), borderMode=cv2.BORDER_REFLECT)
-        noise = rng.integers(-4, 5, edited.shape)
-        edited = np.clip(edited + noise, 0, 255).astype(np.uint8)
-        edited[side // 3 : side // 2, side // 4 : side // 2] = rng.integers(0, 256, 3)
+        edit_pixels = cv2.warpAffine(source, turn, (side, side), borderMode=cv2.BORDER_REFLECT)
+        noise = rng.integers(-4, 5, edit_pixels.shape)
+        edit_pixels = np.clip(edit_pixels + noise, 0, 255).astype(np.uint8)
+        edit_pixels[side // 3 : side // 2, side // 4 : side // 2] = rng.integers(0, 256, 3)
         if (number * MODELS + model) % 4 == 3:
-            edited = np.ascontiguousarray(edited[: side - side // 8])
-        edits.append(Edit.load(source=source, edited=edited, instruction="x", model=str(model)))
+            edit_pixels = np.ascontiguousarray(edit_pixels[: side - side // 8])
+        edits.append(Edit.load(source=source, edited=edit_pixels, instruction="x", model=str(model)))
     first = edits[0].item
     return [Edit(first, edit.model, edit.image) for edit in edits]
 
 
-async def one_by_one(edits: list[Edit]) -> list[Measured]:
+async def one_by_one(edits: list[Edit]) -> list[Timing]:
     """With nothing kept, as with `align` on two pictures."""
     return [await asyncio.to_thread(anew, edit) for edit in edits]
 
 
-async def side_by_side(edits: list[Edit]) -> list[Measured]:
+async def side_by_side(edits: list[Edit]) -> list[Timing]:
     """Likewise, as runs had it."""
     return await asyncio.gather(*(asyncio.to_thread(anew, edit) for edit in edits))
 
 
-def anew(edit: Edit) -> Measured:
+def anew(edit: Edit) -> Timing:
     """What GIE-Bench's rules say, of `align` alone."""
     reference = edit.item.sources[0]
     ways = [edit.output.rgb]
@@ -83,45 +83,45 @@ def anew(edit: Edit) -> Measured:
     return error, psnr_from_mse(error).value
 
 
-async def shared(edits: list[Edit]) -> list[Measured]:
+async def together(edits: list[Edit]) -> list[Timing]:
     """As a run: all edits of an item at once, and nothing known of it before."""
     scorers._KEYPOINTS = KeypointCache(64 * 1024**2)
     verdicts = await asyncio.gather(*(SCORER.score(edit, None, FIELDS) for edit in edits))
     return [(one["mse.whole"].value, one["psnr.whole"].value) for one in verdicts]
 
 
-def timed(
-    way: Callable[[list[Edit]], Awaitable[list[Measured]]], edits: list[Edit]
-) -> tuple[float, float, list[Measured]]:
+def time_way(
+    way: Callable[[list[Edit]], Awaitable[list[Timing]]], edits: list[Edit]
+) -> tuple[float, float, list[Timing]]:
     """Seconds of the clock, seconds of processor time, and what was measured."""
     clock, processor = time.perf_counter(), time.process_time()
-    measured = asyncio.run(way(edits))
-    return time.perf_counter() - clock, time.process_time() - processor, measured
+    results = asyncio.run(way(edits))
+    return time.perf_counter() - clock, time.process_time() - processor, results
 
 
 def parts(edit: Edit) -> dict[str, float]:
     """Seconds of processor time of one alignment, by part."""
-    source, edited = edit.item.sources[0].rgb, edit.output.rgb
-    taken: dict[str, float] = {}
+    source, edit_pixels = edit.item.sources[0].rgb, edit.output.rgb
+    seconds: dict[str, float] = {}
 
-    def measured(name, call):
+    def measure_part(name, call):
         start = time.process_time()
         value = call()
-        taken[name] = time.process_time() - start
+        seconds[name] = time.process_time() - start
         return value
 
-    def detected():
+    def detect_keypoints():
         grey = cv2.cvtColor(source, cv2.COLOR_RGB2GRAY)
         return cv2.SIFT.create().detect(grey, None)
 
-    of_source = measured("keypoints of the source", lambda: find_keypoints(source))
-    of_edited = measured("keypoints of the edit", lambda: find_keypoints(edited))
-    measured("(of these, without descriptors)", detected)
-    pairs = measured("matching", lambda: alignment._match(of_edited, of_source))
-    matrix = measured("fit", lambda: alignment._fit(*pairs))
+    of_source = measure_part("keypoints of the source", lambda: find_keypoints(source))
+    of_edited = measure_part("keypoints of the edit", lambda: find_keypoints(edit_pixels))
+    measure_part("(of these, without descriptors)", detect_keypoints)
+    pairs = measure_part("matching", lambda: alignment._match(of_edited, of_source))
+    matrix = measure_part("fit", lambda: alignment._fit(*pairs))
     size = source.shape[1::-1]
-    measured("warp", lambda: cv2.warpAffine(edited, matrix, size, borderMode=cv2.BORDER_REFLECT))
-    return taken
+    measure_part("warp", lambda: cv2.warpAffine(edit_pixels, matrix, size, borderMode=cv2.BORDER_REFLECT))
+    return seconds
 
 
 def main() -> None:
@@ -130,23 +130,23 @@ def main() -> None:
     side = int(sys.argv[2]) if len(sys.argv) > 2 else 1024
     cv2.setNumThreads(1)  # as `editjudge run` has it
     items = [item(number, side) for number in range(sources)]
-    ways = (one_by_one, side_by_side, shared)
+    ways = (one_by_one, side_by_side, together)
     for way in ways:
         asyncio.run(way(items[0]))
     runs = []
     for number, edits in enumerate(items):
         turn = number % len(ways)
-        took = {way: timed(way, edits) for way in (*ways[turn:], *ways[:turn])}
-        assert took[one_by_one][2] == took[side_by_side][2] == took[shared][2]
+        took = {way: time_way(way, edits) for way in (*ways[turn:], *ways[:turn])}
+        assert took[one_by_one][2] == took[side_by_side][2] == took[together][2]
         runs.append(took)
     about = f"{sources} sources of {side}x{side}, {MODELS} models, {os.cpu_count()} cores"
     print(f"{about}; a run now is as many times as fast as")
     for way in ways[:2]:
         for place, unit in enumerate(("by the clock", "of processor time")):
-            ratios = [took[way][place] / took[shared][place] for took in runs]
+            ratios = [took[way][place] / took[together][place] for took in runs]
             ends = f"{min(ratios):.2f} to {max(ratios):.2f}"
-            named = f"{way.__name__.replace('_', ' ')}, {unit}"
-            print(f"  {named:<32} {statistics.median(ratios):.2f} ({ends})")
+            label = f"{way.__name__.replace('_', ' ')}, {unit}"
+            print(f"  {label:<32} {statistics.median(ratios):.2f} ({ends})")
     print("the numbers are equal to the bit")
     each = [parts(edits[0]) for edits in items]
     print("milliseconds of processor time of one alignment, medians")

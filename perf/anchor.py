@@ -52,11 +52,16 @@ def make_edits(rng: np.random.Generator, judge: str) -> Edits:
         return np.clip(np.round(CENTRE + 0.9 * quality + 0.5 * rng.normal(size=count)), 1, 5)
 
     quality, noise = normal(), normal()
-    seen = quality + 0.5 * noise
+    visible_quality = quality + 0.5 * noise
     if judge == "difference":
         other = 0.7 * quality + 0.7 * normal()
-        return Edits(sources, rate(other) - rate(quality), other + 0.5 * normal() - seen)
-    scores = {"good": seen, "biased": seen + 2, "compressed": 8 + np.tanh(1.5 * seen + 1.5), "random": noise}
+        return Edits(sources, rate(other) - rate(quality), other + 0.5 * normal() - visible_quality)
+    scores = {
+        "good": visible_quality,
+        "biased": visible_quality + 2,
+        "compressed": 8 + np.tanh(1.5 * visible_quality + 1.5),
+        "random": noise,
+    }
     return Edits(sources, rate(quality), scores[judge])
 
 
@@ -69,35 +74,35 @@ def find_truth(judge: str) -> float:
     return float(values.mean())
 
 
-def anchor(edits: Edits, rated: Ints) -> AnchoredMean:
+def anchor(edits: Edits, items: Ints) -> AnchoredMean:
     """Anchor the scores to the ratings of these edits, as if all had the same chance."""
     ratings = np.full(len(edits.ratings), np.nan)
-    ratings[rated] = edits.ratings[rated]
-    chance = np.full(len(ratings), len(rated) / len(ratings))
+    ratings[items] = edits.ratings[items]
+    chance = np.full(len(ratings), len(items) / len(ratings))
     return anchor_mean(edits.scores, ratings, chance, edits.sources)
 
 
 def measure(judge: str, count: int, repetitions: int, *, lowest: bool = False) -> tuple[float, float, float, float]:
     """Return coverage, that of people alone, relative width, and the median worth."""
-    truth, covered, alone, widths, worths = find_truth(judge), 0, 0, [], []
+    truth, hits, alone, widths, worths = find_truth(judge), 0, 0, [], []
     for number in range(repetitions):
         rng = np.random.default_rng((number, count))
         edits = make_edits(rng, judge)
         if lowest:
             vague = edits.scores + 1.5 * rng.normal(size=len(edits.scores))
             edits = edits._replace(scores=vague)
-            rated = np.argsort(vague)[:count]
+            items = np.argsort(vague)[:count]
         else:
-            rated = draw_items(edits.sources, count, rng)
-        result = anchor(edits, rated)
+            items = draw_items(edits.sources, count, rng)
+        result = anchor(edits, items)
         ends = [end for of in (result.estimate, result.people) for end in (of.low, of.high) if end is not None]
         if len(ends) < 4 or result.worth is None:
             continue
-        covered += ends[0] <= truth <= ends[1]
+        hits += ends[0] <= truth <= ends[1]
         alone += ends[2] <= truth <= ends[3]
         widths.append((ends[1] - ends[0]) / (ends[3] - ends[2]))
         worths.append(result.worth)
-    return covered / repetitions, alone / repetitions, float(np.mean(widths)), float(np.median(worths))
+    return hits / repetitions, alone / repetitions, float(np.mean(widths)), float(np.median(worths))
 
 
 def main(repetitions: int = 1000, judges: tuple[str, ...] = JUDGES) -> None:
@@ -105,10 +110,10 @@ def main(repetitions: int = 1000, judges: tuple[str, ...] = JUDGES) -> None:
     print(f"{'judge':<12}{'ratings':>8}{'covers':>8}{'people':>8}{'width':>8}{'worth':>8}")
     for judge in judges:
         for count in COUNTS:
-            covered, alone, width, worth = measure(judge, count, repetitions)
-            print(f"{judge:<12}{count:>8}{covered:>8.3f}{alone:>8.3f}{width:>8.3f}{worth:>8.2f}", flush=True)
-    covered, *_ = measure("good", 100, repetitions, lowest=True)
-    print(f"lowest scores rated, 100 ratings: covers {covered:.3f}")
+            hits, alone, width, worth = measure(judge, count, repetitions)
+            print(f"{judge:<12}{count:>8}{hits:>8.3f}{alone:>8.3f}{width:>8.3f}{worth:>8.2f}", flush=True)
+    hits, *_ = measure("good", 100, repetitions, lowest=True)
+    print(f"lowest scores rated, 100 ratings: covers {hits:.3f}")
 
 
 if __name__ == "__main__":

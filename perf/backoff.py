@@ -28,7 +28,7 @@ from editjudge.panel.prompt import Prompt, Text
 NAME = "generalist.judge"
 
 
-def serve(told: Connection, milliseconds: float, refused: float, broken: float, seed: int) -> None:
+def serve(pipe: Connection, milliseconds: float, refused_share: float, broken_share: float, seed: int) -> None:
     """Serve for ever; tells its port."""
     dice = random.Random(seed)
 
@@ -38,10 +38,10 @@ def serve(told: Connection, milliseconds: float, refused: float, broken: float, 
     async def chat(request: web.Request) -> web.Response:
         await request.read()
         chance = dice.random()
-        if chance < refused:
+        if chance < refused_share:
             return web.json_response({"error": {"message": "slow down"}}, status=429)
         await asyncio.sleep(milliseconds / 1e3)
-        if chance < refused + broken:
+        if chance < refused_share + broken_share:
             return web.json_response({"error": {"message": "KeyError"}}, status=500)
         choice = {"message": {"content": "Yes"}, "finish_reason": "stop"}
         return web.json_response({"model": "judge", "choices": [choice]})
@@ -53,7 +53,7 @@ def serve(told: Connection, milliseconds: float, refused: float, broken: float, 
         runner = web.AppRunner(app, access_log=None)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
-        told.send(runner.addresses[0][1])
+        pipe.send(runner.addresses[0][1])
         await asyncio.Event().wait()
 
     asyncio.run(run())
@@ -71,7 +71,7 @@ async def seconds_of(port: int, calls: int, concurrency: int) -> float:
         return time.perf_counter() - start
 
 
-def measured(milliseconds: float, faults: tuple[float, float], calls: int, concurrency: int, seed: int) -> float:
+def measure(milliseconds: float, faults: tuple[float, float], calls: int, concurrency: int, seed: int) -> float:
     """Seconds against a server that begins anew."""
     here, there = multiprocessing.Pipe()
     server = multiprocessing.Process(target=serve, args=(there, milliseconds, *faults, seed))
@@ -87,22 +87,28 @@ def measured(milliseconds: float, faults: tuple[float, float], calls: int, concu
 @click.command()
 @click.option("--calls", default=1500, show_default=True)
 @click.option("--milliseconds", default=200.0, show_default=True)
-@click.option("--refused", default=0.02, show_default=True, help="Share of requests: 429.")
-@click.option("--broken", default=0.02, show_default=True, help="Share of requests: 500.")
+@click.option("--refused", "refused_share", default=0.02, show_default=True, help="Share of requests: 429.")
+@click.option("--broken", "broken_share", default=0.02, show_default=True, help="Share of requests: 500.")
 @click.option("--concurrency", default=32, show_default=True)
 @click.option("--rounds", default=3, show_default=True)
 @click.option("--json", "as_json", is_flag=True)
 def main(
-    calls: int, milliseconds: float, refused: float, broken: float, concurrency: int, rounds: int, as_json: bool
+    calls: int,
+    milliseconds: float,
+    refused_share: float,
+    broken_share: float,
+    concurrency: int,
+    rounds: int,
+    as_json: bool,
 ) -> None:
     """Print how much longer calls take with faults."""
-    ways = {"no faults": (0.0, 0.0), "429": (refused, 0.0), "500": (0.0, broken)}
-    ways["both"] = (refused, broken)
-    taken: dict[str, list[float]] = {name: [] for name in ways}
+    ways = {"no faults": (0.0, 0.0), "429": (refused_share, 0.0), "500": (0.0, broken_share)}
+    ways["both"] = (refused_share, broken_share)
+    durations: dict[str, list[float]] = {name: [] for name in ways}
     for seed in range(rounds):
         for name, faults in ways.items():
-            taken[name].append(measured(milliseconds, faults, calls, concurrency, seed))
-    seconds = {name: statistics.median(each) for name, each in taken.items()}
+            durations[name].append(measure(milliseconds, faults, calls, concurrency, seed))
+    seconds = {name: statistics.median(each) for name, each in durations.items()}
     times = {name: each / seconds["no faults"] for name, each in seconds.items()}
     if as_json:
         print(json.dumps({"seconds": seconds, "times": times}, indent=2))

@@ -33,7 +33,7 @@ SOURCES = (30, 60, 100)
 WITHIN = 0.3
 CUTS = np.array([-1.2, -0.4, 0.3, 1.0])
 RARE = ndtri([0.01, 0.02, 0.03])
-GRADED = ndtri([0.02, 0.05, 0.1])
+GRADE_LIMITS = ndtri([0.02, 0.05, 0.1])
 
 
 def share(of: float) -> Draw:
@@ -60,7 +60,7 @@ KINDS: dict[str, tuple[Draw, float, tuple[float, float] | None]] = {
         (1, 5),
     ),
     "share of questions, 90 % are 1": (
-        lambda rng, z, clusters: np.array([0.0, 0.5, 0.8, 1.0])[np.searchsorted(GRADED, z)],
+        lambda rng, z, clusters: np.array([0.0, 0.5, 0.8, 1.0])[np.searchsorted(GRADE_LIMITS, z)],
         0.955,
         (0, 1),
     ),
@@ -94,8 +94,8 @@ def covers(values: dict[str, Floats], column: str, ranges: dict, clusters, truth
     means = {name: float(each.mean()) for name, each in values.items()}
     means["both"] = sum(means.values()) / len(means)
     cells = {c.id: Cell(means[c.id], {"scored": len(clusters)}) for c in columns}
-    made, _ = Intervals(columns, clusters.tolist(), ranges).add_intervals(cells, samples)
-    interval = made[column].interval
+    interval_table, _ = Intervals(columns, clusters.tolist(), ranges).add_intervals(cells, samples)
+    interval = interval_table[column].interval
     return bool(interval and interval.low is not None and interval.low <= truth <= interval.high)
 
 
@@ -113,13 +113,13 @@ def measure(kind: str, sources: int, repetitions: int, seed: int) -> tuple[Float
     """Coverage and false claims, 0..1, by the three rules; and how often there is no sign."""
     draw, truth, ends = KINDS[kind]
     rng = np.random.default_rng([seed, sources, *map(ord, kind)])
-    covered, claimed, unseen = np.zeros(3), np.zeros(3), 0
+    hits, claims, unseen = np.zeros(3), np.zeros(3), 0
     for _ in range(repetitions):
         clusters = draw_clusters(rng, sources)
         z = draw_shared(rng, clusters)
         x = draw(rng, z, clusters)
         of = Clusters.of(x.tolist(), clusters.tolist())
-        covered += (
+        hits += (
             covers({"x": x}, "x", {"x": ends} if ends else {}, clusters, truth),
             student_covers(of, truth),
             naive_covers(x, truth),
@@ -129,32 +129,32 @@ def measure(kind: str, sources: int, repetitions: int, seed: int) -> tuple[Float
             difference = x - draw(rng, (z + draw_shared(rng, clusters)) / 2**0.5, clusters)
         else:
             unseen += bool(x.min() > -1)
-        told = compare(np.zeros(len(x)).tolist(), difference.tolist(), clusters.tolist())
+        comparison = compare(np.zeros(len(x)).tolist(), difference.tolist(), clusters.tolist())
         sums = Clusters.of(difference.tolist(), clusters.tolist()).sums
-        claimed += (
-            told.p is not None and told.p < 0.05,
+        claims += (
+            comparison.p is not None and comparison.p < 0.05,
             sign_flip_p(sums[None])[0] < 0.05,
             not naive_covers(difference, 0),
         )
-    return covered / repetitions, claimed / repetitions, unseen / repetitions
+    return hits / repetitions, claims / repetitions, unseen / repetitions
 
 
 def measure_composite(sources: int, repetitions: int, seed: int) -> Floats:
     """Coverage of the average of a lognormal column and a share of .9."""
     rng = np.random.default_rng([seed, sources])
-    covered = np.zeros(3)
+    hits = np.zeros(3)
     truth = (KINDS["lognormal"][1] + 0.9) / 2
     for _ in range(repetitions):
         clusters = draw_clusters(rng, sources)
         x = np.exp(draw_shared(rng, clusters))
         y = share(0.9)(rng, draw_shared(rng, clusters), clusters)
         both = (x + y) / 2
-        covered += (
+        hits += (
             covers({"x": x, "y": y}, "both", {"y": (0, 1)}, clusters, truth),
             student_covers(Clusters.of(both.tolist(), clusters.tolist()), truth),
             naive_covers(both, truth),
         )
-    return covered / repetitions
+    return hits / repetitions
 
 
 def row(*cells: object) -> str:
@@ -176,13 +176,13 @@ def main() -> None:
     print(row(*["---"] * (2 + len(heads))))
     for kind in KINDS:
         for sources in SOURCES:
-            covered, claimed, unseen = measure(kind, sources, repetitions, seed)
+            hits, claims, unseen = measure(kind, sources, repetitions, seed)
             no_sign = percent(np.array([unseen])) if kind.startswith("fails") else [""]
-            line = row(kind, sources, *percent(covered), *percent(claimed), *no_sign)
+            line = row(kind, sources, *percent(hits), *percent(claims), *no_sign)
             print(line, flush=True)
     for sources in SOURCES:
-        covered = measure_composite(sources, repetitions, seed)
-        print(row("average of lognormal and .9", sources, *percent(covered), "", "", "", ""))
+        hits = measure_composite(sources, repetitions, seed)
+        print(row("average of lognormal and .9", sources, *percent(hits), "", "", "", ""))
 
 
 if __name__ == "__main__":

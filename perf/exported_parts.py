@@ -36,8 +36,8 @@ class Part(nn.Module):
 
     def forward(self, pixels: torch.Tensor) -> torch.Tensor:
         """Compute the tensor that is read."""
-        found: torch.Tensor = self.read(self.network(pixels))
-        return found
+        features: torch.Tensor = self.read(self.network(pixels))
+        return features
 
 
 def make_sam() -> nn.Module:
@@ -49,9 +49,9 @@ def make_sam() -> nn.Module:
 
 def make_got() -> nn.Module:
     """The vision tower of GOT."""
-    from transformers.models.got_ocr2 import modeling_got_ocr2 as got
+    from transformers.models.got_ocr2 import modeling_got_ocr2 as got_ocr2
 
-    return Part(got.GotOcr2VisionEncoder(got.GotOcr2VisionConfig()), lambda output: output.last_hidden_state)
+    return Part(got_ocr2.GotOcr2VisionEncoder(got_ocr2.GotOcr2VisionConfig()), lambda output: output.last_hidden_state)
 
 
 def make_swin() -> nn.Module:
@@ -88,7 +88,7 @@ def measure(name: str, seconds: float) -> dict[str, object]:
             while reason.__cause__ is not None:
                 reason = reason.__cause__
             return {"part": name, "error": f"{type(reason).__name__}: {str(reason).strip().splitlines()[0]}"}
-        spent = time.perf_counter() - start
+        export_seconds = time.perf_counter() - start
         in_onnxruntime = open_network(path, "fp32")
         network: Any = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
 
@@ -109,7 +109,7 @@ def measure(name: str, seconds: float) -> dict[str, object]:
             start = time.perf_counter()
             run(pixels)
             times[engine].append(time.perf_counter() - start)
-    row: dict[str, object] = {"part": name, "export_seconds": spent}
+    row: dict[str, object] = {"part": name, "export_seconds": export_seconds}
     reference = outputs["torch"]
     for engine in engines:
         row[engine] = float(np.median(times[engine]))

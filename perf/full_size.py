@@ -27,7 +27,7 @@ SMALL_TEXT = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 
 BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12}
 HUGE = {"hidden_size": 1280, "num_hidden_layers": 32, "num_attention_heads": 16, "global_attn_indexes": [7, 15, 23, 31]}
 QWEN = {"vocab_size": 151860, "hidden_size": 1024, "intermediate_size": 2816, "num_hidden_layers": 24}
-GOT = load_tiny_config("got")
+GOT_TABLE = load_tiny_config("got")
 # What is not named here has transformers' defaults, which are the published sizes.
 SIZES: Mapping[str, Mapping[str, Any]] = {
     "dinov2-small": {
@@ -41,11 +41,11 @@ SIZES: Mapping[str, Mapping[str, Any]] = {
     "grounded-sam-huge": {"grounding_dino": {"disable_custom_kernels": True}, "sam": {"vision_config": HUGE}},
     "got-ocr2": {
         "got": {
-            "special": GOT["special"],
+            "special": GOT_TABLE["special"],
             "config": {
-                "image_token_id": GOT["config"]["image_token_id"],
+                "image_token_id": GOT_TABLE["config"]["image_token_id"],
                 "text_config": {
-                    **GOT["config"]["text_config"],
+                    **GOT_TABLE["config"]["text_config"],
                     **QWEN,
                     "num_attention_heads": 16,
                     "num_key_value_heads": 16,

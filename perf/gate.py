@@ -33,7 +33,7 @@ Rng = np.random.Generator
 Draw = Callable[[Rng, int], tuple[Any, Any, Any]]
 """Base, candidate and source of each item, of so many sources."""
 SOURCES = (40, 100, 300)
-COMPARED = 40
+COMPARISONS = 40
 """The most trials of `compare`, which takes half a second."""
 
 
@@ -53,7 +53,7 @@ def discrete(mean: float) -> Draw:
     return draw
 
 
-def skewed(mean: float) -> Draw:
+def draw_skewed(mean: float) -> Draw:
     """Most lose nothing, a few much."""
 
     def draw(rng: Rng, n: int) -> tuple[Any, Any, Any]:
@@ -81,7 +81,7 @@ def rare(share: float, size: float, mean: float) -> Draw:
     return draw
 
 
-def clustered(mean: float) -> Draw:
+def draw_clustered(mean: float) -> Draw:
     """Sources of one to eight edits that share most of their noise."""
 
     def draw(rng: Rng, n: int) -> tuple[Any, Any, Any]:
@@ -95,12 +95,12 @@ def clustered(mean: float) -> Draw:
 
 KINDS: dict[str, tuple[Callable[[float], Draw], float, tuple[float, float] | None]] = {
     "discrete": (discrete, 0.05, (0.0, 1.0)),
-    "skewed": (skewed, 0.3 / 3.3, (0.0, 1.0)),
+    "skewed": (draw_skewed, 0.3 / 3.3, (0.0, 1.0)),
     "decibels, skewed": (decibels, 1.0, None),
     "catastrophes in 1 %": (lambda mean: rare(0.01, -0.9, mean), 0.009, (0.0, 1.0)),
     "catastrophes in 5 %": (lambda mean: rare(0.05, -0.9, mean), 0.045, (0.0, 1.0)),
     "luck in 5 %": (lambda mean: rare(0.05, 0.9, mean), 0.045, (0.0, 1.0)),
-    "1 to 8 edits a source": (clustered, 0.05, (0.0, 1.0)),
+    "1 to 8 edits a source": (draw_clustered, 0.05, (0.0, 1.0)),
 }
 WAYS = ("gate", "betting", "t", "compare", "threshold")
 
@@ -109,8 +109,8 @@ def bet(sums: Any, units: Any, worst: float, margin: float) -> bool:
     """Whether betting against a loss of the margin wins 20 to 1; bets rest on earlier sources."""
     z = (sums + margin * units) / units.mean()
     most = 0.95 / max(-(margin + worst), 1e-9)
-    seen = np.arange(1, len(z) + 1)
-    before = np.concatenate([[0.25], (0.25 + np.cumsum((z - z.mean()) ** 2)[:-1]) / (seen[:-1] + 1)])
+    counts = np.arange(1, len(z) + 1)
+    before = np.concatenate([[0.25], (0.25 + np.cumsum((z - z.mean()) ** 2)[:-1]) / (counts[:-1] + 1)])
     bets = np.minimum(most, np.sqrt(2 * np.log(1 / ALPHA) / (len(z) * before)))
     return bool(np.prod(1 + bets * z) >= 1 / ALPHA)
 
@@ -120,20 +120,20 @@ def answers(draw: Draw, rng: Rng, n: int, margin: float, bounds: Any, *, slow: b
     base, candidate, sources = draw(rng, n)
     gains = Gains.of(base, candidate, sources, bounds)
     can_tell = bounds is not None or n >= 60
-    told = {"gate": (can_tell and gains.p(margin) <= ALPHA, can_tell and gains.p(margin, "high") <= ALPHA)}
+    results = {"gate": (can_tell and gains.p(margin) <= ALPHA, can_tell and gains.p(margin, "high") <= ALPHA)}
     if bounds is not None:
-        told["betting"] = bet(gains.sums, gains.units, -1.0, margin), False
+        results["betting"] = bet(gains.sums, gains.units, -1.0, margin), False
     sums = gains.sums + margin * gains.units
     t = sums.mean() / max(sums.std(ddof=1) / np.sqrt(n), 1e-12)
-    told["t"] = bool(t > stdtrit(n - 1, 1 - ALPHA)), bool(t < stdtrit(n - 1, ALPHA))
+    results["t"] = bool(t > stdtrit(n - 1, 1 - ALPHA)), bool(t < stdtrit(n - 1, ALPHA))
     if slow:
         figures = compare(base, candidate, sources)
         is_worse = figures.p is not None and figures.p < ALPHA and figures.difference < 0
-        told["compare"] = not is_worse, is_worse
+        results["compare"] = not is_worse, is_worse
     other, _, _ = draw(rng, n)
     passes = candidate.mean() >= other.mean() - margin
-    told["threshold"] = bool(passes), not passes
-    return told
+    results["threshold"] = bool(passes), not passes
+    return results
 
 
 def main(trials: int = 400) -> None:
@@ -148,16 +148,17 @@ def main(trials: int = 400) -> None:
         for kind, (make, margin, bounds) in KINDS.items():
             for n in SOURCES:
                 rng = np.random.default_rng([n, len(kind)])
-                told = [
-                    answers(make(of * margin), rng, n, margin, bounds, slow=trial < COMPARED) for trial in range(trials)
+                results = [
+                    answers(make(of * margin), rng, n, margin, bounds, slow=trial < COMPARISONS)
+                    for trial in range(trials)
                 ]
                 shares = []
                 for way in WAYS:
-                    each = [one[way][place] for one in told if way in one]
+                    each = [one[way][place] for one in results if way in one]
                     shares.append(f"{100 * np.mean(each):.1f}" if each else "-")
                 table.add_row(kind, str(n), *shares)
         screen.print(table)
-    screen.print(f"{trials} trials, {COMPARED} of compare; {time.process_time() - began:.0f} s of processor")
+    screen.print(f"{trials} trials, {COMPARISONS} of compare; {time.process_time() - began:.0f} s of processor")
 
 
 if __name__ == "__main__":

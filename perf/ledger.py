@@ -53,10 +53,10 @@ async def judge(folder: Path, place: LedgerPlace | None, count: int) -> tuple[fl
                     await asyncio.sleep(JUDGE_SECONDS)
                     await store.put(call, Reply({"text": text}, "judge", Usage(900, 0, 500), 0.1))
 
-        began, used = time.perf_counter(), time.process_time()
+        began, processor = time.perf_counter(), time.process_time()
         await asyncio.gather(*(work() for _ in range(IN_FLIGHT)))
         rate = count / (time.perf_counter() - began)
-        return rate, (time.process_time() - used) / count * 1000
+        return rate, (time.process_time() - processor) / count * 1000
 
 
 async def measure_full(place: PostgresAddress, server: Server, count: int) -> None:
@@ -120,8 +120,8 @@ def main() -> None:
     finally:
         server.close()
     for kind, each in results.items():
-        rate, used = (statistics.median(values) for values in zip(*each, strict=True))
-        print(f"{kind:10} {rate:6.0f} calls/s, {used:.2f} ms of the processor a call")
+        rate, processor = (statistics.median(values) for values in zip(*each, strict=True))
+        print(f"{kind:10} {rate:6.0f} calls/s, {processor:.2f} ms of the processor a call")
 
 
 if __name__ == "__main__":

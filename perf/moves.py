@@ -53,7 +53,7 @@ def photograph(name: str, side: int) -> Pixels:
     return cv2.resize(np.ascontiguousarray(image), size, interpolation=how)
 
 
-def changed(image: Pixels, kind: str, rng: np.random.Generator) -> Pixels:
+def change(image: Pixels, kind: str, rng: np.random.Generator) -> Pixels:
     """What an editor and its files add to a move."""
     height, width = image.shape[:2]
     everything = kind == "everything"
@@ -91,10 +91,10 @@ def moves(kind: str, count: int, side: int) -> Iterator[tuple[Pixels, Pixels, An
         matrix = cv2.getRotationMatrix2D((width / 2, height / 2), degrees, zoom)
         matrix[:, 2] += rng.uniform(-40, 40, 2) * side / 1024
         edit = cv2.warpAffine(reference, matrix, (width, height), flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REFLECT)
-        yield changed(edit, kind, rng), reference, cv2.invertAffineTransform(matrix)
+        yield change(edit, kind, rng), reference, cv2.invertAffineTransform(matrix)
 
 
-def unrelated(count: int, side: int) -> Iterator[tuple[Pixels, Pixels, None]]:
+def make_unrelated(count: int, side: int) -> Iterator[tuple[Pixels, Pixels, None]]:
     """Pairs without a move: neighbours in the list, and each photograph mirrored."""
     for name, other in itertools.pairwise(NAMES[: count + 1]):
         yield photograph(name, side), photograph(other, side), None
@@ -105,13 +105,13 @@ def unrelated(count: int, side: int) -> Iterator[tuple[Pixels, Pixels, None]]:
 def ours(way: Callable[..., Any]) -> Way:
     """One of our alignments; none where it refuses."""
 
-    def found(edit: Pixels, reference: Pixels) -> Any:
+    def find_move(edit: Pixels, reference: Pixels) -> Any:
         try:
             return way(edit, reference).matrix
         except Degenerate:
             return None
 
-    return found
+    return find_move
 
 
 def ecc(edit: Pixels, reference: Pixels, start: Any = None) -> Any:
@@ -220,7 +220,7 @@ def main() -> None:
     for kind in KINDS:
         pairs = list(moves(kind, count, side))
         table.add_row(kind, *(cell(way, pairs) for way in WAYS))
-    pairs = list(unrelated(count, side))
+    pairs = list(make_unrelated(count, side))
     table.add_row("unrelated, mirrored", *(cell(way, pairs) for way in WAYS))
     table.add_row("ms of processor time", *(f"{statistics.median(took[w]) * 1e3:.0f}" for w in WAYS))
     table.add_row("MiB", *(f"{memory(way, side):.0f}" for way in WAYS))

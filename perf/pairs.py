@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 MODELS, ITEMS = 5, 200
 PAIRS = [*combinations(range(MODELS), 2)]
 ERROR, FAVOUR, TIE = 0.7, 0.25, 0.3
-SHARED = (0.0, 0.5)
+SHARED_NOISE = (0.0, 0.5)
 ROUNDS = 4
 """As many calls as pairs in both orders take."""
 PER_ITEM = 3
@@ -53,20 +53,20 @@ def judge_all(rng: np.random.Generator, quality: Floats) -> Iterator[tuple[str, 
     ):
         gaps = values[:, first] - values[:, second]
         yield name, calls, gaps, np.full_like(gaps, np.nan)
-    for shared in SHARED:
-        error = ERROR * np.sqrt(2 * (1 - shared))
+    for noise in SHARED_NOISE:
+        error = ERROR * np.sqrt(2 * (1 - noise))
         gap = quality[:, first] - quality[:, second]
         # In the second order B is shown first, and the favour is B's.
         one, other = (gap + favour + rng.normal(0, error, gap.shape) for favour in (FAVOUR, -FAVOUR))
         words = [np.sign(each) * (np.abs(each) > TIE) for each in (one, other)]
         chances = [2 * norm.cdf(each / 0.5) - 1 for each in (one, other)]
-        about = f", {shared:.0%} of the error shared"
+        about = f", {noise:.0%} of the error shared"
         yield f"pairs, one order, in words{about}", len(PAIRS), words[0], words[0]
         yield f"pairs, both orders, in words{about}", 2 * len(PAIRS), words[0] + words[1], words[0]
         yield f"pairs, both orders, by probabilities{about}", 2 * len(PAIRS), chances[0] + chances[1], chances[0]
         is_drawn = rng.permuted(np.tile(np.arange(len(PAIRS)) < PER_ITEM, (ITEMS, 1)), axis=1)
-        drawn = [np.where(is_drawn, each, np.nan) for each in (chances[0] + chances[1], chances[0])]
-        yield f"the same, {PER_ITEM} pairs an item drawn{about}", 2 * PER_ITEM, *drawn
+        draws = [np.where(is_drawn, each, np.nan) for each in (chances[0] + chances[1], chances[0])]
+        yield f"the same, {PER_ITEM} pairs an item drawn{about}", 2 * PER_ITEM, *draws
 
 
 def measure(repetitions: int, seed: int = 0) -> dict[str, tuple[int, float, float, float, float]]:
@@ -85,8 +85,8 @@ def measure(repetitions: int, seed: int = 0) -> dict[str, tuple[int, float, floa
             np.add.at(results, first, np.nansum(np.sign(gaps), axis=0))
             np.add.at(results, second, -np.nansum(np.sign(gaps), axis=0))
             rank = float(kendalltau(results, strengths).statistic)
-            decided = in_order[np.nan_to_num(in_order) != 0]
-            share = float((decided > 0).mean()) if len(decided) else np.nan
+            decisions = in_order[np.nan_to_num(in_order) != 0]
+            share = float((decisions > 0).mean()) if len(decisions) else np.nan
             ties = float((gaps.ravel()[is_judged] == 0).mean())
             rows.setdefault(name, []).append((calls, tie_as_half(votes, truth), ties, share, rank))
     return {name: tuple(np.mean(of, axis=0).tolist()) for name, of in rows.items()}  # type: ignore[misc]
@@ -96,8 +96,8 @@ def main(repetitions: int = 200) -> None:
     """Print a line for each way of asking."""
     print(f"{'':<60}{'calls':>6}{'right':>8}{'ties':>7}{'first':>7}{'tau':>7}")
     for name, (calls, right, ties, share, rank) in measure(repetitions).items():
-        shown = "-" if np.isnan(share) else f"{share:.3f}"
-        print(f"{name:<60}{calls:>6.0f}{right:>8.3f}{ties:>7.3f}{shown:>7}{rank:>7.3f}")
+        share_text = "-" if np.isnan(share) else f"{share:.3f}"
+        print(f"{name:<60}{calls:>6.0f}{right:>8.3f}{ties:>7.3f}{share_text:>7}{rank:>7.3f}")
 
 
 if __name__ == "__main__":

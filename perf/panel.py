@@ -96,9 +96,9 @@ async def compare(url: str, rounds: int, calls: int) -> dict[str, dict[int, list
         stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
 
         async def bare_client() -> object:
-            given = tritonclient.InferInput("IMAGE", [1, 1], "BYTES")
-            given.set_data_from_numpy(array)
-            reply = await client.infer("quality_piqe", [given])
+            picture = tritonclient.InferInput("IMAGE", [1, 1], "BYTES")
+            picture.set_data_from_numpy(array)
+            reply = await client.infer("quality_piqe", [picture])
             return reply.as_numpy("SCORE")
 
         async def bare_stub() -> object:
@@ -123,8 +123,8 @@ async def compare(url: str, rounds: int, calls: int) -> dict[str, dict[int, list
             random.shuffle(order)
             for name, concurrency in order:
                 share = calls // 4 if concurrency == 1 else calls
-                measured = await rate(clients[name], concurrency, share)
-                results.setdefault(name, {}).setdefault(concurrency, []).append(measured)
+                rates = await rate(clients[name], concurrency, share)
+                results.setdefault(name, {}).setdefault(concurrency, []).append(rates)
     return results
 
 

@@ -58,13 +58,13 @@ def pictures(size: int) -> tuple[RGB, RGB, Region]:
     """Make a reference, an edit of it and the region outside the edit, `size` px square."""
     reference = cv2.resize(skimage.data.astronaut(), (size, size), interpolation=cv2.INTER_CUBIC)
     turn = cv2.getRotationMatrix2D((size / 2, size / 2), 0.5, 1.01)
-    edited = cv2.warpAffine(reference, turn, (size, size), borderMode=cv2.BORDER_REFLECT)
-    noise = np.random.default_rng(0).integers(-4, 5, edited.shape)
-    edited = np.clip(edited + noise, 0, 255).astype(np.uint8)
+    edit = cv2.warpAffine(reference, turn, (size, size), borderMode=cv2.BORDER_REFLECT)
+    noise = np.random.default_rng(0).integers(-4, 5, edit.shape)
+    edit = np.clip(edit + noise, 0, 255).astype(np.uint8)
     region = np.ones((size, size), np.bool_)
     region[size // 3 : size // 2, size // 4 : size // 2] = False
-    edited[~region] = 255 - edited[~region]
-    return np.asarray(reference, np.uint8), edited, region
+    edit[~region] = 255 - edit[~region]
+    return np.asarray(reference, np.uint8), edit, region
 
 
 def contests(a: RGB, b: RGB, region: Region) -> dict[tuple[str, str], tuple[Call, Call]]:
@@ -107,7 +107,7 @@ def readers(image: RGB, kind: str) -> tuple[Call, Call]:
     return lambda: float(load_image(data).rgb[0, 0, 0]), theirs
 
 
-def timed(call: Call) -> tuple[float, float]:
+def time_call(call: Call) -> tuple[float, float]:
     """Run once: milliseconds of processor time and the value."""
     start = time.process_time()
     value = call()
@@ -116,8 +116,8 @@ def timed(call: Call) -> tuple[float, float]:
 
 def compare(names: tuple[str, str], ours: Call, theirs: Call, repeats: int) -> Row:
     """Run both in turn after a warm-up, so that a slow spell of the machine hits both."""
-    timed(ours), timed(theirs)
-    runs = [(timed(ours), timed(theirs)) for _ in range(repeats)]
+    time_call(ours), time_call(theirs)
+    runs = [(time_call(ours), time_call(theirs)) for _ in range(repeats)]
     return Row(
         metric=names[0],
         region=names[1],
@@ -133,13 +133,15 @@ def compare(names: tuple[str, str], ours: Call, theirs: Call, repeats: int) -> R
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def main(size: int, repeats: int, as_json: bool) -> None:
     """Measure MSE, PSNR, SSIM and alignment on SIZE x SIZE RGB images."""
-    reference, edited, region = pictures(size)
-    rows = [compare(names, *calls, repeats) for names, calls in contests(reference, edited, region).items()]
+    reference, edit, region = pictures(size)
+    rows = [compare(names, *calls, repeats) for names, calls in contests(reference, edit, region).items()]
     alone = {
-        "align": lambda: float(align(edited, reference).inliers),
-        "align + masked mse": lambda: mse(reference, align(edited, reference).image, region),
+        "align": lambda: float(align(edit, reference).inliers),
+        "align + masked mse": lambda: mse(reference, align(edit, reference).image, region),
     }
-    alone_ms = {name: statistics.median(timed(call)[0] for _ in range(min(repeats, 3))) for name, call in alone.items()}
+    alone_ms = {
+        name: statistics.median(time_call(call)[0] for _ in range(min(repeats, 3))) for name, call in alone.items()
+    }
     setting = {
         "size": size,
         "repeats": repeats,
@@ -149,8 +151,8 @@ def main(size: int, repeats: int, as_json: bool) -> None:
         "machine": platform.machine(),
     }
     if as_json:
-        measured = [asdict(row) | {"ratio": row.ratio} for row in rows]
-        click.echo(json.dumps({"setting": setting, "rows": measured, "alone_ms": alone_ms}))
+        results = [asdict(row) | {"ratio": row.ratio} for row in rows]
+        click.echo(json.dumps({"setting": setting, "rows": results, "alone_ms": alone_ms}))
         return
     table = Table("metric", "region", "editjudge", "scikit-image", "ratio", "largest difference")
     for row in rows:

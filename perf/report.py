@@ -40,12 +40,12 @@ def build(folder: Path, *, pictures: bool) -> dict[str, float]:
     """The page as a folder."""
     from editjudge.report.site import write_report
 
-    began, used = time.perf_counter(), time.process_time()
+    began, processor = time.perf_counter(), time.process_time()
     write_report([folder / "run"], folder / "page", pictures=pictures)
     files = [path for path in (folder / "page").rglob("*") if path.is_file()]
     return {
         "seconds": time.perf_counter() - began,
-        "processor": time.process_time() - used,
+        "processor": time.process_time() - processor,
         "MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "page MB": sum(path.stat().st_size for path in files) / 1e6,
         "files": len(files),
@@ -56,29 +56,29 @@ def look(folder: Path) -> dict[str, float]:
     """The page in Chromium."""
     from playwright.sync_api import sync_playwright
 
-    told: dict[str, float] = {}
+    figures: dict[str, float] = {}
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         began = time.perf_counter()
         page.goto((folder / "page" / "index.html").as_uri())
         page.locator("#boards tbody tr").first.wait_for()
-        told["opened"] = time.perf_counter() - began
+        figures["opened"] = time.perf_counter() - began
         began = time.perf_counter()
         page.locator("#to-edits").click()
         page.locator("#rows > *").first.wait_for()
-        told["list"] = time.perf_counter() - began
-        told |= page.evaluate(_SCROLLED, STEPS)
+        figures["list"] = time.perf_counter() - began
+        figures |= page.evaluate(_SCROLL_SCRIPT, STEPS)
         began = time.perf_counter()
         page.keyboard.press("j")
         page.locator("#verdicts tr, #verdicts li, #verdicts details").first.wait_for()
-        told["edit"] = time.perf_counter() - began
-        told["heap MB"] = page.evaluate("performance.memory.usedJSHeapSize / 1e6")
+        figures["edit"] = time.perf_counter() - began
+        figures["heap MB"] = page.evaluate("performance.memory.usedJSHeapSize / 1e6")
         browser.close()
-    return told
+    return figures
 
 
-_SCROLLED = """async steps => {
+_SCROLL_SCRIPT = """async steps => {
   const list = document.getElementById("list");
   const took = [];
   let most = 0;
@@ -114,12 +114,12 @@ def main() -> None:
         print(json.dumps(look(folder)))
     else:
         edits = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
-        with tempfile.TemporaryDirectory() as made:
-            in_process("--make", made, str(edits))
+        with tempfile.TemporaryDirectory() as output_folder:
+            in_process("--make", output_folder, str(edits))
             print(f"{edits:,} edits, {len(MODELS)} models, 9 dimensions, {SIZE[0]}x{SIZE[1]}")
             for name in ("--bare", "--look", "--whole", "--look"):
-                told = in_process(name, made)
-                print(f"{name[2:]:6}", ", ".join(f"{of} {v:.3g}" for of, v in told.items()))
+                figures = in_process(name, output_folder)
+                print(f"{name[2:]:6}", ", ".join(f"{of} {v:.3g}" for of, v in figures.items()))
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from PIL import Image as Pil
 
 LEFT = 10
 DIMENSION = "core.psnr.source.whole"
-SETTLED = 2.5
+SETTLE_SECONDS = 2.5
 """Seconds after which a file's times tell that it did not change."""
 BUDGET_SECONDS, BUDGET_MB = 2.0, 300
 
@@ -50,7 +50,7 @@ def make(folder: Path, edits: int, *, own_sources: bool) -> None:
                     path.parent.mkdir(parents=True, exist_ok=True)
                 if not path.exists():
                     path.symlink_to(folder / f"{index % 5}.png")
-    time.sleep(SETTLED)  # from then on their times tell that they are the same
+    time.sleep(SETTLE_SECONDS)  # from then on their times tell that they are the same
 
 
 def begin(folder: Path) -> None:
@@ -61,21 +61,21 @@ def begin(folder: Path) -> None:
     from editjudge.engine.run_plan import inspect_items
     from editjudge.storage.store import RunStore
 
-    resolved = asked(folder)
-    plan = inspect_items(resolved)
+    resolution = make_spec(folder)
+    plan = inspect_items(resolution)
     contents = plan.contents
-    signatures = resolved.signatures({})
+    signatures = resolution.signatures({})
     verdicts = {DIMENSION: Score(value=1.0)}
-    header = resolved.header(Settings())
+    header = resolution.header(Settings())
     with RunStore.open(folder / "run", header) as store, store.database.transaction():
-        for ref in resolved.dataset.items(range(len(plan.ids) - LEFT)):
+        for ref in resolution.dataset.items(range(len(plan.ids) - LEFT)):
             state = contents.files.get_state(str(folder / "outputs" / f"{ref.id}.png"))
             edit = JudgedEdit(ref.id, "a", state, None, contents.read(ref))
             store.save_edit_now(edit, verdicts, signatures)
         store.save_contents([], contents.updates(), {})
 
 
-def asked(folder: Path):
+def make_spec(folder: Path):
     """What the run is asked for."""
     from editjudge.app.spec import ResolvedSpec, RunSpec
 
@@ -97,26 +97,26 @@ def go_on(folder: Path) -> dict[str, float]:
     from editjudge.engine.scheduler import make_jobs
     from editjudge.storage.store import RunStore
 
-    resolved = asked(folder)
-    order = resolved
-    imported = time.process_time()
+    resolution = make_spec(folder)
+    order = resolution
+    import_end = time.process_time()
     plan = inspect_items(order, read_file_cache(folder / "run"))
-    looked = time.process_time()
-    with RunStore.open(folder / "run", resolved.header(Settings())) as store:
+    look_end = time.process_time()
+    with RunStore.open(folder / "run", resolution.header(Settings())) as store:
         compare_with_run(plan, store, {})
-        compared = time.process_time()
+        compare_end = time.process_time()
         refuse_shifted_outputs(plan)
-        sampled = time.process_time()
+        sample_end = time.process_time()
         next(make_jobs(plan, *next(plan.list_unfinished_items())))
         first = time.process_time()
         assert plan.edit_count == LEFT
         mean_cells(store, plan)
     end = time.process_time()
     return {
-        "import": imported - start,
-        "data": looked - imported,
-        "neighbours": sampled - compared,
-        "plan": first - looked - (sampled - compared),
+        "import": import_end - start,
+        "data": look_end - import_end,
+        "neighbours": sample_end - compare_end,
+        "plan": first - look_end - (sample_end - compare_end),
         "until the first edit": first - start,
         "columns": end - first,
         "MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
@@ -135,14 +135,14 @@ def main() -> None:
         folder = Path(name)
         make(folder, edits, own_sources=own_sources)
         begin(folder)
-        stored = sum(file.stat().st_size for file in (folder / "run").glob("run.sqlite*"))
+        stored_bytes = sum(file.stat().st_size for file in (folder / "run").glob("run.sqlite*"))
         again = [sys.executable, __file__, "--go-on", name]
         runs = [json.loads(subprocess.run(again, capture_output=True, check=True).stdout) for _ in range(5)]
     medians = {key: sorted(one[key] for one in runs)[2] for key in runs[0]}
     print(f"{edits:,} edits, {'a source each' if own_sources else 'shared sources'}, median of 5")
     for key, value in medians.items():
         print(f"  {key:<22} {value:6.2f}{'' if key == 'MB' else ' s'}")
-    print(f"  {'bytes per verdict':<22} {stored / edits:6.0f}, without evidence and replies")
+    print(f"  {'bytes per verdict':<22} {stored_bytes / edits:6.0f}, without evidence and replies")
     good = medians["until the first edit"] <= BUDGET_SECONDS and medians["MB"] <= BUDGET_MB
     print(f"budget {BUDGET_SECONDS} s, {BUDGET_MB} MB: {'kept' if good else 'NOT KEPT'}")
 

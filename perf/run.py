@@ -31,7 +31,7 @@ from editjudge_services.demo.editors import EDITORS
 from editjudge_services.runtime.triton_server import TritonServer
 
 
-def whole_run(folder: Path, settings: Settings, chosen) -> dict[tuple[str, str, str], float]:
+def whole_run(folder: Path, settings: Settings, selection) -> dict[tuple[str, str, str], float]:
     """A session; gives the scores."""
     import editjudge
 
@@ -39,12 +39,12 @@ def whole_run(folder: Path, settings: Settings, chosen) -> dict[tuple[str, str, 
         benchmark="core",
         data=folder / "items.jsonl",
         outputs={name: folder / "outputs" / name for name in EDITORS},
-        dimensions=tuple(one.id for one in chosen),
+        dimensions=tuple(one.id for one in selection),
     )
     with tempfile.TemporaryDirectory() as out:
-        finished = editjudge.run(spec, out=Path(out) / "run", settings=settings).last_event
-        if finished.ended != "done" or finished.first_failure:
-            raise SystemExit(f"{finished.ended}: {finished.first_failure}")
+        event = editjudge.run(spec, out=Path(out) / "run", settings=settings).last_event
+        if event.ended != "done" or event.first_failure:
+            raise SystemExit(f"{event.ended}: {event.first_failure}")
         with editjudge.RunView(Path(out) / "run") as view:
             return {
                 (one.model, one.item, one.dimension): one.verdict.value
@@ -53,13 +53,13 @@ def whole_run(folder: Path, settings: Settings, chosen) -> dict[tuple[str, str, 
             }
 
 
-async def one_by_one(client: Client, folder: Path, chosen, *, edit_wise: bool) -> dict[tuple[str, str, str], float]:
+async def one_by_one(client: Client, folder: Path, selection, *, edit_wise: bool) -> dict[tuple[str, str, str], float]:
     """The same, awaiting each dimension (or each edit with all its dimensions) in turn."""
     from editjudge.benchmarks.items import ItemsFile
 
-    found = {}
+    scores = {}
     data = ItemsFile(folder / "items.jsonl")
-    groups = [chosen] if edit_wise else [(one,) for one in chosen]
+    groups = [selection] if edit_wise else [(one,) for one in selection]
     for ref in data.items(range(10**6)):
         item = data.load(ref)
         for name in EDITORS:
@@ -70,44 +70,44 @@ async def one_by_one(client: Client, folder: Path, chosen, *, edit_wise: bool) -
                     if isinstance(outcome, Failure):
                         raise SystemExit(f"{dimension}: {outcome.error}")
                     if isinstance(outcome, Score):
-                        found[name, ref.id, dimension] = outcome.value
-    return found
+                        scores[name, ref.id, dimension] = outcome.value
+    return scores
 
 
 def compare(folder: Path, settings: Settings, rounds: int) -> dict[str, list[float]]:
     """Seconds of each way, round by round; all must give the same scores."""
-    served = ("ocr.ppocr", "quality.piqe")
-    chosen = tuple(one for one in load_dimensions().values() if one.id.startswith("core.") and _local(one, served))
+    services = ("ocr.ppocr", "quality.piqe")
+    selection = tuple(one for one in load_dimensions().values() if one.id.startswith("core.") and _local(one, services))
 
     def loop(*, edit_wise: bool) -> dict[tuple[str, str, str], float]:
         async def ask() -> dict[tuple[str, str, str], float]:
             async with Client(settings) as client:
-                return await one_by_one(client, folder, chosen, edit_wise=edit_wise)
+                return await one_by_one(client, folder, selection, edit_wise=edit_wise)
 
         return asyncio.run(ask())
 
     ways = {
-        "run": lambda: whole_run(folder, settings, chosen),
+        "run": lambda: whole_run(folder, settings, selection),
         "edit by edit": lambda: loop(edit_wise=True),
         "one by one": lambda: loop(edit_wise=False),
     }
     first = ways["run"]()
-    click.echo(f"{len(first)} scores of {len(chosen)} dimensions, {os.cpu_count()} cores")
+    click.echo(f"{len(first)} scores of {len(selection)} dimensions, {os.cpu_count()} cores")
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):
         for name in random.sample(list(ways), len(ways)):
             start = time.perf_counter()
-            found = ways[name]()
+            scores = ways[name]()
             seconds[name].append(time.perf_counter() - start)
-            if found != first:
+            if scores != first:
                 raise SystemExit(f"{name}: other scores than the first run")
     return seconds
 
 
-def _local(dimension, served: tuple[str, ...]) -> bool:
+def _local(dimension, services: tuple[str, ...]) -> bool:
     from editjudge.engine.judge import roles_of
 
-    return roles_of(dimension, load_dimensions()) <= set(served)
+    return roles_of(dimension, load_dimensions()) <= set(services)
 
 
 @click.command()
@@ -123,8 +123,8 @@ def main(rounds: int) -> None:
             seconds = compare(folder / "set", Settings().at(server.url), rounds)
         finally:
             server.stop()
-    for way, measured in seconds.items():
-        best, median = min(measured), statistics.median(measured)
+    for way, times in seconds.items():
+        best, median = min(times), statistics.median(times)
         click.echo(f"{way:<14} best {best:6.2f} s, median {median:6.2f} s")
     for way in ("edit by edit", "one by one"):
         best = min(seconds[way]) / min(seconds["run"])

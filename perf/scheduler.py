@@ -58,8 +58,8 @@ class Server:
 
     def __init__(self, load: Load) -> None:
         self.load = load
-        self.served: list[tuple[float, float]] = []
-        self.refused = 0
+        self.busy_spans: list[tuple[float, float]] = []
+        self.refusal_count = 0
         self._inside = 0
         self._places = asyncio.Semaphore(load.places)
         self._blocking = threading.Semaphore(load.places)
@@ -67,14 +67,14 @@ class Server:
     async def call(self) -> None:
         """One call; refused where the queue is full."""
         if self._inside >= self.load.places + self.load.queue:
-            self.refused += 1
+            self.refusal_count += 1
             raise Overload("queue full", service="fake")
         self._inside += 1
         try:
             async with self._places:
                 start = time.perf_counter()
                 await asyncio.sleep(self.load.seconds)
-                self.served.append((start, time.perf_counter()))
+                self.busy_spans.append((start, time.perf_counter()))
         finally:
             self._inside -= 1
 
@@ -83,7 +83,7 @@ class Server:
         with self._blocking:
             start = time.perf_counter()
             time.sleep(self.load.seconds)
-            self.served.append((start, time.perf_counter()))
+            self.busy_spans.append((start, time.perf_counter()))
 
 
 def made_up(calls: int, seed: int, **load: Any) -> Load:
@@ -110,11 +110,11 @@ async def refill(server: Server, most: int) -> None:
 
     while True:
         while len(running) < 2 * replica.measure_load().limit and (edit := next(left, None)) is not None:
-            running.add(asyncio.create_task(judged(edit, one)))
+            running.add(asyncio.create_task(judge_edit(edit, one)))
         if not running:
             return
-        finished, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-        for task in finished:
+        ended_tasks, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+        for task in ended_tasks:
             task.result()
 
 
@@ -128,10 +128,10 @@ async def windows(server: Server, most: int) -> None:
         async def one(policy: RetryPolicy = policy) -> None:
             await call_with_retries(lambda _: server.call(), policy)
 
-        await asyncio.gather(*(judged(edit, one) for edit in window))
+        await asyncio.gather(*(judge_edit(edit, one) for edit in window))
 
 
-async def judged(edit: EditCalls, one: Callable[[], Coroutine[Any, Any, None]]) -> None:
+async def judge_edit(edit: EditCalls, one: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """An edit's calls: the first round side by side, then what depends on it."""
     first, after = edit
     await asyncio.gather(*(one() for _ in range(first)))
@@ -154,7 +154,7 @@ def shares(server: Server, start: float) -> tuple[float, float]:
 
     Of what calls really took: timers are late by up to a millisecond.
     """
-    ends = sorted(end for _, end in server.served)
+    ends = sorted(end for _, end in server.busy_spans)
     assert len(ends) == server.load.calls
     tenth = len(ends) // 10
     return busy(server, start, ends[-1]), busy(server, ends[tenth], ends[-tenth - 1])
@@ -162,8 +162,8 @@ def shares(server: Server, start: float) -> tuple[float, float]:
 
 def busy(server: Server, low: float, high: float) -> float:
     """The share of the places that was taken between two times."""
-    taken = sum(max(0.0, min(end, high) - max(start, low)) for start, end in server.served)
-    return taken / (server.load.places * (high - low))
+    busy_seconds = sum(max(0.0, min(end, high) - max(start, low)) for start, end in server.busy_spans)
+    return busy_seconds / (server.load.places * (high - low))
 
 
 @click.command()
@@ -180,23 +180,23 @@ def main(calls: int, places: int, queue: int, milliseconds: float, rounds: int, 
         "one window at a time": lambda server: asyncio.run(windows(server, 64)),
         "thread pool, blocking": lambda server: threads(server, places),
     }
-    found: dict[str, list[tuple[float, float, int]]] = {name: [] for name in ways}
+    rows: dict[str, list[tuple[float, float, int]]] = {name: [] for name in ways}
     for seed in range(rounds):
         load = made_up(calls, seed, places=places, queue=queue, seconds=milliseconds / 1e3)
         for name, way in ways.items():
             server = Server(load)
             start = time.perf_counter()
             way(server)
-            found[name].append((*shares(server, start), server.refused))
+            rows[name].append((*shares(server, start), server.refusal_count))
     summary = {
         name: dict(
             zip(
                 ("busy", "busy_after_warm_up", "refused"),
-                map(statistics.median, zip(*measured, strict=True)),
+                map(statistics.median, zip(*results, strict=True)),
                 strict=True,
             )
         )
-        for name, measured in found.items()
+        for name, results in rows.items()
     }
     if as_json:
         print(json.dumps(summary, indent=2))
@@ -205,8 +205,8 @@ def main(calls: int, places: int, queue: int, milliseconds: float, rounds: int, 
     for heading in ("way", "busy", "busy after warm-up", "refused"):
         table.add_column(heading, justify="right")
     for name, row in summary.items():
-        shown = (f"{row['busy']:.1%}", f"{row['busy_after_warm_up']:.1%}", f"{row['refused']:.0f}")
-        table.add_row(name, *shown)
+        cells = (f"{row['busy']:.1%}", f"{row['busy_after_warm_up']:.1%}", f"{row['refused']:.0f}")
+        table.add_row(name, *cells)
     Console().print(table)
 
 

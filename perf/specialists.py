@@ -78,7 +78,7 @@ NAMES = {"dinov2-small": "DINOv2-base", "dinov3-vitb16": "DINOv3-base"}
 
 
 @dataclass
-class Timed:
+class Timings:
     """Medians of one comparison, milliseconds; `ratio` is slower by faster."""
 
     what: str
@@ -101,7 +101,7 @@ def install(entry: str, recipe: Any) -> None:
     (folder / RECORD).write_text(artefact.model_dump_json())
 
 
-def interleaved(what: str, sides: Mapping[str, Callable[[], object]], rounds: int, warm: bool = True) -> Timed:
+def time_interleaved(what: str, sides: Mapping[str, Callable[[], object]], rounds: int, warm: bool = True) -> Timings:
     """Time two sides in turn, the first round not counted where they must warm up."""
     times: dict[str, list[float]] = {name: [] for name in sides}
     for index in range(rounds + warm):
@@ -112,10 +112,10 @@ def interleaved(what: str, sides: Mapping[str, Callable[[], object]], rounds: in
                 times[name].append(1e3 * (time.perf_counter() - start))
     (slow, a), (fast, b) = times.items()
     ratio = statistics.median(x / y for x, y in zip(a, b, strict=True))
-    return Timed(what, slow, statistics.median(a), fast, statistics.median(b), ratio)
+    return Timings(what, slow, statistics.median(a), fast, statistics.median(b), ratio)
 
 
-def against_torch(what: str, module: Any, graph: Path, inputs: list[Any], rounds: int) -> Timed:
+def against_torch(what: str, module: Any, graph: Path, inputs: list[Any], rounds: int) -> Timings:
     """Eager torch and ONNX Runtime on the same arrays, both with all cores."""
     network = open_network(graph, "fp32")
     tensors = [torch.from_numpy(one) for one in inputs]
@@ -125,10 +125,10 @@ def against_torch(what: str, module: Any, graph: Path, inputs: list[Any], rounds
             return module(*tensors)
 
     sides = {"torch eager": eager, "ONNX Runtime": lambda: network(*inputs)}
-    return interleaved(what, sides, rounds)
+    return time_interleaved(what, sides, rounds)
 
 
-def in_bf16(what: str, graph: Path, pixels: Any, rounds: int) -> Iterator[Timed]:
+def in_bf16(what: str, graph: Path, pixels: Any, rounds: int) -> Iterator[Timings]:
     """ONNX Runtime in fp32 and OpenVINO in bf16, where this machine can."""
     try:
         coarse = open_network(graph, "bf16")
@@ -139,10 +139,10 @@ def in_bf16(what: str, graph: Path, pixels: Any, rounds: int) -> Iterator[Timed]
     a, b = (one(pixels)[0] for one in (exact, coarse))
     cosines = (a * b).sum(-1) / np.linalg.norm(a, axis=-1) / np.linalg.norm(b, axis=-1)
     sides = {"ONNX Runtime": lambda: exact(pixels), "OpenVINO bf16": lambda: coarse(pixels)}
-    yield interleaved(f"{what}, 1 - cosine <= {1 - cosines.min():.0e}", sides, rounds)
+    yield time_interleaved(f"{what}, 1 - cosine <= {1 - cosines.min():.0e}", sides, rounds)
 
 
-def cached(rounds: int) -> Timed:
+def time_cached(rounds: int) -> Timings:
     """A region of five edits and of their source, with and without the cache."""
     artefact = Artefact.model_validate_json((models_dir() / DinoV3.entry / "fp32" / "artefact.json").read_bytes())
     rng = np.random.default_rng(0)
@@ -158,22 +158,22 @@ def cached(rounds: int) -> Timed:
         for edit in pictures[1:]:
             pair = [{"IMAGE": one, "MASK": mask} for one in (pictures[0], edit)]
             specialist.infer([Request(one, {"region": "pool"}) for one in pair])
-        spent[budget].append(1e3 * (time.perf_counter() - start))
+        seconds[budget].append(1e3 * (time.perf_counter() - start))
 
-    spent: dict[str, list[float]] = {"0": [], "256": []}
+    seconds: dict[str, list[float]] = {"0": [], "256": []}
     for index in range(rounds):
-        for budget in sorted(spent, reverse=bool(index % 2)):
+        for budget in sorted(seconds, reverse=bool(index % 2)):
             score(budget)
-    ratio = statistics.median(x / y for x, y in zip(spent["0"], spent["256"], strict=True))
-    without, with_it = (statistics.median(spent[budget]) for budget in ("0", "256"))
+    ratio = statistics.median(x / y for x, y in zip(seconds["0"], seconds["256"], strict=True))
+    without, with_it = (statistics.median(seconds[budget]) for budget in ("0", "256"))
     what = f"DINOv3-base, a region of {EDITS} edits and their source, 768x768"
-    return Timed(what, "no cache", without, "cache", with_it, ratio)
+    return Timings(what, "no cache", without, "cache", with_it, ratio)
 
 
-def measure(batch: int, pairs: int, side: int, rounds: int) -> list[Timed]:
+def measure(batch: int, pairs: int, side: int, rounds: int) -> list[Timings]:
     """Every comparison, in turn."""
     rng = np.random.default_rng(0)
-    found = []
+    rows = []
     for entry, tiny in FULL.items():
         recipe: Any = replace(VISION[entry], tiny=tiny)  # type: ignore[type-var]
         install(entry, recipe)
@@ -181,20 +181,20 @@ def measure(batch: int, pairs: int, side: int, rounds: int) -> list[Timed]:
         pixels = rng.standard_normal((batch, 3, 224, 224), dtype=np.float32)
         graph = models_dir() / entry / "fp32" / vision_service.TRUNK
         what = f"{NAMES.get(entry, 'CLIP ViT-B/32')}, {batch} of 224x224"
-        found.append(against_torch(what, module, graph, [pixels], rounds))
-        found.extend(in_bf16(what, graph, pixels, rounds))
-    found.append(cached(rounds))
+        rows.append(against_torch(what, module, graph, [pixels], rounds))
+        rows.extend(in_bf16(what, graph, pixels, rounds))
+    rows.append(time_cached(rounds))
     for entry in LPIPS:
         lpips: Any = LPIPS[entry]
         install(entry, lpips)
         images = [rng.random((pairs, 3, side, side), dtype=np.float32) * 2 - 1 for _ in range(2)]
         graph = models_dir() / entry / "fp32"
         what = f"{entry}, {pairs} pairs of {side}x{side}"
-        found.extend(lpips_sides(what, lpips.load(checkpoint_dir(entry)), graph, images, rounds))
-    return found
+        rows.extend(lpips_sides(what, lpips.load(checkpoint_dir(entry)), graph, images, rounds))
+    return rows
 
 
-def lpips_sides(what: str, module: Any, graph: Path, images: list[Any], rounds: int) -> Iterator[Timed]:
+def lpips_sides(what: str, module: Any, graph: Path, images: list[Any], rounds: int) -> Iterator[Timings]:
     """Eager torch on all pairs at once; ours pair by pair, as the service bounds its memory."""
     tensors = [torch.from_numpy(one) for one in images]
 
@@ -207,13 +207,13 @@ def lpips_sides(what: str, module: Any, graph: Path, images: list[Any], rounds: 
         return lambda: [network(a[None], b[None]) for a, b in pairs]
 
     exact = by_pairs(LpipsNetwork(graph, "fp32"))
-    yield interleaved(what, {"torch eager": eager, "ONNX Runtime": exact}, rounds)
+    yield time_interleaved(what, {"torch eager": eager, "ONNX Runtime": exact}, rounds)
     try:
         coarse = by_pairs(LpipsNetwork(graph, "bf16"))
     except (ConfigError, MissingExtra) as error:
         Console(stderr=True).print(f"no bf16: {error}")
         return
-    yield interleaved(what, {"ONNX Runtime": exact, "OpenVINO bf16": coarse}, rounds)
+    yield time_interleaved(what, {"ONNX Runtime": exact, "OpenVINO bf16": coarse}, rounds)
 
 
 @click.command()
@@ -226,12 +226,12 @@ def main(batch: int, pairs: int, side: int, rounds: int, as_json: bool) -> None:
     """Print medians and ratios; needs about 8 GB of memory for the defaults."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ["EDITJUDGE_MODELS_DIR"] = folder
-        found = measure(batch, pairs, side, rounds)
+        rows = measure(batch, pairs, side, rounds)
     if as_json:
-        click.echo(json.dumps([vars(one) for one in found]))
+        click.echo(json.dumps([vars(one) for one in rows]))
         return
     table = Table("what", "slower ms", "faster ms", "ratio", title=f"{rounds} interleaved rounds")
-    for one in found:
+    for one in rows:
         table.add_row(one.what, f"{one.slow} {one.slow_ms:.0f}", f"{one.fast} {one.fast_ms:.0f}", f"{one.ratio:.2f}")
     Console(width=120).print(table)
 

@@ -40,13 +40,13 @@ RUNS = {
     },
 }
 ITEMS_A_SOURCE = 4
-UNSCORED, MISSING = 0.02, 0.02
+UNSCORED_SHARE, MISSING_SHARE = 0.02, 0.02
 """Shares of verdicts without a number, and of edits without an output."""
 FORMATS = ("csv", "jsonl", "parquet")
 COMMANDS = ("summary", "compare", "rank", *FORMATS, "report")
 
 
-def asked(folder: Path, name: str):
+def make_spec(folder: Path, name: str):
     """What a run is asked for."""
     from editjudge.app.spec import ResolvedSpec, RunSpec
 
@@ -74,21 +74,21 @@ def make(folder: Path, name: str, verdicts: int) -> None:
     (folder / "items.jsonl").write_text("")
     line = {"id": "0", "instruction": "make cup 0 red", "source": "0.png", "task": "local_editing"}
     (folder / "items.jsonl").write_text(json.dumps(line))
-    picture, probe = (folder / "0.png").read_bytes(), asked(folder, name)
+    picture, probe = (folder / "0.png").read_bytes(), make_spec(folder, name)
     items = verdicts // (len(probe.dimensions) * len(probe.spec.outputs))
     with (folder / "items.jsonl").open("w") as file:
         for index in range(items):
-            named = {"id": f"{index // 1000}/{index}", "instruction": f"make cup {index} red"}
-            named["source"] = f"sources/{index // ITEMS_A_SOURCE}.png"
+            record = {"id": f"{index // 1000}/{index}", "instruction": f"make cup {index} red"}
+            record["source"] = f"sources/{index // ITEMS_A_SOURCE}.png"
             if index % ITEMS_A_SOURCE == 0:
-                (folder / named["source"]).write_bytes(picture + index.to_bytes(4))
-            file.write(json.dumps(line | named) + "\n")
-    resolved = asked(folder, name)
-    signatures = resolved.signatures({})
-    ends = {d.id: (d.range[0], min(d.range[1], 1e4)) for d in resolved.dimensions_by_id.values()}
-    skills = {model: number / 20 for number, model in enumerate(resolved.spec.outputs)}
-    with RunStore.open(folder / "run", resolved.header(Settings())) as store, store.database.transaction():
-        contents = ItemContents(resolved.dataset)
+                (folder / record["source"]).write_bytes(picture + index.to_bytes(4))
+            file.write(json.dumps(line | record) + "\n")
+    plan = make_spec(folder, name)
+    signatures = plan.signatures({})
+    ends = {d.id: (d.range[0], min(d.range[1], 1e4)) for d in plan.dimensions_by_id.values()}
+    skills = {model: number / 20 for number, model in enumerate(plan.spec.outputs)}
+    with RunStore.open(folder / "run", plan.header(Settings())) as store, store.database.transaction():
+        contents = ItemContents(plan.dataset)
         provenances = tuple(Provenance(name, signatures[name], versions()) for name in sorted(signatures))
         signing = store._save_provenances(provenances)
         compress = store.database.compressor.compress
@@ -97,16 +97,16 @@ def make(folder: Path, name: str, verdicts: int) -> None:
         def rows():
             missing = encode_text(dumps(["absent", "no file"]))
             low, high = np.array([ends[one.dimension] for one in provenances]).T
-            for ref in resolved.dataset.items():
+            for ref in plan.dataset.items():
                 content, item = contents.read(ref).key, encode_text(ref.id)
                 for model, skill in skills.items():
                     edit = (next(numbers), item, encode_text(model), content)
-                    if rng.random() < MISSING:
+                    if rng.random() < MISSING_SHARE:
                         yield (*edit, None, missing, ABSENT, 0, b"[]"), None
                         continue
                     # Most values lie near one end, each model's a little elsewhere.
                     values = (low + (high - low) * rng.beta(5 + skill, 1.5, len(low))).tolist()
-                    for place in np.flatnonzero(rng.random(len(low)) < UNSCORED):
+                    for place in np.flatnonzero(rng.random(len(low)) < UNSCORED_SHARE):
                         values[place] = {"status": "unscored", "kind": "unparsable", "reason": f"reply {ref.index}"}
                     detail = details[ref.index % len(details)]
                     yield (*edit, bytes(32), None, ABSENT, signing, encode_text(dumps(values))), detail
@@ -150,15 +150,15 @@ def measure(folder: Path, what: str) -> dict[str, float]:
             write_report([folder / "run"], out, pictures=False)
         else:
             export(view, out, what)
-    used, wall = time.process_time() - start, time.monotonic() - began
+    processor, wall = time.process_time() - start, time.monotonic() - began
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     digest = hashlib.sha256()  # to compare what two versions say
     for file in sorted(out.rglob("*.js"), key=lambda f: f.name) if out.is_dir() else [out]:
-        with file.open("rb") as opened:
-            while block := opened.read(1 << 20):
+        with file.open("rb") as stream:
+            while block := stream.read(1 << 20):
                 digest.update(block)
     shutil.rmtree(out) if out.is_dir() else out.unlink()
-    return {"seconds": used, "clock": wall, "MB": most, "digest": digest.hexdigest()[:12]}
+    return {"seconds": processor, "clock": wall, "MB": most, "digest": digest.hexdigest()[:12]}
 
 
 def in_process(*arguments: str) -> dict[str, float]:

@@ -3,7 +3,7 @@
     make test-machines && python perf/workers.py [edits] [rounds]
 
 The runs align pictures of several sizes, in turns, on a Ray of two processors on this machine. Each
-is judged twice, of one edit and of all, and the difference is told: seconds by the clock and of the
+is judged twice, of one edit and of all, and the difference is printed: seconds by the clock and of the
 processor, those of Ray's workers included. With no edits only the schedule is simulated.
 
 The rule of the schedule is that of `RayScheduler`; workers and their edits are simulated there, by a
@@ -107,10 +107,10 @@ def make(folder: Path, count: int) -> None:
         photograph = getattr(skimage.data, PHOTOGRAPHS[number % len(PHOTOGRAPHS)])()
         source = cv2.resize(photograph, (side, side), interpolation=cv2.INTER_CUBIC)
         turn = cv2.getRotationMatrix2D((side / 2, side / 2), number % 7 / 7, 1.01)
-        edited = cv2.warpAffine(source, turn, (side, side), borderMode=cv2.BORDER_REFLECT)
-        edited[side // 3 : side // 2, side // 4 : side // 2] = (number, 90, 200)
+        edit = cv2.warpAffine(source, turn, (side, side), borderMode=cv2.BORDER_REFLECT)
+        edit[side // 3 : side // 2, side // 4 : side // 2] = (number, 90, 200)
         source[:4, :4] = number
-        for name, pixels in ((f"{number}.jpg", source), (f"ours/{number}.jpg", edited)):
+        for name, pixels in ((f"{number}.jpg", source), (f"ours/{number}.jpg", edit)):
             cv2.imwrite(str(folder / name), np.ascontiguousarray(pixels[..., ::-1]))
         line = {"id": str(number), "instruction": f"edit {number}", "source": f"{number}.jpg", "task": "local_editing"}
         lines.append(json.dumps(line))
@@ -146,7 +146,7 @@ def run(folder: Path, out: Path, cluster: Any, workers: int, limit: int) -> tupl
     wall, now = time.perf_counter() - began, os.times()
     if process.returncode:
         sys.exit(f"a run on {workers} workers failed")
-    ticks = sum(taken - before.get(pid, 0) for pid, taken in latest.items())
+    ticks = sum(ticks_now - before.get(pid, 0) for pid, ticks_now in latest.items())
     driver = now.children_user + now.children_system - own.children_user - own.children_system
     return wall, driver + ticks / os.sysconf("SC_CLK_TCK")
 
@@ -157,17 +157,19 @@ def measure_runs(folder: Path, count: int, rounds: int) -> None:
 
     kinds = {"one process": 0, "1 worker": 1, "2 workers": 2}
     table: dict[str, list[tuple[float, ...]]] = {kind: [] for kind in kinds}
-    # Ray's workers are nice to others unless told, and would wait for what else the machine does.
-    with cluster(variables={"RAY_worker_niceness": "0"}) as started:
+    # Ray's workers are nice to others unless that is switched off, and would wait for what else the machine does.
+    with cluster(variables={"RAY_worker_niceness": "0"}) as cluster_url:
         for number in range(rounds):
             for kind, workers in kinds.items():
-                few = run(folder, folder / f"few {workers} {number}", started, workers, 1)
-                many = run(folder, folder / f"run {workers} {number}", started, workers, count)
+                few = run(folder, folder / f"few {workers} {number}", cluster_url, workers, 1)
+                many = run(folder, folder / f"run {workers} {number}", cluster_url, workers, count)
                 each = ((of_all - of_one) / (count - 1) for of_all, of_one in zip(many, few, strict=True))
                 table[kind].append((*each, few[0]))
     for kind, rows in table.items():
-        clock, used, first = (statistics.median(column) for column in zip(*rows, strict=True))
-        print(f"{kind:12} an edit {clock:.2f} s by the clock, {used:.2f} of processors; a run of one {first:.1f} s")
+        clock, processor, first = (statistics.median(column) for column in zip(*rows, strict=True))
+        print(
+            f"{kind:12} an edit {clock:.2f} s by the clock, {processor:.2f} of processors; a run of one {first:.1f} s"
+        )
 
 
 def measure_edits(folder: Path) -> dict[int, float]:
