@@ -98,38 +98,44 @@ async def measure(
     endpoints = [JudgeEndpoint(url=url, max_outside=1.0, **settings) for url in urls]
     policy = RetryPolicy(deadline=600)
     async with contextlib.AsyncExitStack() as stack:
-        opened = [await stack.enter_async_context(OpenAiTransport(e, policy)) for e in endpoints]
+        transports = [await stack.enter_async_context(OpenAiTransport(e, policy)) for e in endpoints]
         replicas = [
             Replica[Transport](url, lambda _, one=one: one, 2 * IN_FLIGHT // len(urls))
-            for url, one in zip(urls, opened, strict=True)
+            for url, one in zip(urls, transports, strict=True)
         ]
         pool = (EndpointPool if affinity else LoadPool)(replicas)
         ledger = stack.enter_context(Ledger())
         judge = Judge(JUDGE, endpoints[0], pool, ledger, prefix_first=False)
         await judge.open(30)
-        asked = [questions(edit, judge)[0] for edit in edits]
-        await judge.choose(Prompt("", (Text("Which?"),)), asked[0][1])
+        first_questions = [questions(edit, judge)[0] for edit in edits]
+        await judge.choose(Prompt("", (Text("Which?"),)), first_questions[0][1])
         async with httpx2.AsyncClient(trust_env=False) as client:
             before = [await count_requests(client, url) for url in direct]
             for url in () if keep else direct:
                 (await client.post(f"{url}/reset_prefix_cache")).raise_for_status()
             budget, seconds = Budget(), []
-            paid, places = judge.with_context(CallContext(budget)), asyncio.Semaphore(IN_FLIGHT)
+            paid_judge, places = judge.with_context(CallContext(budget)), asyncio.Semaphore(IN_FLIGHT)
 
             async def ask(prompt: Prompt, choices: tuple[str, ...]) -> None:
                 async with places:
-                    begun = time.perf_counter()
-                    await paid.choose(prompt, choices)
-                    seconds.append(time.perf_counter() - begun)
+                    start_time = time.perf_counter()
+                    await paid_judge.choose(prompt, choices)
+                    seconds.append(time.perf_counter() - start_time)
 
             start = time.perf_counter()
-            await asyncio.gather(*(ask(*one) for one in asked))
+            await asyncio.gather(*(ask(*one) for one in first_questions))
             total = time.perf_counter() - start
             after = [await count_requests(client, url) for url in direct]
     parts = [late - early for early, late in zip(before, after, strict=True)]
     usage = budget.usage
     shares = usage.cached_tokens / usage.prompt_tokens, max(parts) / sum(parts)
-    return shares[0], statistics.median(seconds), len(asked) / total, shares[1], usage.prompt_tokens / len(asked)
+    return (
+        shares[0],
+        statistics.median(seconds),
+        len(first_questions) / total,
+        shares[1],
+        usage.prompt_tokens / len(first_questions),
+    )
 
 
 async def count_requests(client: httpx2.AsyncClient, url: str) -> float:
@@ -144,8 +150,8 @@ def serving_two(python: Path, model: Path, folder: Path, blocks: int) -> Iterato
     """Two vLLMs with one thread each, and so many blocks of 32 tokens where that is not 0."""
     os.environ |= {"VLLM_SERVER_DEV_MODE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
     os.environ |= {"OMP_NUM_THREADS": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
-    bound = ("--num-gpu-blocks-override", f"{blocks}") if blocks else ()
-    settings = StackSettings(judge=model, judge_args=("--block-size", "32", *bound), judge_timeout=600)
+    block_options = ("--num-gpu-blocks-override", f"{blocks}") if blocks else ()
+    settings = StackSettings(judge=model, judge_args=("--block-size", "32", *block_options), judge_timeout=600)
     servers = [VllmServer(folder / f"vllm-{i}.log", python, settings) for i in range(2)]
     with contextlib.ExitStack() as stack:
         for server in servers:
@@ -255,15 +261,15 @@ async def lose(
 @click.option("--rounds", default=2, show_default=True)
 @click.option("--blocks", default=0, help="Of 32 tokens in each cache; 0 for more than all edits take.")
 @click.option("--set", "sets", multiple=True, type=click.Choice(list(SETS)), default=list(SETS), show_default=True)
-@click.option("--lost", is_flag=True, help="A server ends and comes back, instead; the first set alone.")
+@click.option("--lost", "is_lost", is_flag=True, help="A server ends and comes back, instead; the first set alone.")
 @python_option
-def main(sources: int, side: int, rounds: int, blocks: int, sets: tuple[str, ...], lost: bool, python: Path) -> None:
+def main(sources: int, side: int, rounds: int, blocks: int, sets: tuple[str, ...], is_lost: bool, python: Path) -> None:
     """Print shares of cached tokens, p50, requests a second and their ratios."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         model = tiny_model(folder, side)
         with serving_two(python.absolute(), model, folder, blocks) as servers:
-            runs = asyncio.run((lose if lost else compare)(servers, folder, sources, side, rounds, sets))
+            runs = asyncio.run((lose if is_lost else compare)(servers, folder, sources, side, rounds, sets))
     tokens = statistics.median(run[-1] for group in runs.values() for run in group)
     title = f"{sources} sources of {side}x{side}, {tokens:.0f} tokens a prompt, {IN_FLIGHT} in flight"
     table = Table(title=f"{title}, {blocks or 'unbounded'} blocks, medians of {rounds} rounds; affinity / load")

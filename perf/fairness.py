@@ -25,7 +25,7 @@ import numpy as np
 from hostile import make_png
 from rich.console import Console
 from rich.table import Table
-from scripted_judge import EDIT, Script, judging
+from scripted_judge import EDIT, Script, serve_script
 
 from editjudge.base.config import JudgeEndpoint, Settings
 from editjudge.v1 import judge_pb2 as pb
@@ -33,8 +33,8 @@ from editjudge.v1 import judge_pb2_grpc
 from editjudge_services.gateway.server import serve_grpc
 from editjudge_services.gateway.service import JudgeService
 
-ASKED = ["kris.visual_consistency*"]
-COMPARED = ["core.psnr.source.whole", "core.ssim.source.whole"]
+JUDGED_DIMENSIONS = ["kris.visual_consistency*"]
+PIXEL_DIMENSIONS = ["core.psnr.source.whole", "core.ssim.source.whole"]
 EDITS = 30
 _numbers = itertools.count()
 SIDES = {side: [pb.Picture(data=make_png(side, seed)) for seed in (0, 1)] for side in (64, 2048)}
@@ -50,21 +50,21 @@ class Edits:
 
     def make_request(self) -> pb.ScoreRequest:
         """A request of the next edit."""
-        source, edited = SIDES[self.side]
+        source, output = SIDES[self.side]
         text = EDIT.format(next(_numbers))
-        edit = pb.Edit(instruction=text, sources=[source], edited=edited, task="count_change")
+        edit = pb.Edit(instruction=text, sources=[source], edited=output, task="count_change")
         benchmark = self.dimensions[0].partition(".")[0]
         protocol = pb.Protocol(benchmark=benchmark, rounds=self.rounds)
         return pb.ScoreRequest(edit=edit, dimensions=self.dimensions, protocol=protocol)
 
 
-def _serve(told: Connection, judge: str) -> None:
+def _serve(pipe: Connection, judge: str) -> None:
     async def run() -> None:
         settings = Settings(judges={"judge": JudgeEndpoint(url=f"{judge}/v1")})
         service = JudgeService(settings)
         async with service, serve_grpc(service, "127.0.0.1:0") as address:
             await service.client.panel.probe_judges()
-            told.send(address)
+            pipe.send(address)
             await asyncio.Event().wait()
 
     asyncio.run(run())
@@ -107,21 +107,21 @@ async def measure(
 
     async def times(longest: float) -> list[float]:
         end = time.monotonic() + longest
-        found = []
-        while time.monotonic() < end or not found:
-            found.append(await ask(address, "small", small.make_request()))
-        return found
+        rows = []
+        while time.monotonic() < end or not rows:
+            rows.append(await ask(address, "small", small.make_request()))
+        return rows
 
     edits = 0
 
-    async def greed(team: str) -> None:
+    async def flood(team: str) -> None:
         nonlocal edits
         while True:
             await ask(address, team, greedy.make_request())
             edits += 1
 
     alone = await times(seconds / 4)
-    tasks = [asyncio.create_task(greed(f"greedy-{n % teams}")) for n in range(teams * EDITS)]
+    tasks = [asyncio.create_task(flood(f"greedy-{n % teams}")) for n in range(teams * EDITS)]
     await asyncio.sleep(seconds / 4)  # until all that they can get is theirs
     beside = await times(seconds)
     for task in tasks:
@@ -140,13 +140,13 @@ def main(teams: int, seconds: float) -> None:
         table.add_column(heading, justify="right")
     table.add_column("p50 / (alone x teams)", justify="right")
     cases = {
-        "121 calls": (Edits(ASKED), Edits(ASKED, rounds=121)),
-        "4 megapixels": (Edits(COMPARED), Edits(COMPARED, 2048)),
+        "121 calls": (Edits(JUDGED_DIMENSIONS), Edits(JUDGED_DIMENSIONS, rounds=121)),
+        "4 megapixels": (Edits(PIXEL_DIMENSIONS), Edits(PIXEL_DIMENSIONS, 2048)),
     }
     for name, (small, greedy) in cases.items():
-        with judging(Script(latency=0.2)) as judge, serving(judge) as address:
-            found = asyncio.run(measure(address, teams, seconds, small, greedy))
-        alone, beside, edits = found
+        with serve_script(Script(latency=0.2)) as judge, serving(judge) as address:
+            rows = asyncio.run(measure(address, teams, seconds, small, greedy))
+        alone, beside, edits = rows
         p50, longest = statistics.median(beside), np.quantile(beside, 0.99)
         base = statistics.median(alone)
         figures = (f"{base:.3f} s", f"{p50:.3f} s", f"{longest:.3f} s", str(len(beside)), str(edits))

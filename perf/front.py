@@ -24,7 +24,7 @@ from typing import Any
 
 import click
 import numpy as np
-from null_servers import served
+from null_servers import serving
 from rich.console import Console
 from rich.table import Table
 
@@ -44,7 +44,7 @@ DIMENSIONS = ("core.psnr.*", "core.ssim.*")
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def serve_null(told: Connection) -> None:
+def serve_null(pipe: Connection) -> None:
     """Triton's protocol, answered at once; the model `slow` has few places."""
     import grpc
     from grpc_health.v1 import health_pb2
@@ -74,20 +74,20 @@ def serve_null(told: Connection) -> None:
             server.add_generic_rpc_handlers((generic,))
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
-        told.send(port)
+        pipe.send(port)
         await server.wait_for_termination()
 
     asyncio.run(run())
 
 
-def serve_judge(told: Connection) -> None:
+def serve_judge(pipe: Connection) -> None:
     """The Judge service without other services: dimensions of pixels."""
     from editjudge_services.gateway.server import serve_grpc
     from editjudge_services.gateway.service import JudgeService
 
     async def run() -> None:
         async with JudgeService(Settings()) as service, serve_grpc(service, "127.0.0.1:0") as at:
-            told.send(int(at.rpartition(":")[2]))
+            pipe.send(int(at.rpartition(":")[2]))
             await asyncio.Event().wait()
 
     asyncio.run(run())
@@ -183,7 +183,7 @@ def image(size: int) -> Any:
     return request
 
 
-async def measured(call: Call, calls: int, at_once: int = 1) -> tuple[float, float, float]:
+async def measure(call: Call, calls: int, at_once: int = 1) -> tuple[float, float, float]:
     """Milliseconds of a call, median and p99, and calls per second."""
     milliseconds: list[float] = []
     left = iter(range(calls))
@@ -216,12 +216,12 @@ async def the_way(server: str, rounds: int, calls: int) -> Table:
             name = [*rows][turn % 2]
             behind = through if turn % 2 else server
             async with caller(behind, "interactive", "quick") as call:
-                await measured(call, 50)
-                one = await measured(call, calls)
+                await measure(call, 50)
+                one = await measure(call, calls)
                 before = processor_ms(pid)
-                many = await measured(call, calls, 32)
-                used = (processor_ms(pid) - before) / calls
-            rows[name].append((one[0], one[1], many[2], used))
+                many = await measure(call, calls, 32)
+                cpu_ms = (processor_ms(pid) - before) / calls
+            rows[name].append((one[0], one[1], many[2], cpu_ms))
     table = Table("", "p50 ms", "p99 ms", "calls/s, 32 at once", "Envoy's processor ms a call")
     means = {n: [statistics.median(c) for c in zip(*r, strict=True)] for n, r in rows.items()}
     for name, figures in means.items():
@@ -247,7 +247,7 @@ async def hostile(target: str, ca: bytes, token: str) -> None:
     """A team that does what nobody may, all the time."""
     from tritonclient.grpc import service_pb2_grpc
 
-    known = [("x-model", "slow"), ("authorization", f"Bearer {token}")]
+    headers = [("x-model", "slow"), ("authorization", f"Bearer {token}")]
     small, large = image(IMAGE_BYTES), image(4 * MOST_BYTES)
 
     async def act(request: Any, metadata: list[tuple[str, str]]) -> None:
@@ -257,7 +257,7 @@ async def hostile(target: str, ca: bytes, token: str) -> None:
                 await stub.ModelInfer(request, metadata=metadata).code()
                 await asyncio.sleep(0.05)
 
-    deeds = [(small, known[:1]), (small, known), (large, known)]
+    deeds = [(small, headers[:1]), (small, headers), (large, headers)]
     await asyncio.gather(*(act(*deed) for deed in deeds * 4))
 
 
@@ -297,8 +297,8 @@ async def beside(server: str, calls: int) -> Table:
     for name, cap, team in cases:
         with door(server, batch=cap) as through, others(team, through):
             async with caller(through, "interactive", "slow") as call:
-                await measured(call, 50)
-                p50, p99, _ = await measured(call, calls)
+                await measure(call, 50)
+                p50, p99, _ = await measure(call, calls)
         alone = alone or p99
         table.add_row(name, f"{p50:.1f}", f"{p99:.1f}", f"{p99 / alone:.2f}")
     return table
@@ -316,12 +316,12 @@ async def the_service(calls: int) -> Table:
 
     def png(seed: int) -> bytes:
         pixels = np.random.default_rng(seed).integers(0, 255, (64, 64, 3), np.uint8)
-        kept = io.BytesIO()
-        Image.fromarray(pixels).resize((512, 512)).save(kept, "PNG")
-        return kept.getvalue()
+        stream = io.BytesIO()
+        Image.fromarray(pixels).resize((512, 512)).save(stream, "PNG")
+        return stream.getvalue()
 
     before, after = png(0), png(1)
-    with served(serve_judge) as address:
+    with serving(serve_judge) as address:
         async with grpc.aio.insecure_channel(address) as channel, Client(Settings()) as client:
             stub = judge_pb2_grpc.JudgeServiceStub(channel)
 
@@ -329,16 +329,16 @@ async def the_service(calls: int) -> Table:
                 edit = Edit.load(source=before, edited=after, instruction="x")
                 return await client.score(edit, DIMENSIONS)
 
-            async def asked() -> object:
+            async def send_probe() -> object:
                 pictures = {"sources": [pb.Picture(data=before)], "edited": pb.Picture(data=after)}
                 edit = pb.Edit(instruction="x", **pictures)
                 return await stub.Score(pb.ScoreRequest(edit=edit, dimensions=DIMENSIONS))
 
             rounds: dict[str, list[float]] = {"Client.score": [], "the Judge service": []}
             for turn in range(6):
-                call, name = (asked, "the Judge service") if turn % 2 else (direct, "Client.score")
-                await measured(call, 3)
-                rounds[name].append((await measured(call, calls))[0])
+                call, name = (send_probe, "the Judge service") if turn % 2 else (direct, "Client.score")
+                await measure(call, 3)
+                rounds[name].append((await measure(call, calls))[0])
     table = Table("an edit of 512x512, PSNR and SSIM", "p50 ms")
     for name, figures in rounds.items():
         table.add_row(name, f"{statistics.median(figures):.1f}")
@@ -352,7 +352,7 @@ def main(rounds: int, calls: int) -> None:
     """Print the three tables."""
 
     async def run() -> None:
-        with served(serve_null) as server:
+        with serving(serve_null) as server:
             for table in (
                 await the_way(server, rounds, calls),
                 await beside(server, calls),

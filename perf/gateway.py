@@ -26,7 +26,7 @@ import click
 from peers import DIMENSION, write_edits
 from rich.console import Console
 from rich.table import Table
-from scripted_judge import Script, judging
+from scripted_judge import Script, serve_script
 
 EDITJUDGE = sys.executable, "-m", "editjudge"
 
@@ -73,18 +73,18 @@ def run(folder: Path, out: Path, in_flight: int, *how: str) -> tuple[float, floa
 
 def measure(folder: Path, way: str, edits: int, in_flight: int, latency: float) -> Cost:
     """One run, one way."""
-    with judging(Script(latency=latency)) as judge, tempfile.TemporaryDirectory() as name:
+    with serve_script(Script(latency=latency)) as judge, tempfile.TemporaryDirectory() as name:
         out = Path(name) / "run"
         if way == "run":
-            seconds, used, mib = run(folder, out, in_flight, "--judge", f"{judge}/v1")
-            return Cost(edits / seconds, 1e3 * used / edits, 0, mib)
+            seconds, processor, mib = run(folder, out, in_flight, "--judge", f"{judge}/v1")
+            return Cost(edits / seconds, 1e3 * processor / edits, 0, mib)
         with serving(judge, in_flight, folder) as (process, address, _):
-            seconds, used, mib = run(folder, out, in_flight, "--gateway", f"grpc://{address}")
+            seconds, processor, mib = run(folder, out, in_flight, "--gateway", f"grpc://{address}")
             process.terminate()
             _, _, usage = os.wait4(process.pid, 0)
             process.returncode = 0
-        spent = usage.ru_utime + usage.ru_stime
-        return Cost(edits / seconds, 1e3 * used / edits, 1e3 * spent / edits, mib)
+        processor_seconds = usage.ru_utime + usage.ru_stime
+        return Cost(edits / seconds, 1e3 * processor / edits, 1e3 * processor_seconds / edits, mib)
 
 
 @click.command()

@@ -35,7 +35,7 @@ import numpy as np
 from PIL import Image
 from rich.console import Console
 from rich.table import Table
-from scripted_judge import EDIT, Script, judging
+from scripted_judge import EDIT, Script, serve_script
 
 from editjudge.base.config import JudgeEndpoint, Settings
 from editjudge.v1 import judge_pb2 as pb
@@ -255,7 +255,7 @@ class Hostile:
 
         await asyncio.gather(*(stream() for _ in range(8)))
 
-    async def greed(self) -> None:
+    async def hog(self) -> None:
         """Thirty edits of 121 calls each."""
         protocol = pb.Protocol(benchmark="kris", rounds=121)
         calls = [self.score(make_request(protocol=protocol)) for _ in range(30)]
@@ -322,7 +322,7 @@ class Hostile:
             self.parts,
             self.heads,
             self.streams,
-            self.greed,
+            self.hog,
             self.crowd,
             self.hurry,
             self.departure,
@@ -390,7 +390,7 @@ async def measure(seconds: float, folder: Path) -> tuple[Table, dict[str, int], 
     """Honest teams alone, then beside the hostile one."""
     table = Table("honest teams", "calls", "p50 ms", "p99 ms", "over alone", "lost", "asked again")
     with (
-        judging(Script(latency=0.05)) as judge,
+        serve_script(Script(latency=0.05)) as judge,
         open_service(judge, folder / "first") as first,
         open_service(judge, folder / "second") as second,
         open_door([first[1], second[1]], [first[2], second[2]], folder) as (envoy, keys),
@@ -440,11 +440,11 @@ async def measure(seconds: float, folder: Path) -> tuple[Table, dict[str, int], 
             for team, waits, count in zip(places, parts, counts, strict=True):
                 p50, p99 = (1e3 * float(each) for each in np.percentile(waits, [50, 99]))
                 before = alone.setdefault(team, (p50, p99))
-                lost = count["lost"] + count["no number"]
-                again = sum(count.values()) - count["scored"] - lost
+                lost_count = count["lost"] + count["no number"]
+                again = sum(count.values()) - count["scored"] - lost_count
                 ratio = f"{p50 / before[0]:.2f}, {p99 / before[1]:.2f}"
                 figures = f"{len(waits)}", f"{p50:.0f}", f"{p99:.0f}", ratio
-                table.add_row(f"{team}, {name}", *figures, str(lost), str(again))
+                table.add_row(f"{team}, {name}", *figures, str(lost_count), str(again))
         for each in watches:
             each.cancel()
         most = [f"{each.most_mib:.0f}" for each in memories]

@@ -26,7 +26,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import click
-from null_servers import SPECIAL, serve_chat, serve_engine, served, tokenizer
+from null_servers import SPECIAL, serve_chat, serve_engine, serving, tokenizer
 from panel import Call, rate
 from rich.console import Console
 from rich.table import Table
@@ -49,28 +49,28 @@ STUB_NEW = "bare stub, gRPC, new images"
 def plain_messages(images: list[bytes]) -> list[dict[str, object]]:
     """The question as every tutorial builds it."""
     urls = [f"data:image/png;base64,{base64.b64encode(image).decode()}" for image in images]
-    shown = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
-    return [{"role": "user", "content": [{"type": "text", "text": QUESTION}, *shown]}]
+    parts = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
+    return [{"role": "user", "content": [{"type": "text", "text": QUESTION}, *parts]}]
 
 
-def asked(images: list[bytes]) -> Prompt:
+def make_prompt(images: list[bytes]) -> Prompt:
     """The question as a prompt, with images that nothing is known of yet."""
-    shown = (Picture(image, "image/png", (512, 512)) for image in images)
-    return Prompt("", (Text(QUESTION), *shown))
+    parts = (Picture(image, "image/png", (512, 512)) for image in images)
+    return Prompt("", (Text(QUESTION), *parts))
 
 
 def through(transport: Transport, images: list[bytes]) -> tuple[Call, Call]:
     """A transport's way of asking it, with images that it has sent before and with new ones."""
     sampling = Sampling(max_tokens=16)
-    prompt = asked(images)
+    prompt = make_prompt(images)
 
-    async def kept() -> object:
+    async def repeat() -> object:
         return await transport.complete(prompt, sampling)
 
     async def new() -> object:
-        return await transport.complete(asked(images), sampling)
+        return await transport.complete(make_prompt(images), sampling)
 
-    return kept, new
+    return repeat, new
 
 
 async def http_clients(url: str, stack: AsyncExitStack) -> dict[str, Call]:
@@ -78,14 +78,14 @@ async def http_clients(url: str, stack: AsyncExitStack) -> dict[str, Call]:
     import aiohttp
 
     images = [os.urandom(IMAGE_BYTES) for _ in range(2)]
-    fixed = {"model": "null", "temperature": 0.0, "top_p": 1.0, "max_tokens": 16, "seed": 0}
+    settings = {"model": "null", "temperature": 0.0, "top_p": 1.0, "max_tokens": 16, "seed": 0}
     endpoint = JudgeEndpoint(url=url, model="null")
     transport = await stack.enter_async_context(OpenAiTransport(endpoint, RetryPolicy()))
     session = await stack.enter_async_context(aiohttp.ClientSession())
     ours, ours_new = through(transport, images)
 
     async def naive() -> object:
-        body = fixed | {"messages": plain_messages(images)}
+        body = settings | {"messages": plain_messages(images)}
         async with session.post(f"{url}/chat/completions", json=body) as response:
             return (await response.json())["choices"][0]["message"]["content"]
 
@@ -96,7 +96,7 @@ async def http_clients(url: str, stack: AsyncExitStack) -> dict[str, Call]:
         client = await stack.enter_async_context(httpx2.AsyncClient(timeout=60))
 
         async def through_httpx() -> object:
-            body = fixed | {"messages": plain_messages(images)}
+            body = settings | {"messages": plain_messages(images)}
             response = await client.post(f"{url}/chat/completions", json=body)
             return response.json()["choices"][0]["message"]["content"]
 
@@ -107,7 +107,7 @@ async def http_clients(url: str, stack: AsyncExitStack) -> dict[str, Call]:
         sdk = await stack.enter_async_context(openai.AsyncOpenAI(base_url=url, api_key="none"))
 
         async def through_sdk() -> object:
-            reply = await sdk.chat.completions.create(messages=plain_messages(images), **fixed)
+            reply = await sdk.chat.completions.create(messages=plain_messages(images), **settings)
             return reply.choices[0].message.content
 
         clients["openai"] = through_sdk
@@ -118,8 +118,8 @@ def tokens(images: int) -> tuple[list[int], int]:
     """The question as token ids, and the one that ends a reply."""
     start, end, image = SPECIAL
     user = f"{start}user\n{QUESTION}{image * images}{end}\n{start}assistant\n"
-    made = tokenizer()
-    return made.encode(user).ids, made.token_to_id(end)
+    tokenizer_json = tokenizer()
+    return tokenizer_json.encode(user).ids, tokenizer_json.token_to_id(end)
 
 
 def by_hand(images: list[bytes], ids: list[int], end: int) -> Any:
@@ -148,21 +148,21 @@ async def grpc_clients(address: str, stack: AsyncExitStack) -> dict[str, Call]:
     images = [os.urandom(IMAGE_BYTES) for _ in range(2)]
     endpoint = JudgeEndpoint(url=f"grpc://{address}", model="null")
     transport = await stack.enter_async_context(VllmTransport(endpoint, RetryPolicy()))
-    kept, new = through(transport, images)
+    repeat, new = through(transport, images)
     channel = await stack.enter_async_context(grpc.aio.insecure_channel(address))
     stub = vllm_engine_pb2_grpc.VllmEngineStub(channel)
     ids, end = tokens(len(images))
     request = by_hand(images, ids, end)
 
-    async def bare(sent: Any = request) -> object:
-        async for response in stub.Generate(sent):
+    async def bare(request_body: Any = request) -> object:
+        async for response in stub.Generate(request_body):
             return response.complete.output_ids
         raise RuntimeError("no reply")
 
     async def bare_new() -> object:
         return await bare(by_hand(images, ids, end))
 
-    return {GRPC: kept, GRPC_NEW: new, STUB: bare, STUB_NEW: bare_new}
+    return {GRPC: repeat, GRPC_NEW: new, STUB: bare, STUB_NEW: bare_new}
 
 
 async def compare(chat: str, engine: str, rounds: int, calls: int) -> dict[str, list[tuple[float, ...]]]:
@@ -178,9 +178,9 @@ async def compare(chat: str, engine: str, rounds: int, calls: int) -> dict[str, 
             random.shuffle(order)
             for name in order:
                 start = time.process_time()
-                measured = await rate(clients[name], CONCURRENCY, calls)
+                rates = await rate(clients[name], CONCURRENCY, calls)
                 busy = 1e3 * (time.process_time() - start) / calls
-                results.setdefault(name, []).append((*measured, busy))
+                results.setdefault(name, []).append((*rates, busy))
     return {name: results[name] for name in clients}
 
 
@@ -190,7 +190,7 @@ async def compare(chat: str, engine: str, rounds: int, calls: int) -> dict[str, 
 @click.option("--json", "as_json", is_flag=True)
 def main(rounds: int, calls: int, as_json: bool) -> None:
     """Print calls per second and latency of each client, and editjudge's ratios."""
-    with served(serve_chat) as chat, served(serve_engine) as engine:
+    with serving(serve_chat) as chat, serving(serve_engine) as engine:
         results = asyncio.run(compare(chat, engine, rounds, calls))
     median = {name: tuple(map(statistics.median, zip(*runs, strict=True))) for name, runs in results.items()}
     best = {name: max(run[0] for run in runs) for name, runs in results.items()}
@@ -199,8 +199,8 @@ def main(rounds: int, calls: int, as_json: bool) -> None:
     others = {STUB: "bare_stub", STUB_NEW: "bare_stub_with_new_images"}
     for name in results.keys() - {OURS, NEW, *over_grpc}:
         other = others.get(name) or name.partition(",")[0].replace(" ", "_")
-        compared = over_grpc if name in others else {OURS: "kept", NEW: "new"}
-        for mine, label in compared.items():
+        pairs = over_grpc if name in others else {OURS: "kept", NEW: "new"}
+        for mine, label in pairs.items():
             summary[f"{label}_images_rate_over_{other}"] = median[mine][0] / median[name][0]
             summary[f"{label}_images_best_rate_over_{other}"] = best[mine] / best[name]
             summary[f"{label}_images_cpu_of_{other}"] = median[mine][2] / median[name][2]

@@ -69,12 +69,12 @@ class NullChat(asyncio.BufferedProtocol):
             self._transport.write(self._reply)
 
 
-def serve_chat(told: Connection) -> None:
+def serve_chat(pipe: Connection) -> None:
     """Serve OpenAI's protocol for ever; tells its port."""
 
     async def run() -> None:
         server = await asyncio.get_running_loop().create_server(NullChat, "127.0.0.1", 0)
-        told.send(server.sockets[0].getsockname()[1])
+        pipe.send(server.sockets[0].getsockname()[1])
         await server.serve_forever()
 
     asyncio.run(run())
@@ -84,27 +84,27 @@ def tokenizer() -> Any:
     """Byte-level BPE that has learned a few words, with control tokens as Qwen's has them."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-    made = Tokenizer(models.BPE())
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
+    bpe = Tokenizer(models.BPE())
+    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bpe.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=1000,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         special_tokens=list(SPECIAL),
         show_progress=False,
     )
-    made.train_from_iterator([str(asyncio.__doc__), str(json.__doc__)], trainer)
-    return made
+    bpe.train_from_iterator([str(asyncio.__doc__), str(json.__doc__)], trainer)
+    return bpe
 
 
 def bundle() -> bytes:
     """The tokenizer's files as vLLM sends them."""
-    made = tokenizer()
+    bpe = tokenizer()
     files = {
-        "tokenizer.json": made.to_str(),
+        "tokenizer.json": bpe.to_str(),
         "tokenizer_config.json": json.dumps({"eos_token": SPECIAL[1]}),
         "chat_template.jinja": TEMPLATE,
-        "config.json": json.dumps({"image_token_id": made.token_to_id(SPECIAL[2])}),
+        "config.json": json.dumps({"image_token_id": bpe.token_to_id(SPECIAL[2])}),
     }
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -119,18 +119,18 @@ def engine_methods() -> dict[str, Any]:
     from smg_grpc_proto import vllm_engine_pb2 as pb
     from smg_grpc_proto.generated import common_pb2
 
-    made, archive = tokenizer(), bundle()
+    bpe, archive = tokenizer(), bundle()
     info = pb.GetModelInfoResponse(
         served_model_name="null",
         is_generation=True,
         max_context_length=4096,
-        vocab_size=made.get_vocab_size(),
-        eos_token_ids=[made.token_to_id(SPECIAL[1])],
+        vocab_size=bpe.get_vocab_size(),
+        eos_token_ids=[bpe.token_to_id(SPECIAL[1])],
     )
     server = pb.GetServerInfoResponse(mm_processor="inprocess", mm_media_ref_schemes="data")
     chunk = common_pb2.GetTokenizerChunk(data=archive, sha256=hashlib.sha256(archive).hexdigest())
     complete = pb.GenerateComplete(
-        output_ids=made.encode("7").ids, finish_reason="stop", prompt_tokens=900, completion_tokens=1
+        output_ids=bpe.encode("7").ids, finish_reason="stop", prompt_tokens=900, completion_tokens=1
     )
 
     def once(reply: Any) -> Any:
@@ -158,7 +158,7 @@ def engine_methods() -> dict[str, Any]:
     }
 
 
-def serve_engine(told: Connection) -> None:
+def serve_engine(pipe: Connection) -> None:
     """Serve vLLM's gRPC protocol for ever; tells its port."""
     import grpc
     import grpc.aio
@@ -181,14 +181,14 @@ def serve_engine(told: Connection) -> None:
             server.add_generic_rpc_handlers((handler,))
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
-        told.send(port)
+        pipe.send(port)
         await server.wait_for_termination()
 
     asyncio.run(run())
 
 
 @contextmanager
-def served(serve: Callable[[Connection], None]) -> Iterator[str]:
+def serving(serve: Callable[[Connection], None]) -> Iterator[str]:
     """A server in a process of its own; gives its host and port."""
     spawn = multiprocessing.get_context("spawn")
     ours, theirs = spawn.Pipe()

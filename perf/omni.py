@@ -7,7 +7,7 @@ a real Triton, from the same files, fp32 and bf16. Networks have their full size
 weights, the same on both sides, and the numbers are compared before the times are.
 
 Rounds are interleaved, so that a busy machine disturbs all sides alike; ratios are of each round,
-then their median. The seconds of processors that a side takes are told too: a machine that has
+then their median. The seconds of processors that a side takes are printed too: a machine that has
 others to serve stretches them less than the clock.
 """
 
@@ -54,7 +54,7 @@ from editjudge_services.runtime.triton_server import temporary_stack
 from editjudge_services.zoo.artefact import RECORD, Artefact, Precision, checkpoint_dir, models_dir
 from editjudge_services.zoo.checkpoint import hash_files
 
-SIDE, GIVEN = 768, 1024
+SIDE, GIVEN_SIDE = 768, 1024
 MODELS = 5
 VGG, CLIP = "lpips-vgg", "clip-vit-base-patch32"
 PRECISIONS: tuple[Precision, ...] = ("fp32", "bf16")
@@ -70,31 +70,31 @@ class Files:
 
     target: bytes
     mask: bytes
-    edited: tuple[bytes, ...]
+    outputs: tuple[bytes, ...]
 
 
 def files_of(seed: int) -> Files:
     """Soft pictures with some noise, JPEG; the mask is a disc of a seventh of the picture."""
     rng = np.random.default_rng(seed)
 
-    def encoded(picture: Any, kind: str) -> bytes:
+    def encode(picture: Any, kind: str) -> bytes:
         buffer = io.BytesIO()
         Pil.fromarray(picture).save(buffer, kind)
         return buffer.getvalue()
 
     def picture(base: Any) -> bytes:
-        coarse = Pil.fromarray(base).resize((GIVEN, GIVEN), Pil.Resampling.BICUBIC)
-        noise = rng.integers(-9, 10, (GIVEN, GIVEN, 3))
-        return encoded(np.clip(np.asarray(coarse) + noise, 0, 255).astype(np.uint8), "JPEG")
+        coarse = Pil.fromarray(base).resize((GIVEN_SIDE, GIVEN_SIDE), Pil.Resampling.BICUBIC)
+        noise = rng.integers(-9, 10, (GIVEN_SIDE, GIVEN_SIDE, 3))
+        return encode(np.clip(np.asarray(coarse) + noise, 0, 255).astype(np.uint8), "JPEG")
 
     base = rng.integers(0, 256, (16, 16, 3), dtype=np.uint8)
-    changed = [base.copy() for _ in range(MODELS)]
-    for one in changed:
+    outputs = [base.copy() for _ in range(MODELS)]
+    for one in outputs:
         one[4:10, 5:11] = rng.integers(0, 256, (6, 6, 3), dtype=np.uint8)
-    y, x = np.mgrid[:GIVEN, :GIVEN] / GIVEN
+    y, x = np.mgrid[:GIVEN_SIDE, :GIVEN_SIDE] / GIVEN_SIDE
     disc = (x - 0.5) ** 2 + (y - 0.45) ** 2 < 1 / 7 / np.pi
-    mask = encoded((disc * 255).astype(np.uint8), "PNG")
-    return Files(picture(base), mask, tuple(map(picture, changed)))
+    mask = encode((disc * 255).astype(np.uint8), "PNG")
+    return Files(picture(base), mask, tuple(map(picture, outputs)))
 
 
 class Script:
@@ -115,21 +115,21 @@ class Script:
     def edit(self, files: Files, model: int) -> Values:
         """One edit."""
         size = (SIDE, SIDE)
-        target, edited = (
+        target, output = (
             np.asarray(Pil.open(io.BytesIO(one)).convert("RGB").resize(size, Pil.Resampling.LANCZOS))
-            for one in (files.target, files.edited[model])
+            for one in (files.target, files.outputs[model])
         )
         grey = Pil.open(io.BytesIO(files.mask)).resize(size, Pil.Resampling.NEAREST)
         inside = (np.asarray(grey) > 128)[..., None]
-        found = {
-            "omni_iie.psnr": metrics.peak_signal_noise_ratio(target, edited, data_range=255),
-            "omni_iie.ssim": metrics.structural_similarity(target, edited, channel_axis=-1, data_range=255),
+        scores = {
+            "omni_iie.psnr": metrics.peak_signal_noise_ratio(target, output, data_range=255),
+            "omni_iie.ssim": metrics.structural_similarity(target, output, channel_axis=-1, data_range=255),
         }
         for region, mask in (("whole", 1), ("foreground", inside), ("background", ~inside)):
-            a, b = ((one * mask).astype(np.uint8) for one in (target, edited))
-            found[f"omni_iie.lpips.{region}"] = self.distance(a, b)
-            found[f"omni_iie.clip.{region}"] = self.similarity(a, b)
-        return {name: float(value) for name, value in found.items()}
+            a, b = ((one * mask).astype(np.uint8) for one in (target, output))
+            scores[f"omni_iie.lpips.{region}"] = self.distance(a, b)
+            scores[f"omni_iie.clip.{region}"] = self.similarity(a, b)
+        return {name: float(value) for name, value in scores.items()}
 
     def distance(self, a: Any, b: Any) -> float:
         """As the package `lpips` computes it: one image after the other, no map."""
@@ -161,12 +161,12 @@ class Ours:
         """The edits of one item, side by side as a run has them."""
         mask, target = load_mask(files.mask), load_image(files.target)
         item = Item("a", "x", (target,), mask=mask, target=target)
-        edits = [Edit(item, str(model), load_image(files.edited[model])) for model in models]
+        edits = [Edit(item, str(model), load_image(files.outputs[model])) for model in models]
 
         async def all_of_them() -> list[Any]:
-            known = {d.id: d for d in self.dimensions}
-            judged = (judge(one, self.dimensions, known, self.panel) for one in edits)
-            return await asyncio.gather(*judged)
+            by_id = {d.id: d for d in self.dimensions}
+            verdict_tasks = (judge(one, self.dimensions, by_id, self.panel) for one in edits)
+            return await asyncio.gather(*verdict_tasks)
 
         return [
             {name: one.value for name, one in judgement.outcomes.items() if isinstance(one, Score)}
@@ -175,7 +175,7 @@ class Ours:
 
 
 @contextmanager
-def served(precision: Precision) -> Iterator[Ours]:
+def serving(precision: Precision) -> Iterator[Ours]:
     """A server of its own, and a panel on it."""
     settings = Settings()
     settings = settings.model_copy(update={"stack": settings.stack.model_copy(update={"precision": precision})})
@@ -203,14 +203,14 @@ def install(entry: str, recipe: Any, precision: Precision) -> None:
 
 
 @dataclass
-class Spent:
+class Cost:
     """Seconds for each edit: by the clock, and of all processors."""
 
     clock: list[float] = field(default_factory=list)
     processor: list[float] = field(default_factory=list)
 
 
-def compared(ours: Mapping[str, Ours], script: Script, rounds: int) -> dict[str, Spent]:
+def compare(ours: Mapping[str, Ours], script: Script, rounds: int) -> dict[str, Cost]:
     """What every side takes, by round; each round has an item of its own.
 
     A round takes minutes, so none is for warming up.
@@ -218,7 +218,7 @@ def compared(ours: Mapping[str, Ours], script: Script, rounds: int) -> dict[str,
     Raises:
         ValueError: two sides give different numbers.
     """
-    spent: dict[str, Spent] = {}
+    costs: dict[str, Cost] = {}
     for index in range(rounds):
         # Of one model another item: what is known of a target must not help there.
         files, alone = files_of(index), files_of(1000 + index)
@@ -226,19 +226,19 @@ def compared(ours: Mapping[str, Ours], script: Script, rounds: int) -> dict[str,
         for precision, one in ours.items():
             sides[f"{precision}, one model"] = partial(one, alone, [0])
             sides[f"{precision}, {MODELS} models"] = partial(one, files, range(MODELS))
-        found: dict[str, Values] = {}
+        scores: dict[str, Values] = {}
         for name in sorted(sides, reverse=bool(index % 2)):
             start, before = time.perf_counter(), processor_seconds()
             values = sides[name]()
-            one_side = spent.setdefault(name, Spent())
+            one_side = costs.setdefault(name, Cost())
             one_side.clock.append((time.perf_counter() - start) / len(values))
             one_side.processor.append((processor_seconds() - before) / len(values))
-            found[name] = values[0]
-            said = f"round {index + 1}: {name} {one_side.clock[-1]:.1f} s per edit"
-            click.echo(f"{said}, {one_side.processor[-1]:.1f} s of processors", err=True)
+            scores[name] = values[0]
+            message = f"round {index + 1}: {name} {one_side.clock[-1]:.1f} s per edit"
+            click.echo(f"{message}, {one_side.processor[-1]:.1f} s of processors", err=True)
         for precision in ours:
-            check(found["script"], found[f"{precision}, {MODELS} models"], TOLERANCE[precision])
-    return spent
+            check(scores["script"], scores[f"{precision}, {MODELS} models"], TOLERANCE[precision])
+    return costs
 
 
 def processor_seconds() -> float:
@@ -260,11 +260,11 @@ def processor_seconds() -> float:
     return sum(seconds.get(pid, 0.0) for pid in ours)
 
 
-def check(expected: Values, values: Values, tolerance: float) -> None:
+def check(reference: Values, values: Values, tolerance: float) -> None:
     """Both sides must have done the same."""
-    if set(expected) != set(values):
-        raise ValueError(f"other metrics: {set(expected) ^ set(values)}")
-    for name, value in expected.items():
+    if set(reference) != set(values):
+        raise ValueError(f"other metrics: {set(reference) ^ set(values)}")
+    for name, value in reference.items():
         if abs(value - values[name]) > tolerance:
             raise ValueError(f"{name} is {values[name]}, the script has {value}")
 
@@ -283,23 +283,23 @@ def main(rounds: int, as_json: bool) -> None:
             try:
                 for entry, recipe in recipes.items():
                     install(entry, recipe, precision)
-                ours[precision] = stack.enter_context(served(precision))
+                ours[precision] = stack.enter_context(serving(precision))
             except (ConfigError, MissingExtra) as error:
                 Console(stderr=True).print(f"no {precision}: {error}")
-        spent = compared(ours, Script(), rounds)
+        costs = compare(ours, Script(), rounds)
     ratios = {
         name: {
-            kind: [a / b for a, b in zip(getattr(spent["script"], kind), times, strict=True)]
+            kind: [a / b for a, b in zip(getattr(costs["script"], kind), times, strict=True)]
             for kind, times in vars(one).items()
         }
-        for name, one in spent.items()
+        for name, one in costs.items()
     }
     if as_json:
-        seconds = {name: vars(one) for name, one in spent.items()}
+        seconds = {name: vars(one) for name, one in costs.items()}
         click.echo(json.dumps({"seconds": seconds, "ratios": ratios}))
         return
     table = Table("side", "s per edit", "times as fast", "by processor seconds", "rounds")
-    for name, one in spent.items():
+    for name, one in costs.items():
         clock, processor = ratios[name]["clock"], ratios[name]["processor"]
         table.add_row(
             name,

@@ -43,7 +43,7 @@ import numpy as np
 from PIL import Image as Pil
 from rich.console import Console
 from rich.table import Table
-from scripted_judge import CLEAN, EDIT, FAULTY, HIGH, LOW, Record, judging, record_of, score_of
+from scripted_judge import CLEAN, EDIT, FAULTY, HIGH, LOW, Record, record_of, score_of, serve_script
 
 HERE = Path(__file__).resolve().parent
 SIDE = 512
@@ -62,11 +62,11 @@ JUST_NOW = 0.1
 def write_edits(folder: Path, count: int) -> None:
     """Edits as a data set of KRIS-Bench, and as one list for those who read another form."""
     rng = np.random.default_rng(0)
-    sources, edited = folder / "kris" / TASK, folder / "outputs" / TASK
+    sources, outputs = folder / "kris" / TASK, folder / "outputs" / TASK
     sources.mkdir(parents=True)
-    edited.mkdir(parents=True)
+    outputs.mkdir(parents=True)
     rows, columns = np.mgrid[0:SIDE, 0:SIDE] / SIDE
-    records, listed = {}, []
+    records, lines = {}, []
     for number in range(1, count + 1):
         waves = rng.uniform(2, 20, 6)
         scene = [128 + 90 * np.sin(waves[c] * rows + waves[c + 3] * columns) for c in range(3)]
@@ -74,20 +74,20 @@ def write_edits(folder: Path, count: int) -> None:
         pixels = np.clip(np.stack(scene, axis=-1) + grain, 0, 255).astype(np.uint8)
         Pil.fromarray(pixels).save(sources / f"{number}.png", compress_level=1)
         pixels[100:300, 100:300] = pixels[100:300, 100:300][:, ::-1]
-        Pil.fromarray(pixels).save(edited / f"{number}.png", compress_level=1)
-        told = EDIT.format(number)
-        records[str(number)] = {"ori_img": f"{number}.png", "gt_img": "", "ins_en": told, "explain_en": ""}
-        listed.append(
+        Pil.fromarray(pixels).save(outputs / f"{number}.png", compress_level=1)
+        text = EDIT.format(number)
+        records[str(number)] = {"ori_img": f"{number}.png", "gt_img": "", "ins_en": text, "explain_en": ""}
+        lines.append(
             {
                 "id": str(number),
-                "instruction": told,
+                "instruction": text,
                 "question": QUESTION,
                 "source": f"kris/{TASK}/{number}.png",
                 "edited": f"outputs/{TASK}/{number}.png",
             }
         )
     (sources / "annotation.json").write_text(json.dumps(records))
-    (folder / "edits.json").write_text(json.dumps(listed))
+    (folder / "edits.json").write_text(json.dumps(lines))
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Contender:
     scores: Callable[[Path], dict[str, float | None]]
 
 
-def _written(out: Path) -> dict[str, float | None]:
+def _read_scores(out: Path) -> dict[str, float | None]:
     scores: dict[str, float | None] = json.loads((out / "scores.json").read_text())
     return scores
 
@@ -116,7 +116,7 @@ def _peer(name: str, python: Path, program: str) -> Contender:
         arguments = str(folder), f"{judge}/v1", str(out / "scores.json"), str(in_flight)
         return str(python), str(HERE / "contenders" / program), *arguments
 
-    return Contender(name, command, _written)
+    return Contender(name, command, _read_scores)
 
 
 def _run(folder: Path, judge: str, out: Path, in_flight: int) -> Sequence[str]:
@@ -128,7 +128,7 @@ def _run(folder: Path, judge: str, out: Path, in_flight: int) -> Sequence[str]:
     )
 
 
-def _stored(out: Path) -> dict[str, float | None]:
+def _read_run(out: Path) -> dict[str, float | None]:
     import editjudge
     from editjudge.base.verdict import Score
 
@@ -139,7 +139,7 @@ def _stored(out: Path) -> dict[str, float | None]:
         }
 
 
-OURS = Contender("editjudge", _run, _stored)
+OURS = Contender("editjudge", _run, _read_run)
 # By name: what is installed, and the program that uses it.
 PEERS = {
     "script": (("openai",), "plain.py"),
@@ -154,7 +154,7 @@ def contenders(peers: Path, only: Sequence[str]) -> list[Contender]:
     for name, (packages, program) in PEERS.items():
         if only and name not in only:
             continue
-        python = _installed(peers / name, packages)
+        python = _install(peers / name, packages)
         if python is None:
             click.echo(f"{name}: cannot be installed here, left out")
         else:
@@ -162,7 +162,7 @@ def contenders(peers: Path, only: Sequence[str]) -> list[Contender]:
     return [*ready, OURS] if not only or OURS.name in only else ready
 
 
-def _installed(folder: Path, packages: Sequence[str]) -> Path | None:
+def _install(folder: Path, packages: Sequence[str]) -> Path | None:
     """The interpreter of an environment with these packages; None where they cannot be had."""
     python = folder / "bin" / "python"
     whole = folder / "installed"
@@ -170,39 +170,39 @@ def _installed(folder: Path, packages: Sequence[str]) -> Path | None:
         return python
     shutil.rmtree(folder, ignore_errors=True)
     venv.create(folder, with_pip=True)
-    done = subprocess.run([str(python), "-m", "pip", "install", "-q", *packages], capture_output=True, check=False)
-    if done.returncode:
+    process = subprocess.run([str(python), "-m", "pip", "install", "-q", *packages], capture_output=True, check=False)
+    if process.returncode:
         return None
     whole.touch()
     return python
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measurement:
     """What one session of a contender took.
 
     Attributes:
         rate: Edits per second, from the start of the process to its end.
-        paced: The same from the first call to the last answer.
+        paced_rate: The same from the first call to the last answer.
         busy: Processor milliseconds per edit, its children's among them.
         first: Seconds until the first call.
         memory: MB that were resident at most.
         most: Calls that waited at the same time.
         calls: Made per edit, those about no edit among them.
         bias: Mean reported less the true one.
-        invented: Scores that the judge did not give.
+        invented_count: Scores that the judge did not give.
         coverage: Share of edits with a score.
     """
 
     rate: float
-    paced: float
+    paced_rate: float
     busy: float
     first: float
     memory: float
     most: float
     calls: float
     bias: float
-    invented: float
+    invented_count: float
     coverage: float
 
 
@@ -215,61 +215,61 @@ def _begin(command: Sequence[str], out: Path) -> subprocess.Popen[bytes]:
 def _environment() -> dict[str, str]:
     # Settings of other uses; and modules are compiled once, as wherever they are installed.
     others = "OPENAI_", "EDITJUDGE_", "PYTHONDONTWRITEBYTECODE"
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(others)}
-    return kept | {"OPENAI_API_KEY": "none", "NO_PROXY": "127.0.0.1"}
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(others)}
+    return variables | {"OPENAI_API_KEY": "none", "NO_PROXY": "127.0.0.1"}
 
 
-def measure(one: Contender, folder: Path, judge: str, out: Path, in_flight: int) -> Measured:
+def measure(one: Contender, folder: Path, judge: str, out: Path, in_flight: int) -> Measurement:
     """A session from nothing to its end."""
     start = time.monotonic()
     process = _begin(one.command(folder, judge, out, in_flight), out)
-    _, status, used = os.wait4(process.pid, 0)
+    _, status, usage = os.wait4(process.pid, 0)
     end = time.monotonic()
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode not in {0, 3}:  # 3: some verdicts failed
         log = (out / "log").read_text()[-2000:]
         raise SystemExit(f"{one.name} ended with {process.returncode}:\n{log}")
-    return _of(one, folder, record_of(judge), out, start, end, used)
+    return _of(one, folder, record_of(judge), out, start, end, usage)
 
 
-def _of(one, folder: Path, record: Record, out: Path, start: float, end: float, used) -> Measured:
+def _of(one, folder: Path, record: Record, out: Path, start: float, end: float, usage) -> Measurement:
     edits = [edit["id"] for edit in json.loads((folder / "edits.json").read_text())]
     true = {edit: score_of(edit) for edit in edits}
     scores = {edit: s for edit, s in one.scores(out).items() if s is not None}
     first = min(call[1] for call in record.calls)
     last = max(call[2] or 0 for call in record.calls)
     mean = statistics.fmean(scores.values()) if scores else float("nan")
-    return Measured(
+    return Measurement(
         rate=len(edits) / (end - start),
-        paced=len(edits) / (last - first),
-        busy=1e3 * (used.ru_utime + used.ru_stime) / len(edits),
+        paced_rate=len(edits) / (last - first),
+        busy=1e3 * (usage.ru_utime + usage.ru_stime) / len(edits),
         first=first - start,
-        memory=used.ru_maxrss / 1024,
+        memory=usage.ru_maxrss / 1024,
         most=record.most,
         calls=(len(record.calls) + record.beside) / len(edits),
         bias=mean - statistics.fmean(true.values()),
-        invented=sum(score != true[edit] for edit, score in scores.items()),
+        invented_count=sum(score != true[edit] for edit, score in scores.items()),
         coverage=len(scores) / len(edits),
     )
 
 
 @dataclass(frozen=True)
-class Resumed:
+class Resumption:
     """What a kill cost.
 
     Attributes:
-        waiting: Calls in flight when it was killed; those that were answered less than a tenth of a
+        waiting_count: Calls in flight when it was killed; those that were answered less than a tenth of a
             second before are among them.
         twice: Calls with a score in their answer, made again though it had been sent before that.
         coverage: Share of edits with a score in the end.
     """
 
-    waiting: int
+    waiting_count: int
     twice: int
     coverage: float
 
 
-def kill_and_resume(one: Contender, folder: Path, judge: str, out: Path, in_flight: int) -> Resumed:
+def kill_and_resume(one: Contender, folder: Path, judge: str, out: Path, in_flight: int) -> Resumption:
     """Kill a session half way, begin it again."""
     edits = len(json.loads((folder / "edits.json").read_text()))
     process = _begin(one.command(folder, judge, out, in_flight), out)
@@ -280,66 +280,66 @@ def kill_and_resume(one: Contender, folder: Path, judge: str, out: Path, in_flig
                 raise SystemExit(f"{one.name} ended before it was killed")
             time.sleep(0.02)
     finally:
-        killed = time.monotonic()
+        kill_time = time.monotonic()
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     before = record_of(judge).calls
-    done = [call for call in before if call[2] is not None and call[2] < killed - JUST_NOW]
-    answered = {call[0] for call in done if call[3] == "good"}
+    finished_calls = [call for call in before if call[2] is not None and call[2] < kill_time - JUST_NOW]
+    answered_edits = {call[0] for call in finished_calls if call[3] == "good"}
     process = _begin(one.command(folder, judge, out, in_flight), out)
     process.wait(MOST_SECONDS)
-    again = [call for call in record_of(judge).calls[len(before) :] if call[0] in answered]
+    again = [call for call in record_of(judge).calls[len(before) :] if call[0] in answered_edits]
     scores = [score for score in one.scores(out).values() if score is not None]
-    waiting = len(before) - len(done)
-    return Resumed(waiting, len(again), len(scores) / edits)
+    waiting_count = len(before) - len(finished_calls)
+    return Resumption(waiting_count, len(again), len(scores) / edits)
 
 
 def compare(
     ready: Sequence[Contender], folder: Path, rounds: int, latency: float, in_flight: int
-) -> dict[str, dict[str, list[Measured]]]:
+) -> dict[str, dict[str, list[Measurement]]]:
     """By script of the judge and contender, its rounds."""
     scripts = {"clean": CLEAN, "faults": FAULTY}
-    measured: dict[str, dict[str, list[Measured]]] = {name: {one.name: [] for one in ready} for name in scripts}
+    measurements: dict[str, dict[str, list[Measurement]]] = {name: {one.name: [] for one in ready} for name in scripts}
     for _ in range(rounds):
         for name, script in scripts.items():
             for one in random.sample(list(ready), len(ready)):
-                changed = type(script)(**(vars(script) | {"latency": latency}))
-                with judging(changed) as judge, tempfile.TemporaryDirectory() as out:
-                    measured[name][one.name].append(measure(one, folder, judge, Path(out), in_flight))
-    return measured
+                variant = type(script)(**(vars(script) | {"latency": latency}))
+                with serve_script(variant) as judge, tempfile.TemporaryDirectory() as out:
+                    measurements[name][one.name].append(measure(one, folder, judge, Path(out), in_flight))
+    return measurements
 
 
-def _median(rounds: Sequence[Measured]) -> Measured:
-    return Measured(**{f.name: statistics.median(getattr(r, f.name) for r in rounds) for f in fields(Measured)})
+def _median(rounds: Sequence[Measurement]) -> Measurement:
+    return Measurement(**{f.name: statistics.median(getattr(r, f.name) for r in rounds) for f in fields(Measurement)})
 
 
 _HEADINGS = {
     "rate": ("edits/s", ".1f"),
-    "paced": ("from 1st call", ".1f"),
+    "paced_rate": ("from 1st call", ".1f"),
     "busy": ("CPU ms/edit", ".1f"),
     "first": ("s to 1st call", ".2f"),
     "memory": ("MB", ".0f"),
     "most": ("in flight", ".0f"),
     "calls": ("calls/edit", ".3f"),
     "bias": ("bias", "+.4f"),
-    "invented": ("invented", ".0f"),
+    "invented_count": ("invented", ".0f"),
     "coverage": ("coverage", ".3f"),
 }
 
 
-def show(title: str, measured: dict[str, list[Measured]]) -> None:
+def show(title: str, measurements: dict[str, list[Measurement]]) -> None:
     """Medians, and our ratios to the others of the same round."""
     table = Table(title=title)
     table.add_column("contender")
     for heading, _ in _HEADINGS.values():
         table.add_column(heading, justify="right")
-    for name, rounds in measured.items():
+    for name, rounds in measurements.items():
         median = _median(rounds)
         table.add_row(name, *(format(getattr(median, f), w) for f, (_, w) in _HEADINGS.items()))
     console = Console(width=140)
     console.print(table)
-    ours = measured.get(OURS.name, [])
-    for name, rounds in measured.items() if ours else ():
+    ours = measurements.get(OURS.name, [])
+    for name, rounds in measurements.items() if ours else ():
         if name == OURS.name:
             continue
         pairs = list(zip(ours, rounds, strict=True))
@@ -365,16 +365,16 @@ def main(
         folder = Path(name) / "edits"
         write_edits(folder, edits)
         ready = contenders((peers or Path(name) / "peers").resolve(), only)
-        for script, measured in compare(ready, folder, rounds, latency, in_flight).items():
-            asked = f"{edits} edits, {latency:g} s, {in_flight} in flight, {rounds} rounds"
-            show(f"{script}: {asked}", measured)
+        for script, measurements in compare(ready, folder, rounds, latency, in_flight).items():
+            setting = f"{edits} edits, {latency:g} s, {in_flight} in flight, {rounds} rounds"
+            show(f"{script}: {setting}", measurements)
         for one in ready if kill else ():
-            changed = type(CLEAN)(latency=latency)
-            with judging(changed) as judge, tempfile.TemporaryDirectory() as out:
-                told = kill_and_resume(one, folder, judge, Path(out), in_flight)
+            variant = type(CLEAN)(latency=latency)
+            with serve_script(variant) as judge, tempfile.TemporaryDirectory() as out:
+                resumption = kill_and_resume(one, folder, judge, Path(out), in_flight)
             click.echo(
-                f"{one.name}, killed half way and begun again: {told.twice} paid twice,"
-                f" {told.waiting} were in flight, coverage {told.coverage:.3f}"
+                f"{one.name}, killed half way and begun again: {resumption.twice} paid twice,"
+                f" {resumption.waiting_count} were in flight, coverage {resumption.coverage:.3f}"
             )
 
 

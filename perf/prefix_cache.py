@@ -132,18 +132,18 @@ def make_edits(count: int, side: int, shift: int) -> list[Edit]:
 def questions(edit: Edit, judge: Judge) -> list[Question]:
     """All that the generic dimensions ask about an edit, once questions are there."""
     scorers = [d.how.scorer for d in DIMENSIONS if isinstance(d.how, Reading) and not d.needs]
-    asked: list[Question] = []
+    all_questions: list[Question] = []
     for scorer in scorers:
         if isinstance(scorer, FiveLevel):
             levels = scorer.template
-            asked.append((make_prompt(levels, edit, judge.prepare_picture), tuple(levels.weights)))
+            all_questions.append((make_prompt(levels, edit, judge.prepare_picture), tuple(levels.weights)))
         elif isinstance(scorer, QuestionList):
             one = get_template(scorer.question_prompt)
-            asked += [
+            all_questions += [
                 (make_prompt(one, edit, judge.prepare_picture, question=question), ("Yes", "No"))
                 for question in QUESTIONS[scorer.prompt]
             ]
-    return asked
+    return all_questions
 
 
 def images_last(prompt: Prompt) -> Prompt:
@@ -162,19 +162,19 @@ async def run(way: str, edits: list[Edit], url: str) -> Run:
             pool = EndpointPool([replica])
             judge = Judge(JUDGE, endpoint, pool, ledger, prefix_first=way == FIRST_AHEAD)
             await judge.open(30)
-            asked = [one for edit in edits for one in questions(edit, judge)]
+            all_questions = [one for edit in edits for one in questions(edit, judge)]
             if way == IMAGES_LAST:
-                asked = [(images_last(prompt), choices) for prompt, choices in asked]
+                all_questions = [(images_last(prompt), choices) for prompt, choices in all_questions]
             # What is asked of a server once, and before any image, is not measured.
-            for choices in {choices for _, choices in asked}:
+            for choices in {choices for _, choices in all_questions}:
                 await judge.choose(Prompt("", (Text("Which?"),)), choices)
             async with httpx2.AsyncClient(trust_env=False) as client:
                 reply = await client.post(f"{url.removesuffix('/v1')}/reset_prefix_cache")
                 reply.raise_for_status()
             budget = Budget()
             start = time.perf_counter()
-            paid = judge.with_context(CallContext(budget))
-            await asyncio.gather(*(paid.choose(*one) for one in asked))
+            paid_judge = judge.with_context(CallContext(budget))
+            await asyncio.gather(*(paid_judge.choose(*one) for one in all_questions))
             return Run(budget.calls, budget.usage, time.perf_counter() - start)
 
 
@@ -247,7 +247,7 @@ def main(model: Path | None, count: int, side: int, rounds: int, block_size: int
         table.add_column(heading, justify="right")
     middle = {}
     for way, runs in results.items():
-        cached = statistics.median(one.usage.cached_tokens for one in runs)
+        cached_count = statistics.median(one.usage.cached_tokens for one in runs)
         share = statistics.median(one.share for one in runs)
         seconds = statistics.median(one.seconds for one in runs)
         middle[way] = share, seconds
@@ -255,7 +255,7 @@ def main(model: Path | None, count: int, side: int, rounds: int, block_size: int
             way,
             f"{runs[0].calls}",
             f"{runs[0].usage.prompt_tokens}",
-            f"{cached:.0f}",
+            f"{cached_count:.0f}",
             f"{share:.3f}",
             f"{seconds:.2f}",
             f"{min(one.seconds for one in runs):.2f}",

@@ -67,9 +67,9 @@ async def run(way: str, edits: list[Edit], url: str) -> Run:
                 reply = await client.post(f"{url.removesuffix('/v1')}/reset_prefix_cache")
                 reply.raise_for_status()
             budget = Budget()
-            paid = judge.with_context(CallContext(budget))
+            paid_judge = judge.with_context(CallContext(budget))
             start = time.perf_counter()
-            await asyncio.gather(*(paid.choose(prompt, WORDS) for prompt in prompts))
+            await asyncio.gather(*(paid_judge.choose(prompt, WORDS) for prompt in prompts))
             return Run(budget.calls, budget.usage, time.perf_counter() - start)
 
 

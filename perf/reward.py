@@ -29,7 +29,7 @@ import numpy as np
 from PIL import Image
 from rich.console import Console
 from rich.table import Table
-from scripted_judge import Script, judging, record_of
+from scripted_judge import Script, record_of, serve_script
 
 CONTENDER = Path(__file__).parent / "contenders" / "rewards_with_fastapi.py"
 FILE = """
@@ -57,7 +57,7 @@ def draw(edits: int, siblings: int, size: int = 1024) -> Batch:
     return sources, [jpeg() for _ in range(edits)], [f"paint pot {i} red" for i in range(edits)]
 
 
-def coded(picture: bytes) -> str:
+def encode_picture(picture: bytes) -> str:
     """Base64."""
     return base64.b64encode(picture).decode()
 
@@ -65,7 +65,10 @@ def coded(picture: bytes) -> str:
 def make_own(batch: Batch) -> tuple[str, bytes]:
     """Our schema, JSON."""
     rows = zip(*batch, strict=True)
-    edits = [{"source": {"data": coded(a)}, "edited": {"data": coded(b)}, "instruction": words} for a, b, words in rows]
+    edits = [
+        {"source": {"data": encode_picture(a)}, "edited": {"data": encode_picture(b)}, "instruction": words}
+        for a, b, words in rows
+    ]
     return "application/json", json.dumps({"edits": edits}).encode()
 
 
@@ -88,7 +91,7 @@ def make_parts(batch: Batch) -> tuple[str, bytes]:
 def make_unirl(batch: Batch) -> tuple[str, bytes]:
     """UniRL's."""
     requests = [
-        {"history": [{"text": words, "image_b64": coded(p)} for p in (a, b)]}
+        {"history": [{"text": words, "image_b64": encode_picture(p)} for p in (a, b)]}
         for a, b, words in zip(*batch, strict=True)
     ]
     return "application/json", json.dumps({"requests": requests}).encode()
@@ -97,7 +100,7 @@ def make_unirl(batch: Batch) -> tuple[str, bytes]:
 def make_flow(batch: Batch) -> tuple[str, bytes]:
     """Flow-Factory's, and the contender's; JPEG here, where the client sends PNG."""
     sources, outputs, texts = batch
-    lists = {"condition_images": [[coded(p)] for p in sources], "image": list(map(coded, outputs))}
+    lists = {"condition_images": [[encode_picture(p)] for p in sources], "image": list(map(encode_picture, outputs))}
     return "application/json", json.dumps({"prompt": texts, **lists}).encode()
 
 
@@ -149,7 +152,7 @@ def main(edits: int, siblings: int, latency: float, in_flight: int, fastapi: str
     heads = "way", "MB sent", "edits/s", "CPU ms an edit", "MiB above", "x request", "busy"
     table = Table(*heads, title=f"{edits} edits, {siblings} siblings, {latency} s a call")
     for name, (path, make) in ways.items():
-        with tempfile.TemporaryDirectory() as folder, judging(Script(latency=latency)) as judge:
+        with tempfile.TemporaryDirectory() as folder, serve_script(Script(latency=latency)) as judge:
             Path(folder, "reward.toml").write_text(FILE)
             command = [sys.executable, "-m", "editjudge", "serve", "--judge", f"{judge}/v1"]
             command += ["--address", "127.0.0.1:0", "--http-address", "127.0.0.1:0"]

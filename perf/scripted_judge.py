@@ -1,7 +1,7 @@
 """A judge that answers by a script after a while, in a process of its own, and keeps count.
 
 What it says depends on the edit that is asked about and on how often it was asked about it, never
-on who asks or when, so that all who ask meet the same. The edit is told by a number in the
+on who asks or when, so that all who ask meet the same. The edit is known by a number in the
 instruction, as in `make cup 17 red`. What is asked about no edit, but for probabilities, it answers
 after the same while: how it answers choices.
 """
@@ -45,41 +45,41 @@ class Script:
 
     Attributes:
         latency: Seconds until it does.
-        broken: Share of requests that get status 500.
+        error_share: Share of requests that get status 500.
         busy: Share that get status 429.
         garbage: Share of replies that no score can be read off.
         cut: Share of replies that end before their score.
-        refused: Share of edits about which it says nothing but that it cannot.
+        refusal_share: Share of edits about which it says nothing but that it cannot.
     """
 
     latency: float = 0.2
-    broken: float = 0.0
+    error_share: float = 0.0
     busy: float = 0.0
     garbage: float = 0.0
     cut: float = 0.0
-    refused: float = 0.0
+    refusal_share: float = 0.0
 
     def answer(self, edit: str, turn: int) -> tuple[int, str, str, str]:
         """Status, text, how it ended, and what kind of answer it is (`good` has the score)."""
-        if _share("refused", edit) < self.refused:
+        if _share("refused", edit) < self.refusal_share:
             return 200, "I cannot give an opinion on pictures of this kind.", "stop", "refused"
         at = _share("fault", edit, turn)
-        for kind, share in (("broken", self.broken), ("busy", self.busy)):
+        for kind, share in (("broken", self.error_share), ("busy", self.busy)):
             if at < share:
                 return (500 if kind == "broken" else 429), kind, "", kind
             at -= share
         if at < self.garbage:
-            said = _GARBAGE[int(_share("garbage", edit) * len(_GARBAGE))]
-            return 200, said, "stop", "garbage"
+            text = _GARBAGE[int(_share("garbage", edit) * len(_GARBAGE))]
+            return 200, text, "stop", "garbage"
         if at - self.garbage < self.cut:
             return 200, '{"reasoning": "All 2 cups are where they', "length", "cut"
         score = score_of(edit)
-        said = {"reasoning": "The cup is red, all else is as it was.", "consistency_score": score}
-        return 200, json.dumps(said), "stop", "good"
+        reply = {"reasoning": "The cup is red, all else is as it was.", "consistency_score": score}
+        return 200, json.dumps(reply), "stop", "good"
 
 
 CLEAN = Script()
-FAULTY = Script(broken=0.02, busy=0.02, garbage=0.03, cut=0.01, refused=0.01)
+FAULTY = Script(error_share=0.02, busy=0.02, garbage=0.03, cut=0.01, refusal_share=0.01)
 
 
 def score_of(edit: str) -> int:
@@ -113,8 +113,8 @@ class Record:
 class _Judge(asyncio.Protocol):
     """One connection."""
 
-    def __init__(self, script: Script, record: Record, waiting: set[int], turns: Counter[str]) -> None:
-        self._script, self._record, self._waiting, self._turns = script, record, waiting, turns
+    def __init__(self, script: Script, record: Record, waiting_calls: set[int], turns: Counter[str]) -> None:
+        self._script, self._record, self._waiting_calls, self._turns = script, record, waiting_calls, turns
         self._request = bytearray()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -130,26 +130,26 @@ class _Judge(asyncio.Protocol):
         if len(self._request) < end + 4 + (int(length[1]) if length else 0):
             return
         request, self._request = self._request, bytearray()
-        self._asked(request)
+        self._answer_request(request)
 
-    def _asked(self, request: bytearray) -> None:
+    def _answer_request(self, request: bytearray) -> None:
         if request.startswith(b"GET /record"):
             self._send(200, asdict(self._record))
         elif request.startswith(b"GET /v1/models"):
             self._send(200, _CARD)
-        elif request.startswith(b"POST /v1/chat/completions") and (told := _EDIT.search(request)):
-            self._judge(told[1].decode(), len(request))
+        elif request.startswith(b"POST /v1/chat/completions") and (edit_match := _EDIT.search(request)):
+            self._judge(edit_match[1].decode(), len(request))
         elif request.startswith(b"POST /v1/chat/completions") and b'"logprobs"' in request:
             self._record.beside += 1
             loop = asyncio.get_running_loop()
-            said = _LEVELS if b"image_url" in request else _LIKELIEST
-            loop.call_later(self._script.latency, self._choose, said)
-        elif request.startswith(b"POST /v1/chat/completions") and (told := _ENUM.search(request)):
+            probabilities = _LEVELS if b"image_url" in request else _LIKELIEST
+            loop.call_later(self._script.latency, self._choose, probabilities)
+        elif request.startswith(b"POST /v1/chat/completions") and (choice_match := _ENUM.search(request)):
             # Whether it obeys a schema: it does.
             self._record.beside += 1
-            said_choice = json.dumps({"choice": told[1].decode()})
+            choice_text = json.dumps({"choice": choice_match[1].decode()})
             loop = asyncio.get_running_loop()
-            loop.call_later(self._script.latency, self._reply, "beside", said_choice, "stop")
+            loop.call_later(self._script.latency, self._reply, "beside", choice_text, "stop")
         else:
             self._send(404, {"error": {"message": "no such thing"}})
 
@@ -161,13 +161,13 @@ class _Judge(asyncio.Protocol):
         number = len(record.calls)
         status, text, finish, kind = self._script.answer(edit, turn)
         record.calls.append([edit, time.monotonic(), None, kind])
-        self._waiting.add(number)
-        record.most = max(record.most, len(self._waiting))
+        self._waiting_calls.add(number)
+        record.most = max(record.most, len(self._waiting_calls))
         loop = asyncio.get_running_loop()
         loop.call_later(self._script.latency, self._answer, number, status, text, finish)
 
     def _answer(self, number: int, status: int, text: str, finish: str) -> None:
-        self._waiting.discard(number)
+        self._waiting_calls.discard(number)
         if self._transport.is_closing():
             return
         self._record.calls[number][2] = time.monotonic()
@@ -176,10 +176,10 @@ class _Judge(asyncio.Protocol):
             return
         self._reply(number, text, finish)
 
-    def _choose(self, said: dict[str, float]) -> None:
+    def _choose(self, probabilities: dict[str, float]) -> None:
         if self._transport.is_closing():
             return
-        top = [{"token": t, "logprob": math.log(p)} for t, p in said.items()]
+        top = [{"token": t, "logprob": math.log(p)} for t, p in probabilities.items()]
         self._reply("beside", "Yes", "stop", logprobs={"content": [{"top_logprobs": top}]})
 
     def _reply(self, number: object, text: str, finish: str, **more: object) -> None:
@@ -197,25 +197,27 @@ class _Judge(asyncio.Protocol):
             },
         )
 
-    def _send(self, status: int, said: object) -> None:
-        payload = json.dumps(said).encode()
+    def _send(self, status: int, content: object) -> None:
+        payload = json.dumps(content).encode()
         head = f"HTTP/1.1 {status} OK\r\ncontent-type: application/json\r\n"
         self._transport.write(f"{head}content-length: {len(payload)}\r\n\r\n".encode() + payload)
 
 
-def _serve(told: Connection, script: Script) -> None:
+def _serve(pipe: Connection, script: Script) -> None:
     async def run() -> None:
-        record, waiting, turns = Record(), set[int](), Counter[str]()
+        record, waiting_calls, turns = Record(), set[int](), Counter[str]()
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(lambda: _Judge(script, record, waiting, turns), "127.0.0.1", 0, backlog=512)
-        told.send(server.sockets[0].getsockname()[1])
+        server = await loop.create_server(
+            lambda: _Judge(script, record, waiting_calls, turns), "127.0.0.1", 0, backlog=512
+        )
+        pipe.send(server.sockets[0].getsockname()[1])
         await server.serve_forever()
 
     asyncio.run(run())
 
 
 @contextmanager
-def judging(script: Script) -> Iterator[str]:
+def serve_script(script: Script) -> Iterator[str]:
     """A judge in a process of its own; gives its address, without a path."""
     spawn = multiprocessing.get_context("spawn")
     ours, theirs = spawn.Pipe()

@@ -45,7 +45,7 @@ from hostile import Memory, make_request
 from PIL import Image, ImageDraw, ImageFont
 from rich.console import Console
 from rich.table import Table
-from scripted_judge import Script, judging
+from scripted_judge import Script, serve_script
 from specialists import FULL, install
 
 from editjudge.base.config import Endpoint, Settings
@@ -99,10 +99,13 @@ async def compare(panel: Panel, service: str, size: int, rounds: int) -> dict[st
         tensors = {name: decode(data)[0] for name, data in inputs.items()}
         specialist.infer([Request({**tensors, "MASK": None}, parameters)])
 
-    async def served(inputs: Mapping[str, bytes]) -> None:
+    async def call_server(inputs: Mapping[str, bytes]) -> None:
         await panel.call(service, inputs)
 
-    sides: dict[str, Callable[[Mapping[str, bytes]], Awaitable[None]]] = {"in process": in_process, "served": served}
+    sides: dict[str, Callable[[Mapping[str, bytes]], Awaitable[None]]] = {
+        "in process": in_process,
+        "served": call_server,
+    }
     times: dict[str, list[float]] = {name: [] for name in sides}
     for index in range(rounds + 1):
         pictures = [jpeg(poster(size, 2 * index + n)) for n in range(len(names))]
@@ -130,14 +133,14 @@ def memory_mib(model: str) -> float:
 
 async def measure(url: str, size: int, rounds: int) -> dict[str, dict[str, float]]:
     """Every service in turn."""
-    found = {}
+    rows = {}
     settings = Settings(endpoints={"local": Endpoint(url=url, services=SERVICES)})
     async with Panel(settings) as panel:
         for service in SERVICES:
             figures = await compare(panel, service, size, rounds)
             memory = memory_mib(service.replace(".", "_"))
-            found[service] = {**figures, "memory_mib": memory}
-    return found
+            rows[service] = {**figures, "memory_mib": memory}
+    return rows
 
 
 Send = Callable[[bytes, bytes], Awaitable[object]]
@@ -263,7 +266,7 @@ async def measure_edits(rounds: int, edits: int) -> Table:
     session_options = {"timeout": aiohttp.ClientTimeout(600), "connector": aiohttp.TCPConnector(limit=0)}
     with tempfile.TemporaryDirectory(prefix="editjudge-perf-") as folder:
         with (
-            judging(Script(latency=0)) as judge,
+            serve_script(Script(latency=0)) as judge,
             serving(judge, 16, Path(folder), "--cache=one") as (service, address, web),
             contender(judge, "heads") as (heads_pid, heads_url),
             contender(judge, "decoding") as (decoding_pid, decoding_url),
@@ -277,7 +280,7 @@ async def measure_edits(rounds: int, edits: int) -> Table:
                     sides[name] = own_pid, make_contender_send(session, url)
                 for kind, is_new in (("JPEG", True), ("JPEG", False), ("PNG", True)):
                     pair = make_photograph(kind, 0), make_photograph(kind, 1)
-                    spent: dict[str, list[tuple[float, ...]]] = {name: [] for name in sides}
+                    costs: dict[str, list[tuple[float, ...]]] = {name: [] for name in sides}
                     for index in range(rounds + 1):
                         for name in random.sample(list(sides), len(sides)):
                             own_pid, send = sides[name]
@@ -290,15 +293,15 @@ async def measure_edits(rounds: int, edits: int) -> Table:
                             await send_many(send, pairs, IN_FLIGHT)
                             if index:
                                 both = zip(read_processor_seconds(own_pid), start, strict=True)
-                                spent[name].append(tuple(1e3 * (a - b) / count for a, b in both))
+                                costs[name].append(tuple(1e3 * (a - b) / count for a, b in both))
                     age = "new" if is_new else "the same"
                     label = f"{kind} of {len(pair[0]) // 1000} kB, {age}"
-                    for name, each in spent.items():
+                    for name, each in costs.items():
                         whole, loop = zip(*each, strict=True)
                         figures = statistics.median(whole), min(whole), statistics.median(loop)
                         table.add_row(label, name, *(f"{figure:.1f}" for figure in figures))
         with (
-            judging(Script(latency=5)) as judge,
+            serve_script(Script(latency=5)) as judge,
             serving(judge, 16, Path(folder), "--cache=two") as (service, address, web),
         ):
             async with aiohttp.ClientSession(**session_options) as session:
@@ -328,14 +331,14 @@ def main(size: int, rounds: int, edits: int, as_json: bool) -> None:
             install(entry, replace(VISION[entry], tiny=tiny))  # type: ignore[type-var]
         install("lpips-alex", LPIPS["lpips-alex"])
         with temporary_stack() as server:
-            found = asyncio.run(measure(server.url, size, rounds))
+            rows = asyncio.run(measure(server.url, size, rounds))
     if as_json:
-        click.echo(json.dumps(found, indent=2))
+        click.echo(json.dumps(rows, indent=2))
         return
     table = Table(title=f"{size}x{size}, {rounds} interleaved rounds")
     for heading in ("service", "in process ms", "served ms", "overhead", "memory MiB"):
         table.add_column(heading, justify="right")
-    for service, one in found.items():
+    for service, one in rows.items():
         figures = (f"{one['in process']:.1f}", f"{one['served']:.1f}", f"{one['overhead']:+.1%}")
         table.add_row(service, *figures, f"{one['memory_mib']:.0f}")
     Console(width=100).print(table)

@@ -13,14 +13,14 @@ folder, url, out, threads = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]), i
 client = OpenAI(base_url=url, api_key="none")
 
 
-def shown(path):
+def encode_picture(path):
     data = base64.b64encode(path.read_bytes()).decode()
     return {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}}
 
 
 def judge(edit):
-    asked = {"type": "text", "text": f"{edit['instruction']}\n{edit['question']}"}
-    content = [asked, shown(folder / edit["source"]), shown(folder / edit["edited"])]
+    question = {"type": "text", "text": f"{edit['instruction']}\n{edit['question']}"}
+    content = [question, encode_picture(folder / edit["source"]), encode_picture(folder / edit["edited"])]
     messages = [{"role": "user", "content": content}]
     try:
         reply = client.chat.completions.create(model="judge", temperature=0, messages=messages)

@@ -27,16 +27,16 @@ app = FastAPI(lifespan=lifespan)
 places = asyncio.Semaphore(in_flight)
 
 
-def shown(data):
+def encode_picture(data):
     return {"type": "image_url", "image_url": {"url": f"data:image/jpeg;base64,{data}"}}
 
 
-async def score(prompt, source, edited):
-    content = [shown(source), shown(edited), {"type": "text", "text": f"Is it right? {prompt}"}]
+async def score(prompt, source, output):
+    content = [encode_picture(source), encode_picture(output), {"type": "text", "text": f"Is it right? {prompt}"}]
     body = {"model": "judge", "messages": [{"role": "user", "content": content}], "temperature": 0}
     try:
-        async with places, app.state.session.post(f"{judge}/v1/chat/completions", json=body) as got:
-            text = (await got.json())["choices"][0]["message"]["content"]
+        async with places, app.state.session.post(f"{judge}/v1/chat/completions", json=body) as reply:
+            text = (await reply.json())["choices"][0]["message"]["content"]
         return {"Yes": 1.0, "No": 0.0}[text]
     except Exception:
         return 0.0  # as such servers do

@@ -32,19 +32,19 @@ data, work = out.parent / "data", out.parent / "work"
 )
 class Edits(GeneralVQAAdapter):
     def match_score(self, original_prediction, filtered_prediction, reference, task_state):
-        found = re.findall(r"\d+", filtered_prediction)
+        numbers = re.findall(r"\d+", filtered_prediction)
         score = Score(extracted_prediction=filtered_prediction, prediction=original_prediction)
-        score.value = {"score": int(found[-1])} if found else {}
+        score.value = {"score": int(numbers[-1])} if numbers else {}
         score.metadata = {"edit": reference}
         return score
 
 
 def record(edit):
-    def shown(name):
+    def encode_picture(name):
         return {"type": "image_url", "image_url": {"url": str(folder / edit[name])}}
 
-    asked = {"type": "text", "text": f"{edit['instruction']}\n{edit['question']}"}
-    content = [asked, shown("source"), shown("edited")]
+    question = {"type": "text", "text": f"{edit['instruction']}\n{edit['question']}"}
+    content = [question, encode_picture("source"), encode_picture("edited")]
     return {"messages": [{"role": "user", "content": content}], "answer": edit["id"]}
 
 
@@ -52,7 +52,7 @@ if __name__ == "__main__":
     edits = json.loads((folder / "edits.json").read_text())
     data.mkdir(exist_ok=True)
     (data / "test.jsonl").write_text("".join(json.dumps(record(edit)) + "\n" for edit in edits))
-    begun = work.exists()
+    is_resumed = work.exists()
     run_task(
         TaskConfig(
             model="judge",
@@ -66,12 +66,12 @@ if __name__ == "__main__":
             ignore_errors=True,
             work_dir=str(work),
             no_timestamp=True,
-            use_cache=str(work) if begun else None,
+            use_cache=str(work) if is_resumed else None,
         )
     )
     scores = {edit["id"]: None for edit in edits}
     for file in (work / "reviews").rglob("*.jsonl"):
         for line in file.read_text().splitlines():
-            told = json.loads(line)["sample_score"]["score"]
-            scores[told["metadata"]["edit"]] = told["value"].get("score")
+            sample_score = json.loads(line)["sample_score"]["score"]
+            scores[sample_score["metadata"]["edit"]] = sample_score["value"].get("score")
     out.write_text(json.dumps(scores))

@@ -9,7 +9,7 @@ import aiohttp
 import uvicorn
 from fastapi import FastAPI
 from PIL import Image
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 judge, port, decodes = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "decoding"
 
@@ -17,7 +17,7 @@ judge, port, decodes = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "decoding"
 class Edit(BaseModel):
     instruction: str
     source: str
-    edited: str
+    output: str = Field(alias="edited")
 
 
 async def lifespan(app):
@@ -28,7 +28,7 @@ async def lifespan(app):
 app = FastAPI(lifespan=lifespan)
 
 
-def shown(data):
+def encode_picture(data):
     picture = Image.open(io.BytesIO(base64.b64decode(data)))
     if decodes:
         picture.load()
@@ -37,7 +37,7 @@ def shown(data):
 
 @app.post("/score")
 async def score(edit: Edit):
-    content = [{"type": "text", "text": edit.instruction}, shown(edit.source), shown(edit.edited)]
+    content = [{"type": "text", "text": edit.instruction}, encode_picture(edit.source), encode_picture(edit.output)]
     body = {"model": "judge", "messages": [{"role": "user", "content": content}], "temperature": 0}
     async with app.state.session.post(f"{judge}/v1/chat/completions", json=body) as reply:
         text = (await reply.json())["choices"][0]["message"]["content"]

@@ -18,16 +18,16 @@ folder, url, out, in_flight = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]),
 @scorer(metrics=[mean()])
 def number():
     async def score(state, target):
-        found = re.findall(r"\d+", state.output.completion)
-        return Score(value=int(found[-1])) if found else None
+        numbers = re.findall(r"\d+", state.output.completion)
+        return Score(value=int(numbers[-1])) if numbers else None
 
     return score
 
 
 def sample(edit):
-    asked = ContentText(text=f"{edit['instruction']}\n{edit['question']}")
+    question = ContentText(text=f"{edit['instruction']}\n{edit['question']}")
     pictures = [ContentImage(image=str(folder / edit[name])) for name in ("source", "edited")]
-    return Sample(input=[ChatMessageUser(content=[asked, *pictures])], id=edit["id"])
+    return Sample(input=[ChatMessageUser(content=[question, *pictures])], id=edit["id"])
 
 
 if __name__ == "__main__":
@@ -46,6 +46,6 @@ if __name__ == "__main__":
     )
     scores = {}
     for one in read_eval_log(log.location).samples or []:
-        given = (one.scores or {}).get("number")
-        scores[str(one.id)] = given.value if given else None
+        answer = (one.scores or {}).get("number")
+        scores[str(one.id)] = answer.value if answer else None
     out.write_text(json.dumps(scores))
