@@ -54,15 +54,15 @@ def read_card() -> tuple[float, ...] | None:
         return None
     query = f"--query-gpu={','.join(SMI)}"
     command = [program, query, "--format=csv,noheader,nounits", "--id=0"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
     try:
-        return tuple(float(one) for one in done.stdout.split(","))
+        return tuple(float(one) for one in process.stdout.split(","))
     except ValueError:
         return None
 
 
 def watch(stop: Event) -> dict[str, float]:
-    """Read the card until told to stop: mean busy share and watts, most MiB."""
+    """Read the card until `stop` is set: mean busy share and watts, most MiB."""
     readings = []
     while not stop.wait(0.2):
         if (reading := read_card()) is None:
@@ -91,9 +91,9 @@ def make_picture(seed: int, megapixels: float) -> Any:
 
 def make_request(kind: type[Specialist], seed: int, megapixels: float) -> Request:
     """A request that fits a specialist's contract."""
-    held = {"image": lambda index: make_picture(2 * seed + index, megapixels)}
+    values = {"image": lambda index: make_picture(2 * seed + index, megapixels)}
     tensors = {
-        one.name: None if one.optional else held.get(one.holds, lambda _: "the bus")(index)
+        one.name: None if one.optional else values.get(one.holds, lambda _: "the bus")(index)
         for index, one in enumerate(kind.contract.inputs)
     }
     parameters = {name: choices[0] for name, choices in kind.contract.parameters.items()}
@@ -127,11 +127,11 @@ def measure_specialist(name: str, precision: Any, batch: int, megapixels: float,
 def run_apart(*arguments: object) -> Mapping[str, Any]:
     """Measure in a process of its own; what fails says why."""
     command = [sys.executable, __file__, "one", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        return {"error": (done.stderr.strip().splitlines() or ["no reason"])[-1]}
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    if process.returncode:
+        return {"error": (process.stderr.strip().splitlines() or ["no reason"])[-1]}
+    results: dict[str, Any] = json.loads(process.stdout)
+    return results
 
 
 def encode(picture: Any) -> dict[str, Any]:
@@ -161,7 +161,7 @@ async def ask_all(url: str, bodies: Sequence[Any], in_flight: int) -> tuple[floa
     """Ask all; requests per second, and the most that waited at vLLM."""
     import httpx2
 
-    turns, waiting, is_done = asyncio.Semaphore(in_flight), 0.0, asyncio.Event()
+    turns, queue_length, is_done = asyncio.Semaphore(in_flight), 0.0, asyncio.Event()
     async with httpx2.AsyncClient(timeout=600) as client:
 
         async def ask(body: Any) -> None:
@@ -169,19 +169,19 @@ async def ask_all(url: str, bodies: Sequence[Any], in_flight: int) -> tuple[floa
                 (await client.post(f"{url}/chat/completions", json=body)).raise_for_status()
 
         async def look() -> None:
-            nonlocal waiting
+            nonlocal queue_length
             while not is_done.is_set():
                 text = (await client.get(f"{url.removesuffix('/v1')}/metrics")).text
                 lines = [x for x in text.splitlines() if x.startswith("vllm:num_requests_waiting{")]
-                waiting = max([waiting, *(float(line.split()[-1]) for line in lines)])
+                queue_length = max([queue_length, *(float(line.split()[-1]) for line in lines)])
                 await asyncio.sleep(0.2)
 
         looking, start = asyncio.create_task(look()), time.perf_counter()
         await asyncio.gather(*map(ask, bodies))
-        spent = time.perf_counter() - start
+        duration = time.perf_counter() - start
         is_done.set()
         await looking
-    return len(bodies) / spent, waiting
+    return len(bodies) / duration, queue_length
 
 
 def show(rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
@@ -232,10 +232,10 @@ def specialists(
 ) -> None:
     """Calls per second, processor time and memory of specialists; of a card also busy and watts."""
     rows: list[Mapping[str, Any]] = []
-    found = {kind.name: kind for kind in find_specialists()}
-    if missing := set(names) - found.keys():
-        raise click.BadParameter(f"no model {', '.join(sorted(missing))}; there are {', '.join(found)}")
-    kinds = [kind for name, kind in found.items() if not names or name in names]
+    kinds_by_name = {kind.name: kind for kind in find_specialists()}
+    if missing := set(names) - kinds_by_name.keys():
+        raise click.BadParameter(f"no model {', '.join(sorted(missing))}; there are {', '.join(kinds_by_name)}")
+    kinds = [kind for name, kind in kinds_by_name.items() if not names or name in names]
     if full_folder:
         os.environ["EDITJUDGE_MODELS_DIR"] = str(full_folder)
         rows += make_full_size(kinds, precisions)
@@ -307,14 +307,14 @@ def judge(
         bodies = make_bodies(model, side, siblings, order, count)
         stop, watcher = Event(), ThreadPoolExecutor(1)
         card: Future[dict[str, float]] = watcher.submit(watch, stop)
-        speed, waiting = asyncio.run(ask_all(url, bodies, in_flight))
+        speed, queue_length = asyncio.run(ask_all(url, bodies, in_flight))
         stop.set()
-        told = card.result()
-        is_idle = told.get("gpu_busy", 100.0) < 70 and waiting < 1
+        card_load = card.result()
+        is_idle = card_load.get("gpu_busy", 100.0) < 70 and queue_length < 1
         wall = {"wall": "CPU"} if is_idle else {}
         what = {"precision": precision, "side": side, "siblings": siblings, "first": order}
         paper = PAPER.get((side, siblings), "")
-        rows.append({**what, "requests_per_second": speed, "paper": paper, **told, **wall})
+        rows.append({**what, "requests_per_second": speed, "paper": paper, **card_load, **wall})
     show(sorted(rows, key=lambda row: (row["side"], row["siblings"], row["first"])), as_json)
 
 
