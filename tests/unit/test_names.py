@@ -21,7 +21,7 @@ IRREGULAR = re.compile(
     "spoken|standing|stood|taken|taking|taught|telling|thought|told|torn|understood|waiting|wanted|"
     "won|worn|wound|written"
 )
-NOUNS = frozenset({"bed", "embed", "exceed", "feed", "hundred", "need", "red", "seed", "speed"})
+NOUNS = frozenset({"bed", "deed", "embed", "exceed", "feed", "hundred", "need", "red", "seed", "speed"})
 """Words that end as participles do."""
 SERIALISED = tomllib.loads(Path(__file__).with_name("serialised_names.toml").read_text("utf-8"))
 """By module, the names that something else than Python holds."""
@@ -66,11 +66,16 @@ def modules() -> Iterator[Path]:
         yield from (p for p in sorted(package.rglob("*.py")) if GENERATED not in p.parents)
 
 
+def scripts() -> Iterator[Path]:
+    """What is run from the tree alone."""
+    yield from (ROOT / "generate.py", *sorted((ROOT / "docs").glob("*.py")), *sorted((ROOT / "perf").rglob("*.py")))
+
+
 def test_names_say_what_they_hold() -> None:
     left = [
         f"{module}:{line}: {name}"
-        for path in modules()
-        for module in [path.relative_to(ROOT).as_posix().split("/", 1)[1]]
+        for path in (*modules(), *scripts())
+        for module in [re.sub("^(client|services)/", "", path.relative_to(ROOT).as_posix())]
         for line, name in [(1, path.stem), *bindings(path.read_text("utf-8"))]
         if is_participle(name) and name not in SERIALISED.get(module, "").split()
     ]
