@@ -312,6 +312,15 @@ def test_a_folder_that_the_hub_gave_is_imported_with_its_commit(hub: ScriptedHub
         (folder / name).write_bytes(FILES[name])
 
 
+@pytest.fixture
+def brought(hub: ScriptedHub, tmp_path: Path) -> Path:
+    """A copy of a checkpoint, without notes."""
+    (folder := tmp_path / "brought").mkdir()
+    for name in ("config.json", "model.safetensors"):
+        (folder / name).write_bytes(b"{}")
+    return folder
+
+
 def test_a_plain_copy_is_compared_with_the_manifest_and_says_what_was_not(hub: ScriptedHub, tmp_path: Path) -> None:
     folder = tmp_path / "copy"
     folder.mkdir()
@@ -330,6 +339,37 @@ def test_a_plain_copy_is_compared_with_the_manifest_and_says_what_was_not(hub: S
     assert pull(pinned) == record
     with pytest.raises(ConfigError, match="consists of other models; pull a, b --from"):
         import_weights(entry(supply="parts", parts={"x": "a", "y": "b"}), folder)
+
+
+def test_a_folder_that_is_not_whole_or_not_the_hubs_is_named(brought: Path, tmp_path: Path) -> None:
+    files = entry(files=["*.json", "*.safetensors"])
+    notes = brought / ".cache" / "huggingface" / "download"
+    notes.mkdir(parents=True)
+    (notes / "config.json.metadata").write_bytes(b"\xff\n\xfe")
+    with pytest.raises(InputError, match=r"config\.json: its digest is not"):
+        import_weights(files, brought)
+    (notes / "config.json.metadata").unlink()
+    for index in (b"{", b"[]", b'{"weight_map": 3}', b'{"weight_map": {"a": 1}}'):
+        (brought / "model.safetensors.index.json").write_bytes(index)
+        with pytest.raises(InputError, match=r"index\.json: it is no index of shards"):
+            import_weights(files, brought)
+    (brought / "model.safetensors.index.json").unlink()
+    (brought / "settings.json").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(OSError, match=r"No such file.*settings\.json"):
+        import_weights(files, brought)
+    assert not usable()
+
+
+def test_a_checkpoint_of_another_folder_of_models_is_imported_without_its_record(brought: Path) -> None:
+    files = entry(files=["*.json", "*.safetensors"])
+    (brought / "pulled.json").write_text("{}")
+    record = import_weights(files, brought)
+    assert record.files.keys() == {"config.json", "model.safetensors"}
+    record.verify()
+    assert import_weights(files, checkpoint_dir("tiny")) == record, "its own folder"
+    (brought / "untrained.json").write_text("{}")
+    with pytest.raises(InputError, match=r"its weights are random; run: editjudge models pull tiny --untrained"):
+        import_weights(files, brought)
 
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -1,11 +1,14 @@
 import io
+import shutil
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image as Pil
+from safetensors.torch import load_file, save_file
 
 from editjudge.base.contracts import SEGMENTER
+from editjudge.base.errors import ConfigError
 from editjudge.base.images import load_mask
 from editjudge_services.runtime.specialist import BadRequest, Request
 from editjudge_services.segmentation import masks
@@ -283,6 +286,19 @@ def test_other_weights_are_refused():
     declared = load_artefact(ENTRY, "fp32").identity | {"weights": "sha256:other"}
     with pytest.raises(RuntimeError, match="sha256:other"):
         GroundedSamSegmenter().load(declared)
+
+
+@pytest.mark.parametrize("part", ["detector", "sam"])
+@pytest.mark.parametrize("keep", [lambda weight: None, lambda weight: weight.repeat(2, *[1] * (weight.ndim - 1))])
+def test_weights_that_are_missing_or_of_another_shape_are_not_made_up(tmp_path, part, keep):
+    folder = tmp_path / "copy"
+    shutil.copytree(checkpoint_dir(ENTRY), folder)
+    weights = load_file(file := folder / part / "model.safetensors")
+    name = next(name for name in sorted(weights) if "norm" in name and name.endswith("weight"))
+    kept = keep(weights.pop(name))
+    save_file(weights | ({} if kept is None else {name: kept}), file, metadata={"format": "pt"})
+    with pytest.raises(ConfigError, match=rf"{part}: 1 weights are missing or have another shape: {name}"):
+        RECIPES[ENTRY].export(folder, tmp_path / "export", "fp32", None)
 
 
 def test_an_empty_segmentation_is_the_default():

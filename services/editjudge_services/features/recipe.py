@@ -25,7 +25,6 @@ from transformers import (
     DINOv3ViTModel,
     PreTrainedModel,
 )
-from transformers.utils import logging
 
 from editjudge.base.errors import ConfigError
 from editjudge.base.images import RGB
@@ -33,6 +32,7 @@ from editjudge.base.probes import fingerprint, texture_image
 
 from ..runtime.onnx import LARGEST_BATCH, open_network
 from ..runtime.preprocess import CLIP_CROP, DINOV2_CROP, DINOV3_SQUASH, Rule
+from ..segmentation.checkpoints import load_network
 from ..zoo.artefact import Parity, Precision
 from ..zoo.recipe import Recipe
 from ..zoo.torch_tools import (
@@ -116,13 +116,7 @@ class VisionRecipe:
         kind = _read(checkpoint / "config.json").get("model_type")
         if kind not in self.kinds:
             raise ConfigError(f"{checkpoint}: model_type {kind!r}, not {min(self.kinds)!r}")
-        # Otherwise it warns of the weights of CLIP's text tower, which is not loaded.
-        logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-        read: Any = self.model.from_pretrained
-        model, report = read(checkpoint, dtype=torch.float32, output_loading_info=True, local_files_only=True)
-        if missing := sorted(report["missing_keys"]):
-            raise ConfigError(f"{checkpoint}: {len(missing)} weights are missing: {missing[0]}, …")
-        return model.eval()
+        return load_network(self.model, checkpoint, dtype=torch.float32).eval()
 
     def export(self, checkpoint: Path, folder: Path, precision: Precision, pictures: Sequence[RGB] | None) -> Parity:
         """Write `model.onnx`, for CLIP `head.onnx`, and compare them with the checkpoint.

@@ -15,6 +15,7 @@ import torch
 from editjudge.base.images import RGB
 
 from ..runtime.preprocess import BICUBIC, CLIP, Rule
+from ..segmentation.checkpoints import load_network
 
 _IMAGE = "<imgpad>"
 _END = "<|im_end|>"
@@ -89,7 +90,7 @@ class GotReader:
         import transformers
 
         library: Any = transformers
-        network = library.GotOcr2ForConditionalGeneration.from_pretrained(folder, dtype=dtype)
+        network = load_network(library.GotOcr2ForConditionalGeneration, folder, dtype=dtype)
         tokenizer = library.PreTrainedTokenizerFast.from_pretrained(folder)
         return cls(network.to(device).eval(), tokenizer, max_new_tokens)
 

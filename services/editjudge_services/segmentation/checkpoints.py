@@ -46,6 +46,28 @@ def require_files(checkpoint: Path, *files: str) -> None:
             raise ConfigError(f"{checkpoint / name} is missing", "pull the checkpoint again")
 
 
+def load_network(kind: Any, folder: Path, **options: Any) -> Any:
+    """Load a network of transformers, which itself would fill what is missing with random weights.
+
+    Args:
+        kind: Its class.
+        options: Further arguments of `from_pretrained`.
+
+    Raises:
+        ConfigError: the checkpoint lacks weights, or has them in other shapes.
+    """
+    from transformers.utils import logging
+
+    # Otherwise it lists what does not fit, also what is not loaded, such as the weights of CLIP's text tower.
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    strict = {"output_loading_info": True, "ignore_mismatched_sizes": True, "local_files_only": True}
+    network, report = kind.from_pretrained(folder, **strict, **options)
+    if wrong := sorted([*report["missing_keys"], *(name for name, *_ in report["mismatched_keys"])]):
+        what = f"{len(wrong)} weights are missing or have another shape: {wrong[0]}, …"
+        raise ConfigError(f"{folder}: {what}", "pull the checkpoint again")
+    return network
+
+
 def save_settings(folder: Path, settings: Mapping[str, float]) -> None:
     """Write a network's settings beside its weights."""
     (folder / SETTINGS).write_text(json.dumps(settings, indent=2))

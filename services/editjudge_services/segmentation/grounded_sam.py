@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from editjudge.base.images import RGB
 
-from .checkpoints import load_settings, save_settings
+from .checkpoints import load_network, load_settings, save_settings
 from .grounding_dino import BOX_THRESHOLD, Detector, select_detections
 from .masks import Segmentation, Select, unite_masks
 from .sam import BoxSegmenter
@@ -53,10 +53,9 @@ class GroundedSam:
 
         # The type stubs of transformers lack the tokenizer and `to` of models.
         library: Any = transformers
-        detector = library.GroundingDinoForObjectDetection.from_pretrained(
-            folder / "detector", dtype=torch.float32, attn_implementation="eager"
-        )
-        sam = library.SamModel.from_pretrained(folder / "sam", dtype=torch.float32)
+        kind = library.GroundingDinoForObjectDetection
+        detector = load_network(kind, folder / "detector", dtype=torch.float32, attn_implementation="eager")
+        sam = load_network(library.SamModel, folder / "sam", dtype=torch.float32)
         tokenizer = library.BertTokenizerFast.from_pretrained(folder / "detector")
         return cls(detector.to(device).eval(), tokenizer, sam.to(device).eval(), sizes or load_settings(folder))
 

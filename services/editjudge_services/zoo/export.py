@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias, get_args
 
 from pydantic import ValidationError
 
-from editjudge.base.errors import ConfigError, InputError, MissingExtra
+from editjudge.base.errors import ConfigError, EditjudgeError, InputError, MissingExtra
 from editjudge.base.images import RGB, load_image
 
 from ..runtime.onnx import find_device
@@ -21,7 +21,7 @@ from .artefact import (
     load_artefact,
     models_dir,
 )
-from .checkpoint import Checkpoint, hash_files, load_checkpoint, lock_entry, replace_folder
+from .checkpoint import Checkpoint, hash_files, is_disk_full, load_checkpoint, lock_entry, replace_folder
 from .manifest import Entry, find_entry, load_recipe
 from .recipe import Recipe
 
@@ -171,9 +171,17 @@ def _run_recipe(
         parity = recipe.export(checkpoint_dir(entry.name), folder, precision, pictures)
     except ValidationError as error:
         # NaN and infinity are refused; they mostly come from an overflow in half precision.
-        raise ConfigError(
-            f"{entry.name} as {precision}: the comparison with the source gave no number", "export another precision"
-        ) from error
+        fix = "export another precision" if precision != "fp32" else "check the weights"
+        what = f"{entry.name} as {precision}: the comparison with the source gave no number"
+        raise ConfigError(what, fix) from error
+    except EditjudgeError:
+        raise
+    except Exception as error:  # libraries raise anything for weights and configurations that they cannot read
+        if is_disk_full(error):
+            raise
+        reason = " ".join(str(error).split())[:300]
+        what = f"{checkpoint_dir(entry.name)} cannot be exported: {type(error).__name__}: {reason}"
+        raise ConfigError(what, f"check its files, then {_pull_command(entry)}") from error
     if not parity.largest_difference <= parity.tolerance:
         raise ConfigError(
             f"{entry.name} as {precision} is {parity.largest_difference:.3g} from its source "

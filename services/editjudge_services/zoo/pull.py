@@ -17,6 +17,8 @@ from editjudge.base.errors import ConfigError, InputError, MissingExtra
 
 from .artefact import checkpoint_dir, hash_file
 from .checkpoint import (
+    PULLED_RECORD,
+    UNTRAINED_RECORD,
     Checkpoint,
     ZooError,
     disk_full_error,
@@ -160,13 +162,19 @@ def _find_files(entry: Entry, path: Path) -> dict[str, Path]:
         return {entry.files[0]: path}
     if not path.is_dir():
         raise InputError(str(path), "it is no folder", f"give a folder with {', '.join(entry.files)}")
-    names = {one.relative_to(path).as_posix(): one for one in path.rglob("*") if one.is_file()}
-    files = {name: one for name, one in names.items() if entry.has_file(name)}
+    if (path / UNTRAINED_RECORD).is_file():
+        raise InputError(str(path), "its weights are random", f"run: editjudge models pull {entry.name} --untrained")
+    # Broken links are listed too, so that the copy says which it is. Our own record is made anew.
+    names = {one.relative_to(path).as_posix(): one for one in path.rglob("*") if one.is_file() or one.is_symlink()}
+    files = {name: one for name, one in names.items() if entry.has_file(name) and name != PULLED_RECORD}
     required_names = {*entry.sha256, *(one for one in entry.files if not set("*?[") & set(one))}
     for name, file in files.items():
         if name.endswith(".index.json"):
-            shards = json.loads(file.read_bytes()).get("weight_map", {}).values()
-            required_names |= {(PurePosixPath(name).parent / shard).as_posix() for shard in shards}
+            try:
+                shards = json.loads(file.read_bytes())["weight_map"].values()
+                required_names |= {(PurePosixPath(name).parent / shard).as_posix() for shard in shards}
+            except (ValueError, LookupError, TypeError, AttributeError) as error:
+                raise InputError(str(file), "it is no index of shards", "download it again") from error
     missing = sorted(required_names - files.keys())
     if missing or not files:
         what = f"{', '.join(missing) or 'every file'} of {entry.name} is missing"
@@ -179,7 +187,7 @@ def _read_note(folder: Path, name: str) -> tuple[str, str]:
     note = folder / ".cache" / "huggingface" / "download" / f"{name}.metadata"
     if not note.is_file():
         return "", ""
-    commit, digest, *_ = [*note.read_text(encoding="utf-8").splitlines(), "", ""]
+    commit, digest, *_ = [*note.read_text(encoding="utf-8", errors="replace").splitlines(), "", ""]
     return commit, digest
 
 

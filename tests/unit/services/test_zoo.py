@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import sys
@@ -38,7 +39,7 @@ class FakeRecipe:
     def __init__(self) -> None:
         self.difference = 0.0
         self.says = [0.5, -0.25]
-        self.fails = False
+        self.fails: Exception | None = None
 
     def make_untrained(self, folder: Path) -> None:
         (folder / "weights.bin").write_bytes(b"random")
@@ -48,7 +49,7 @@ class FakeRecipe:
         weights = b"".join(sorted(one.read_bytes() for one in checkpoint.glob("*.[bp]*")))
         (folder / "graph" / "model.onnx").write_bytes(2 * weights)
         if self.fails:
-            raise ConfigError("not of this architecture")
+            raise self.fails
         return Parity(largest_difference=self.difference, tolerance=1e-4, images=len(pictures or "ab"))
 
     def fingerprint(self, folder: Path, precision: Precision) -> list[float]:
@@ -129,7 +130,7 @@ def test_an_export_beyond_tolerance_is_refused_with_figures(
     assert not leftovers()
 
 
-@pytest.mark.parametrize("wrong", [{"difference": 1.0}, {"fails": True}])
+@pytest.mark.parametrize("wrong", [{"difference": 1.0}, {"fails": ConfigError("another architecture")}])
 def test_a_failed_export_leaves_the_earlier_one_whole(
     recipe: FakeRecipe, artefact: Artefact, wrong: dict[str, object]
 ) -> None:
@@ -290,6 +291,17 @@ def test_the_users_own_pictures_are_compared_and_named(
     elsewhere = artefact.parity.model_copy(update={"device": "cuda"})  # type: ignore[union-attr]
     with pytest.raises(ConfigError, match="compared with its source on cuda, and runs on cpu here"):
         check_device(artefact.model_copy(update={"parity": elsewhere}))
+
+
+def test_weights_that_a_library_cannot_read_are_one_line(recipe: FakeRecipe, untrained: Checkpoint) -> None:
+    recipe.fails = RuntimeError("deserializing header:\n  incomplete")
+    code, out, err = invoke("export", "lpips-vgg")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "/lpips-vgg/checkpoint cannot be exported: RuntimeError: deserializing header: incomplete; check" in err
+    assert not leftovers()
+    recipe.fails = OSError(errno.ENOSPC, "No space left on device")
+    code, _, err = invoke("export", "lpips-vgg")
+    assert (code, "the disk is full" in err) == (1, True)
 
 
 def test_one_that_fails_does_not_stop_the_others(recipe: FakeRecipe) -> None:
