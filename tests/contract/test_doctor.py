@@ -17,7 +17,7 @@ from editjudge.base.local_stack import StackState
 from editjudge.cli import local_stack, root
 from editjudge.cli.commands import load_commands
 from editjudge.panel import SPECIALISTS
-from editjudge_services.cli import COMMANDS, status
+from editjudge_services.cli import COMMANDS, status, up
 
 from ..fakes.openai import ScriptedOpenAi, reply
 from ..fakes.triton import ScriptedTriton, score
@@ -154,6 +154,24 @@ def test_status_names_it(lame: StackState) -> None:
     assert "ocr_ppocr is not served: RuntimeError: weights are absent" in ran.output
     ran = CliRunner().invoke(command, ["--json"], standalone_mode=False)
     assert '"ocr_ppocr": "RuntimeError: weights are absent"' in ran.output
+
+
+def test_what_was_to_be_served_and_is_not_is_no_success(lame: StackState, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def find_services() -> tuple[dict[str, str], str]:
+        return {}, ""
+
+    monkeypatch.setattr(status, "_find_services", find_services)
+    monkeypatch.setattr(up, "up", lambda *_: lame)
+    commands = load_commands(COMMANDS)
+    for command, arguments, code in (
+        ("status", [], 1),
+        ("status", ["--json"], 1),
+        ("up", [], 0),
+        ("up", ["--model", "quality_piqe"], 0),
+        ("up", ["--model", "quality_piqe", "--model", "ocr_ppocr"], 1),
+        ("up", ["--model", "ocr_ppocr", "--json"], 1),
+    ):
+        assert CliRunner().invoke(commands[command], arguments, standalone_mode=False).return_value == code
 
 
 def test_a_judge_service_that_is_not_there_is_named_once() -> None:

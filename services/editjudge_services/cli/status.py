@@ -41,11 +41,12 @@ def status_command(*, json: bool) -> int:
     judge_problem = f"the Judge service is not running: {why}" if why else ""
     problem = "; ".join(filter(None, (problem, judge_problem)))
     missing = missing_services(services)
+    code = 1 if problem or state.unloaded else 0
     seconds = max(0.0, time.time() - state.started)
     if json:
         texts: dict[str, Any] = {"services": services, "problem": problem, "unserved": missing}
         print_json(Stack(**dict(state), uptime_seconds=seconds, **texts))
-        return 1 if problem else 0
+        return code
     _print_stack(state, seconds)
     for name, identity in services.items():
         print_text(f"  {name:<14} {identity}")
@@ -55,7 +56,7 @@ def status_command(*, json: bool) -> int:
         print_text(f"  {line}")
     if problem:
         print_text(f"  {problem}", fg="red", err=True)
-    return 1 if problem else 0
+    return code
 
 
 def _print_stack(state: StackState, seconds: float) -> None:

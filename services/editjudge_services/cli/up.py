@@ -12,8 +12,8 @@ from editjudge.cli.output import print_json
 from ..runtime.supervisor import up
 
 
-def up_command(model: tuple[str, ...], judge: Path | None, *, gateway: bool, front: bool, json: bool) -> None:
-    """Start the local stack in the background and wait until it is ready."""
+def up_command(model: tuple[str, ...], judge: Path | None, *, gateway: bool, front: bool, json: bool) -> int:
+    """Start the local stack, wait until it is ready, and return the exit code."""
     settings, root = settings_from(), click.get_current_context().find_root().params
     options = {"models": model, "judge": judge, "gateway": gateway, "front": front}
     further = tuple(f"--set={one}" for one in root.get("set_", ()))
@@ -24,9 +24,10 @@ def up_command(model: tuple[str, ...], judge: Path | None, *, gateway: bool, fro
     state = up(stack, settings.vllm_python, root.get("config"), report)
     for name, why in state.unloaded.items():
         print_text(f"{name} is not served: {why}", fg="red", err=True)
+    code = 1 if state.unloaded.keys() & set(model) else 0
     if json:
         print_json(state)
-        return
+        return code
     if state.grpc:
         print_text(f"ready at {state.grpc} (metrics {state.metrics}, log {state.log})")
     if state.gateway:
@@ -39,3 +40,4 @@ def up_command(model: tuple[str, ...], judge: Path | None, *, gateway: bool, fro
     if state.judge:
         local = state.judge
         print_text(f"{local.model} ready at {local.url} (log {local.log})")
+    return code
