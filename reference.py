@@ -6,6 +6,7 @@ import functools
 import inspect
 import json
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, get_args
@@ -206,21 +207,34 @@ def json_forms() -> str:
     models = {model: command for command, models in FORMS.items() for model in models}
     _, schema = models_json_schema([(model, "serialization") for model in models])
     commands = {model.__name__: command for model, command in models.items()}
+    classes = documented_classes()
     parts = ["# JSON", "", NOTE, "", "`editjudge COMMAND --json` prints these forms. A field has"]
-    parts += ["another form where its type links to one. No number is NaN or infinite.", ""]
+    parts += ["another form where its type links to one. No number is NaN or infinite. None stands for null.", ""]
     parts += table(("command", "form"), [(f"`{of}`", link(name)) for name, of in commands.items()])
     for name, form in schema["$defs"].items():
         if "properties" in form:
-            text = re.sub(r"```.*?```", "", form.get("description", ""), flags=re.DOTALL)
-            about, _, meanings = text.partition("Attributes:\n")
+            text = form.get("description", "")
+            about, _, own_meanings = re.sub(r"```.*?```", "", text, flags=re.DOTALL).partition("Attributes:\n")
             parts += ["", f"## {name}", "", " ".join(about.split()), ""]
-            told = meanings_of(meanings)
+            meanings = attributes(classes[text]) if text in classes else meanings_of(own_meanings)
             rows = [
-                (f"`{field}`", form_of(of), told.get(field, USUAL.get(field, "")))
+                (f"`{field}`", form_of(of), meanings.get(field) or line_of(of) or USUAL.get(field, ""))
                 for field, of in form["properties"].items()
             ]
             parts += table(("field", "type", "meaning"), rows)
     return "\n".join(parts) + "\n"
+
+
+def line_of(schema: Mapping[str, Any]) -> str:
+    """The first paragraph of a field's own description."""
+    return " ".join(schema.get("description", "").split("\n\n")[0].split())
+
+
+def documented_classes() -> dict[str, type]:
+    """The classes of the package by docstring: a schema names its forms, and has no classes."""
+    modules = [module for name, module in sys.modules.items() if name.startswith("editjudge")]
+    classes = (one for module in modules for one in vars(module).values() if inspect.isclass(one))
+    return {inspect.cleandoc(one.__doc__): one for one in classes if one.__doc__}
 
 
 def link(form: str) -> str:

@@ -25,6 +25,9 @@ class AgreementRow(Strict):
     """How far one judge, or what stands beside judges, agrees with people, or two judges agree.
 
     Attributes:
+        who: Name of the judge, or of what stands beside judges.
+        kind: Whether it is a judge, other people, or an answer for which nobody looks: constant,
+            random or trivial.
         records: Number of edits, pairs or models with both sides.
         coverage: Share of people's edits or pairs on which it has an answer.
         figures: Statistics by name.
@@ -41,6 +44,7 @@ class AgreementTable(Strict):
     """The agreement on one dimension.
 
     Attributes:
+        rows: One for each judge and each of what stands beside judges.
         unit: What a record is.
         records: Number of records that people answered; without people, those of any judge.
         sources: Number of different source pictures among them.
@@ -67,6 +71,11 @@ class JudgeDifference(Strict):
     """Two judges against the same people, on the records that both answered.
 
     Attributes:
+        unit: What a record is.
+        statistic: Name of the statistic that is compared.
+        first: Name of the first judge.
+        second: Name of the second judge.
+        records: Number of records that both judges answered.
         difference: The first judge's statistic minus the second's.
         sentence: The result in words.
     """
@@ -82,7 +91,13 @@ class JudgeDifference(Strict):
 
 
 class RaterAgreement(Strict):
-    """How far people agree with each other on one dimension: Krippendorff's alpha by level."""
+    """How far people agree with each other on one dimension: Krippendorff's alpha by level.
+
+    Attributes:
+        raters: Number of people.
+        answers: Number of their answers.
+        alpha: Krippendorff's alpha by level of measurement, at most 1.
+    """
 
     dimension: str
     raters: int
@@ -94,6 +109,9 @@ class Agreement(Strict):
     """`editjudge agreement --json`.
 
     Attributes:
+        tables: One for each dimension.
+        differences: Each two judges against the same people.
+        raters: How far people agree, by dimension; empty for a single rater.
         sentences: What a study says besides.
         problems: Records that are left out, each with its place.
         notes: What is missing beside the judges, and why.

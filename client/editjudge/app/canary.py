@@ -64,6 +64,7 @@ class CanaryScore(Strict):
     """The scores of one canary.
 
     Attributes:
+        canary: Name of the canary.
         place: Known place in its scene, from 1, the best; canaries of equal place are not compared.
         before: Mean score in the baseline, from 1 to 5; null if it has none.
         sd: Sample standard deviation of the repeats in the baseline; null with fewer than two.
@@ -83,6 +84,7 @@ class CanaryResult(Strict):
     """An entry of `canary --json`: the result of checking one judge.
 
     Attributes:
+        canaries: The scores of each canary; empty if unchecked.
         service: `generalist.<name>`.
         identity: Empty if the judge could not be reached.
         state: `steady`, `shifted` (by more than its own noise), `disordered` (it cannot order the

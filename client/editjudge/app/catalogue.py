@@ -14,6 +14,11 @@ class DimensionEntry(Strict):
     """An entry of `list dimensions --json`.
 
     Attributes:
+        id: Id of the dimension.
+        asks: Its question.
+        unit: Unit of the value; empty for a pure number.
+        variant: The exact variant of the metric, for example `ssim.rgb.win7`; may be empty.
+        source: The paper and section that it follows.
         range: Lowest and highest value.
         needs: Fields that an item must have.
         services: Services that are called.
@@ -43,7 +48,19 @@ class DimensionEntry(Strict):
 
 
 class TemplateEntry(Strict):
-    """An entry of `list prompts --json`: a built-in template or a custom one."""
+    """An entry of `list prompts --json`: a built-in template or a custom one.
+
+    Attributes:
+        name: Name of the template.
+        origin: Whose words it has: `own` (editjudge), `original` (an official prompt) or `custom`
+            (the user).
+        digest: Digest of all that shapes the prompt and how its reply is read.
+        asks: The question in one line.
+        source: The paper and section that it follows.
+        system: The system turn.
+        user: The user turn, with fields in braces.
+        answer: The instruction for the reply; empty if the template's own text has one.
+    """
 
     name: str
     origin: str

@@ -30,7 +30,12 @@ _MAX_FURTHEST = 10
 
 
 class EditPair(Strict):
-    """The scores of both models on one item."""
+    """The scores of both models on one item.
+
+    Attributes:
+        first: Score of the first model.
+        second: Score of the second model.
+    """
 
     item: str
     first: float
@@ -41,6 +46,7 @@ class DimensionComparison(Strict):
     """Two models on one dimension, over the edits on which both have a score with one signature.
 
     Attributes:
+        unit: Unit of the dimension; empty for a pure number.
         figures: The statistics; None if no edit has a score from both.
         p_holm: `figures.p`, adjusted for all comparisons that were made together (Holm); None
             where there is no p.
@@ -81,6 +87,8 @@ class ModelComparison(Strict):
     """`compare RUN A B --json`.
 
     Attributes:
+        first: Name of the first model.
+        second: Name of the second model.
         items: Number of items that both runs requested and that are the same in both.
         other_items: Number of items left out since they differ between the runs.
         dimensions: Those that apply to any of the items, in the order of the run.
@@ -140,6 +148,7 @@ class Rankings(Strict):
     """`compare RUN --json`.
 
     Attributes:
+        dimensions: One ranking for each dimension, in the order of the run.
         untrained: Services with random weights.
         checks: See `ModelComparison`.
     """

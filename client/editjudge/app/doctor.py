@@ -61,6 +61,10 @@ class Finding(Strict):
     """An entry of `doctor --json`: one service or endpoint.
 
     Attributes:
+        service: Name of the service.
+        endpoint: Address of the endpoint; empty if no server has the service.
+        server: Name and version of the server; empty if it could not be reached.
+        identity: What the server says that it serves; empty if it could not be reached.
         round_trip_ms: Median time of calls that compute nothing; for a judge, that of its answer.
         answer: Whether the known answer is right, or that there is none; for a judge, how its
             choices are scored.

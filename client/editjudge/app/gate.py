@@ -66,6 +66,7 @@ class DimensionGate(Strict):
     """The answer on one dimension.
 
     Attributes:
+        answer: Whether the candidate passes on this dimension.
         margin: As the rules have it; `gain`, `low`, `high` and `elsewhere` are shares of the base's
             mean where it is a share.
         note: Why there is no answer, or what a pass leaves unseen.
@@ -105,6 +106,9 @@ class Gate(Strict):
     """`gate --json`.
 
     Attributes:
+        base: Name of the model that is the base.
+        candidate: Name of the model that is to pass.
+        dimensions: The answer on each dimension.
         answer: `pass` where every dimension passes, `fail` where any fails, else `cannot tell`.
         why: Why there is no answer though the numbers have one: a judge was not checked.
     """
@@ -120,6 +124,8 @@ class PlanRow(Strict):
     """An entry of `gate --plan --json`: what a number of sources would show on one dimension.
 
     Attributes:
+        margin: The loss that is tolerated, as the rules have it.
+        sources: Number of source pictures.
         power: The chance that a candidate that is as good as the base passes.
         detectable: The loss of which four of five such candidates fail.
         calls: Number of calls to judge both models.

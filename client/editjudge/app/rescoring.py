@@ -35,7 +35,12 @@ from .view import RunView
 
 
 class VerdictSummary(Strict):
-    """The mean and the counts of some verdicts."""
+    """The mean and the counts of some verdicts.
+
+    Attributes:
+        mean: Mean of the scores; null without any.
+        counts: Number of verdicts by status.
+    """
 
     mean: float | None
     counts: dict[Status, int]

@@ -65,6 +65,7 @@ class Validation:
     """The result of `validate`: the numbers of items and outputs, and their problems.
 
     Attributes:
+        problems: Problems and notes, in the order in which they were found.
         items: Number of usable items.
         outputs: Number of existing outputs, by model.
         mask_share: Median share of its image that a mask lets change, 0..1; None without masks.

@@ -24,6 +24,7 @@ class ShownEdit(Strict):
     """An edit of a run with its verdicts.
 
     Attributes:
+        verdicts: One row for each dimension.
         output: Digest of the output; null where it is missing.
         missing: Why the output is missing; empty where it is not.
     """
@@ -75,6 +76,7 @@ class ShownItem(Strict):
     """The edits of one item of a run (`show --json`).
 
     Attributes:
+        edits: One for each model and output.
         instruction: The instruction; null where the run has no such item any more.
         files: The pictures of the item, as far as they are there.
         not_served: The dimensions that wait for a service, each with the reason.

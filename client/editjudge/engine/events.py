@@ -18,7 +18,12 @@ RunEndReason: TypeAlias = Literal["done", "cost", "failures", "judge", "interrup
 
 
 class NoScore(Strict):
-    """How many verdicts have no number for one kind of reason, and the first reason."""
+    """How many verdicts have no number for one kind of reason, and the first reason.
+
+    Attributes:
+        count: Number of verdicts.
+        first: The first reason.
+    """
 
     count: int
     first: str
@@ -114,7 +119,11 @@ class ProgressEvent(CountsEvent):
 
 
 class NoteEvent(Event):
-    """A message for people."""
+    """A message for people.
+
+    Attributes:
+        text: The message.
+    """
 
     event: Literal["note"] = "note"
     text: str

@@ -60,6 +60,7 @@ class Picture(Strict):
     """A picture of the judged edit.
 
     Attributes:
+        name: Path or name that the picture was given by.
         size: Width and height in pixels.
         digest: Digest of the encoded bytes.
         notes: What was converted when the picture was read.
@@ -73,7 +74,16 @@ class Picture(Strict):
 
 
 class Sample(Strict):
-    """The edit that was judged."""
+    """The edit that was judged.
+
+    Attributes:
+        id: Id of the edit.
+        target_text: The text that the edit should show; null if there is none.
+        sources: The source pictures.
+        edited: The output of the model; null where it is missing.
+        mask: The region that may change; null without a mask.
+        target: The picture that the edit should be like; null without one.
+    """
 
     id: str
     model: str
@@ -113,6 +123,8 @@ class ScoreReport(Strict):
     """One judged edit as JSON (`score --json`).
 
     Attributes:
+        sample: The edit that was judged.
+        verdicts: One row for each dimension.
         services: Identities of the available services.
         usage: Calls, tokens and cost of the judges for this edit.
     """

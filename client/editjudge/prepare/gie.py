@@ -33,6 +33,11 @@ class ConversionResult(Strict):
     """The result of a conversion, printed by `prepare gie --json`.
 
     Attributes:
+        data: The folder or file of the converted data.
+        items: Number of items in it.
+        bytes: Size of what was written, in bytes.
+        data_digest: Digest of the converted data.
+        notes: What people should know of the data, one line each.
         compares: How many questions compare with the source, by the judge; null without a judge.
         otherwise: For how many the wording says otherwise; they come first in the file.
         unread: For how many the judge's reply could not be parsed: the wording decides.

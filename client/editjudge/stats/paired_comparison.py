@@ -37,7 +37,12 @@ _RULE_OF_THREE = 3.0
 
 
 class Ends(Strict):
-    """The ends of a 95 % interval, on the dimension's scale."""
+    """The ends of a 95 % interval, on the dimension's scale.
+
+    Attributes:
+        low: The lower end.
+        high: The upper end.
+    """
 
     low: float
     high: float

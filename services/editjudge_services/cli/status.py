@@ -18,6 +18,8 @@ class Stack(StackState):
     """`status --json`: the local stack.
 
     Attributes:
+        running: Whether a stack runs; where none does, this is the only field.
+        uptime_seconds: Seconds since the stack was started.
         services: Identities by role.
         problem: What is wrong; otherwise empty.
         unserved: The dimensions that need a missing service, by service.

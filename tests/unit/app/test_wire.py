@@ -68,6 +68,12 @@ def test_every_printed_form_is_in_the_reference() -> None:
     assert [each.__name__ for each in PRINTED if f"\n## {each.__name__}\n" not in page] == []
 
 
+def test_every_printed_field_has_a_meaning() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "json.md").read_text("utf-8")
+    assert page.count("| field | type | meaning |") > 50
+    assert [line for line in page.splitlines() if line.endswith("|  |")] == []
+
+
 def below(model: type[Strict]) -> set[type[Strict]]:
     return {model}.union(*(below(one) for one in model.__subclasses__()))
 
