@@ -23,6 +23,6 @@ class ProtoBuildHook(BuildHookInterface):  # type: ignore[misc,type-arg]
         protos = root / "protos"
         out = root / "client"
         files = [str(path) for path in sorted(protos.rglob("*.proto"))]
-        made = [f"--{kind}_out={out}" for kind in ("python", "pyi", "grpc_python")]
-        if files and protoc.main(["protoc", f"-I{protos}", *made, *files]):
+        options = [f"--{kind}_out={out}" for kind in ("python", "pyi", "grpc_python")]
+        if files and protoc.main(["protoc", f"-I{protos}", *options, *files]):
             raise RuntimeError("the protos cannot be compiled")

@@ -185,20 +185,20 @@ def dimensions() -> str:
 def commands() -> str:
     """The page of the command line: the help of each command."""
     parts = ["# Commands", "", NOTE]
-    found = {**root.commands, **plugin_commands()}
-    for name in sorted(found):
-        parts += helped(found[name], click.Context(root, info_name="editjudge"), name)
+    entries = {**root.commands, **plugin_commands()}
+    for name in sorted(entries):
+        parts += describe_command(entries[name], click.Context(root, info_name="editjudge"), name)
     return "\n".join(parts) + "\n"
 
 
-def helped(command: click.Command, parent: click.Context, name: str) -> list[str]:
+def describe_command(command: click.Command, parent: click.Context, name: str) -> list[str]:
     """The help of a command and of those below it, 80 columns wide."""
     context = click.Context(command, parent, info_name=name, terminal_width=80)
     text = command.get_help(context)
     parts = ["", f"## {context.command_path}", "", "```text", text, "```"]
     if isinstance(command, click.Group):
         for each in sorted(command.commands):
-            parts += helped(command.commands[each], context, each)
+            parts += describe_command(command.commands[each], context, each)
     return parts
 
 
@@ -263,8 +263,8 @@ def form_of(schema: Mapping[str, Any]) -> str:
 def meanings_of(attributes: str) -> dict[str, str]:
     """The meanings of fields from the lines of a docstring."""
     lines = inspect.cleandoc(f"\n{attributes}")
-    found = re.findall(r"^(\w+): (.*(?:\n .*)*)", lines, re.MULTILINE)
-    return {name: " ".join(meaning.split()) for name, meaning in found}
+    entries = re.findall(r"^(\w+): (.*(?:\n .*)*)", lines, re.MULTILINE)
+    return {name: " ".join(meaning.split()) for name, meaning in entries}
 
 
 def python() -> str:
@@ -272,21 +272,21 @@ def python() -> str:
     parts = ["# Python names", "", NOTE, "", "[Python](../howto/python.md) shows their use."]
     for name in sorted(dir(editjudge)):
         value = getattr(editjudge, name)
-        parts += ["", f"## {name}", "", *documented(name, value)]
+        parts += ["", f"## {name}", "", *document(name, value)]
         for method, below in sorted(vars(value).items()) if inspect.isclass(value) else ():
             function = getattr(below, "__func__", below)
             is_own = not method.startswith("_") and not hasattr(BaseSettings, method)
             if is_own and isinstance(function, property | functools.cached_property) and function.__doc__:
-                parts += ["", f"### {name}.{method}", "", *documented("", function)]
+                parts += ["", f"### {name}.{method}", "", *document("", function)]
             if is_own and inspect.isfunction(function) and function.__doc__:
-                parts += ["", f"### {name}.{method}", "", *documented(f"{name}.{method}", function)]
+                parts += ["", f"### {name}.{method}", "", *document(f"{name}.{method}", function)]
     parts += ["", "## Forms that these use", "", "They are no names of `editjudge`."]
     for value in (Cell, Formula, Item, RunOptions):
-        parts += ["", f"### {value.__name__}", "", *documented(value.__name__, value)]
+        parts += ["", f"### {value.__name__}", "", *document(value.__name__, value)]
     return "\n".join(parts) + "\n"
 
 
-def documented(name: str, value: object) -> list[str]:
+def document(name: str, value: object) -> list[str]:
     """How a function is called, and a docstring as it is written, indented as code."""
     if forms := get_args(value):
         return [f"One of {', '.join(f'`{form.__name__}`' for form in get_args(forms[0]))}."]
@@ -308,12 +308,12 @@ def chart() -> str:
     schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
     rows = [row for name, below in schema["properties"].items() for row in values(name, below)]
     parts = ["# Values of the chart", "", NOTE, "", "[Deploying](../howto/deploying.md) explains their use."]
-    shared = [
+    shared_names = [
         part
         for name, below in schema["definitions"].items()
         for part in ["", f"## Form: {name}", "", *table(CHART_HEAD, values("", below))]
     ]
-    return "\n".join([*parts, "", *table(CHART_HEAD, rows), *shared]) + "\n"
+    return "\n".join([*parts, "", *table(CHART_HEAD, rows), *shared_names]) + "\n"
 
 
 def values(name: str, schema: Mapping[str, Any]) -> list[tuple[str, str, str]]:
@@ -345,11 +345,11 @@ def protocols(benchmark: Benchmark, switch: str) -> str:
 
 def attributes(model: type[BaseModel]) -> Mapping[str, str]:
     """The meanings of a model's fields, from the docstrings of its class and of its bases."""
-    found: dict[str, str] = {}
+    entries: dict[str, str] = {}
     for each in reversed(model.__mro__):
         text = inspect.cleandoc(vars(each).get("__doc__") or "")
-        found |= meanings_of(text.partition("Attributes:\n")[2])
-    return found
+        entries |= meanings_of(text.partition("Attributes:\n")[2])
+    return entries
 
 
 def default(field: FieldInfo) -> str:
