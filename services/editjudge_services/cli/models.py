@@ -17,6 +17,8 @@ from ..zoo.checkpoint import Checkpoint, load_checkpoint
 from ..zoo.manifest import Entry, Profile, find_entry, load_manifest, profile_entries
 from ..zoo.pull import import_weights, pull
 
+_DAMAGED = "damaged: editjudge models verify"
+
 
 def list_command(*, json: bool) -> None:
     """List all models: what is installed, licence, size and profiles."""
@@ -87,7 +89,7 @@ def verify_command(names: tuple[str, ...]) -> int:
 
     if names:
         return _run_for_each(_select_entries(names, None), verify_one)
-    here = [e for e in load_manifest().values() if load_checkpoint(e.name) or export.find_exports(e)]
+    here = [entry for entry in load_manifest().values() if _describe_installed(entry)]
     if not here:
         print_text("no model is installed")
     return _run_for_each(here, verify_one)
@@ -139,10 +141,15 @@ def _run_for_each(entries: Iterable[Entry], act: Callable[[Entry], str]) -> int:
 
 
 def _describe(entry: Entry) -> dict[str, Any]:
-    """Describe a model as JSON: its entry in the manifest, and what is installed."""
-    checkpoint, exports = _find_installed(entry)
+    """Describe a model as JSON: its entry in the manifest, and what is installed or why that is not known."""
+    problem = ""
+    try:
+        checkpoint, exports = _find_installed(entry)
+    except ConfigError as error:
+        checkpoint, exports, problem = None, [], str(error)
     return {
         **dict(entry),
+        "problem": problem,
         "gib": {precision: round(entry.gib(precision), 3) for precision in export.PRECISIONS},
         "checkpoint": _weights(checkpoint) if checkpoint else None,
         "installed": {artefact.precision: _weights(artefact) for artefact in exports},
@@ -155,7 +162,10 @@ def _weights(weights: Checkpoint | Artefact) -> dict[str, Any]:
 
 def _describe_installed(entry: Entry) -> str:
     """Describe in a few words what is installed: the checkpoint, or the exports' precisions."""
-    checkpoint, exports = _find_installed(entry)
+    try:
+        checkpoint, exports = _find_installed(entry)
+    except ConfigError:
+        return _DAMAGED
     states = {artefact.precision: artefact.untrained for artefact in exports}
     if not states and checkpoint:
         return _mark_untrained("checkpoint", checkpoint.untrained)

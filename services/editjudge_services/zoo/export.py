@@ -61,15 +61,14 @@ def export(entry: Entry, precision: Precision, folder: Path | None = None) -> Ar
             or the export differs from its source by more than the tolerance.
         MissingExtra: the libraries of the export are not installed.
     """
+    _require_checkpoint(entry)  # before torch is imported, which takes long
     recipe = load_recipe(entry)
     if precision not in recipe.precisions:
         choices = ", ".join(recipe.precisions)
         raise ConfigError(f"{entry.name} cannot be exported as {precision}", f"it can as {choices}")
     pictures, digest = _read_pictures(folder) if folder else (None, "made")
     with lock_entry(entry.name):
-        checkpoint = load_checkpoint(entry.name)
-        if checkpoint is None:
-            raise ConfigError(f"{entry.name} has no checkpoint here", _pull_command(entry))
+        checkpoint = _require_checkpoint(entry)
         checkpoint.verify()
         with replace_folder(models_dir() / entry.name / precision) as staging:
             parity = _run_recipe(entry, recipe, staging, precision, pictures)
@@ -87,6 +86,12 @@ def export(entry: Entry, precision: Precision, folder: Path | None = None) -> Ar
             )
             (staging / RECORD).write_text(artefact.model_dump_json(indent=2))
     return artefact
+
+
+def _require_checkpoint(entry: Entry) -> Checkpoint:
+    if (checkpoint := load_checkpoint(entry.name)) is None:
+        raise ConfigError(f"{entry.name} has no checkpoint here", _pull_command(entry))
+    return checkpoint
 
 
 def verify(entry: Entry) -> list[str]:

@@ -274,6 +274,26 @@ def test_the_verbs(recipe: FakeRecipe) -> None:
     assert "bf16 (untrained)" in invoke("list")[1]
 
 
+def test_a_damaged_record_costs_its_own_model(recipe: FakeRecipe, untrained: Checkpoint) -> None:
+    checkpoint_dir("lpips-alex").mkdir(parents=True)
+    (checkpoint_dir("lpips-alex") / "untrained.json").write_text("{}")
+    assert "damaged: editjudge models verify" in " ".join(invoke("list")[1].split())
+    listed = {one["name"]: one for one in json.loads(invoke("list", "--json")[1])}
+    assert listed["lpips-vgg"]["checkpoint"]["untrained"]
+    assert listed["lpips-vgg"]["problem"] == ""
+    assert "untrained.json: entry: is missing" in listed["lpips-alex"]["problem"]
+    code, out, err = invoke("verify")
+    assert code == 2
+    assert "lpips-vgg checkpoint is right" in out
+    assert "untrained.json: entry: is missing" in err
+
+
+def test_nothing_is_imported_to_say_that_there_is_no_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("editjudge_services.zoo.export.load_recipe", pytest.fail)
+    with pytest.raises(ConfigError, match="has no checkpoint here"):
+        export(ENTRY, "fp32")
+
+
 def test_the_users_own_pictures_are_compared_and_named(
     untrained: Checkpoint, recipe: FakeRecipe, tmp_path: Path
 ) -> None:
