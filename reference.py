@@ -62,22 +62,7 @@ USUAL = {
     "higher_is_better": "Whether a higher value is better.",
     "status": "The outcome: [statuses](../howto/results.md#statuses-and-kinds).",
     "reason": "Why there is no number.",
-    "imputed": "Whether, or for how many edits, a rule of the benchmark set the number.",
-    "signature": "All that the number depends on.",
-    "value": "The number; null where there is none.",
-    "event": "Which event it is.",
-    "time": "Seconds since 1970, UTC.",
-    "judged": "Edits that this session has judged.",
-    "judged_before": "Edits that earlier sessions judged.",
-    "missing_outputs": "Edits without an output.",
-    "edits_per_second": "How fast this session judges.",
-    "seconds_left": "Estimated seconds until the end.",
-    "counts": "How many there are of each kind.",
-    "versions": "Versions of packages; no part of the signature.",
-    "evidence": "What the number rests on.",
-    "calls": "The calls that the number rests on, with their replies.",
     "instruction": "What the editing model was told.",
-    "rounds": "How often each judge judged.",
 }
 """Meanings of fields that many forms have, where a form does not say its own."""
 ELLIPSIS = type("Optional", (), {"__repr__": lambda _: "…"})()
