@@ -17,7 +17,7 @@ from ..zoo.checkpoint import Checkpoint, load_checkpoint
 from ..zoo.manifest import Entry, Profile, find_entry, load_manifest, profile_entries
 from ..zoo.pull import import_weights, pull
 
-_DAMAGED = "damaged: editjudge models verify"
+_DAMAGE_NOTE = "damaged: editjudge models verify"
 
 
 def list_command(*, json: bool) -> None:
@@ -165,7 +165,7 @@ def _describe_installed(entry: Entry) -> str:
     try:
         checkpoint, exports = _find_installed(entry)
     except ConfigError:
-        return _DAMAGED
+        return _DAMAGE_NOTE
     states = {artefact.precision: artefact.untrained for artefact in exports}
     if not states and checkpoint:
         return _mark_untrained("checkpoint", checkpoint.untrained)
