@@ -17,8 +17,6 @@ from ..zoo.checkpoint import Checkpoint, load_checkpoint
 from ..zoo.manifest import Entry, Profile, find_entry, load_manifest, profile_entries
 from ..zoo.pull import import_weights, pull
 
-_DAMAGE_NOTE = "damaged: editjudge models verify"
-
 
 def list_command(*, json: bool) -> None:
     """List all models: what is installed, licence, size and profiles."""
@@ -142,11 +140,7 @@ def _run_for_each(entries: Iterable[Entry], act: Callable[[Entry], str]) -> int:
 
 def _describe(entry: Entry) -> dict[str, Any]:
     """Describe a model as JSON: its entry in the manifest, and what is installed or why that is not known."""
-    problem = ""
-    try:
-        checkpoint, exports = _find_installed(entry)
-    except ConfigError as error:
-        checkpoint, exports, problem = None, [], str(error)
+    checkpoint, exports, problem = _find_installed(entry)
     return {
         **dict(entry),
         "problem": problem,
@@ -162,10 +156,9 @@ def _weights(weights: Checkpoint | Artefact) -> dict[str, Any]:
 
 def _describe_installed(entry: Entry) -> str:
     """Describe in a few words what is installed: the checkpoint, or the exports' precisions."""
-    try:
-        checkpoint, exports = _find_installed(entry)
-    except ConfigError:
-        return _DAMAGE_NOTE
+    checkpoint, exports, problem = _find_installed(entry)
+    if problem:
+        return "damaged: editjudge models verify"
     states = {artefact.precision: artefact.untrained for artefact in exports}
     if not states and checkpoint:
         return _mark_untrained("checkpoint", checkpoint.untrained)
@@ -176,5 +169,9 @@ def _mark_untrained(what: str, is_untrained: bool) -> str:
     return f"{what} (untrained)" if is_untrained else what
 
 
-def _find_installed(entry: Entry) -> tuple[Checkpoint | None, list[Artefact]]:
-    return load_checkpoint(entry.name), export.find_exports(entry)
+def _find_installed(entry: Entry) -> tuple[Checkpoint | None, list[Artefact], str]:
+    """Find the checkpoint and the exports of a model, or why they are not known."""
+    try:
+        return load_checkpoint(entry.name), export.find_exports(entry), ""
+    except ConfigError as error:
+        return None, [], str(error)
