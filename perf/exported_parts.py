@@ -9,7 +9,6 @@ divided by torch's largest value.
 
 from __future__ import annotations
 
-import json
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -19,8 +18,7 @@ from typing import Any
 import click
 import numpy as np
 import torch
-from rich.console import Console
-from rich.table import Table
+from gpu import show
 from torch import nn
 
 from editjudge_services.runtime.onnx import open_network
@@ -125,16 +123,7 @@ def measure(name: str, seconds: float) -> dict[str, object]:
 @click.option("--json", "as_json", is_flag=True)
 def main(names: tuple[str, ...], seconds: float, as_json: bool) -> None:
     """Time parts in torch, ONNX Runtime and OpenVINO."""
-    rows = [measure(name, seconds) for name in names]
-    if as_json:
-        click.echo(json.dumps(rows))
-        return
-    columns = list(dict.fromkeys(column for row in rows for column in row))
-    table = Table(*columns)
-    for row in rows:
-        cells = (row.get(column, "") for column in columns)
-        table.add_row(*(f"{one:.3g}" if isinstance(one, float) else str(one) for one in cells))
-    Console(width=180).print(table)
+    show([measure(name, seconds) for name in names], as_json)
 
 
 if __name__ == "__main__":

@@ -107,10 +107,10 @@ async def measure(
 
     async def times(longest: float) -> list[float]:
         end = time.monotonic() + longest
-        rows = []
-        while time.monotonic() < end or not rows:
-            rows.append(await ask(address, "small", small.make_request()))
-        return rows
+        seconds_each = []
+        while time.monotonic() < end or not seconds_each:
+            seconds_each.append(await ask(address, "small", small.make_request()))
+        return seconds_each
 
     edits = 0
 
@@ -145,8 +145,7 @@ def main(teams: int, seconds: float) -> None:
     }
     for name, (small, greedy) in cases.items():
         with serve_script(Script(latency=0.2)) as judge, serving(judge) as address:
-            rows = asyncio.run(measure(address, teams, seconds, small, greedy))
-        alone, beside, edits = rows
+            alone, beside, edits = asyncio.run(measure(address, teams, seconds, small, greedy))
         p50, longest = statistics.median(beside), np.quantile(beside, 0.99)
         base = statistics.median(alone)
         figures = (f"{base:.3f} s", f"{p50:.3f} s", f"{longest:.3f} s", str(len(beside)), str(edits))
