@@ -199,9 +199,9 @@ def json_forms() -> str:
     for name, form in schema["$defs"].items():
         if "properties" in form:
             text = form.get("description", "")
-            about, _, own_meanings = re.sub(r"```.*?```", "", text, flags=re.DOTALL).partition("Attributes:\n")
+            about = re.sub(r"```.*?```", "", text, flags=re.DOTALL).partition("Attributes:\n")[0]
             parts += ["", f"## {name}", "", " ".join(about.split()), ""]
-            meanings = attributes(classes[text]) if text in classes else meanings_of(own_meanings)
+            meanings = attributes(classes[text])
             rows = [
                 (f"`{field}`", form_of(of), meanings.get(field) or line_of(of) or USUAL.get(field, ""))
                 for field, of in form["properties"].items()
@@ -293,12 +293,12 @@ def chart() -> str:
     schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
     rows = [row for name, below in schema["properties"].items() for row in values(name, below)]
     parts = ["# Values of the chart", "", NOTE, "", "[Deploying](../howto/deploying.md) explains their use."]
-    shared_names = [
+    definitions = [
         part
         for name, below in schema["definitions"].items()
         for part in ["", f"## Form: {name}", "", *table(CHART_HEAD, values("", below))]
     ]
-    return "\n".join([*parts, "", *table(CHART_HEAD, rows), *shared_names]) + "\n"
+    return "\n".join([*parts, "", *table(CHART_HEAD, rows), *definitions]) + "\n"
 
 
 def values(name: str, schema: Mapping[str, Any]) -> list[tuple[str, str, str]]:

@@ -26,8 +26,7 @@ class AgreementRow(Strict):
 
     Attributes:
         who: Name of the judge, or of what stands beside judges.
-        kind: Whether it is a judge, other people, or an answer for which nobody looks: constant,
-            random or trivial.
+        kind: `judge`, `people`, or a baseline: `constant`, `random` or `trivial`.
         records: Number of edits, pairs or models with both sides.
         coverage: Share of people's edits or pairs on which it has an answer.
         figures: Statistics by name.
