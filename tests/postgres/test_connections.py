@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 import shutil
@@ -9,9 +10,10 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from editjudge.base.config import PostgresAddress
@@ -136,6 +138,23 @@ async def test_a_server_that_stalls_is_left(
                 os.kill(pid, signal.SIGCONT)
     assert len(notes) == 1
     assert "is lost, calls wait for it" in notes[0]
+
+
+async def test_no_connection_is_cut_after_its_answer(shared: PostgresAddress, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer may come in the moment in which the server counts as lost."""
+    monkeypatch.setattr(postgres, "_ANSWER_SECONDS", 0.01)
+    notes: list[str] = []
+    with closing(postgres.Postgres(shared, 120.0, notes.append)) as database:
+        connections: list[psycopg.Connection[postgres.Row]] = []
+        assert database._execute("SELECT 1", {}, "x", connections) == [(1,)]
+        unseen = asyncio.get_running_loop().create_future()
+        watch = asyncio.create_task(postgres._wait_for_answer(unseen, connections))
+        await asyncio.sleep(0.1)
+        unseen.set_result([])
+        await watch
+        monkeypatch.setattr(postgres, "_ANSWER_SECONDS", 20.0)
+        assert await database.fetch("SELECT 2", {}, "x", waits=False) == [(2,)]
+    assert not notes
 
 
 async def test_a_disk_that_is_full_costs_no_reply(tmp_path: Path, server: Server, shared: PostgresAddress) -> None:

@@ -173,7 +173,10 @@ class Postgres:
                 self._parameters["prepare_threshold"] = None
                 return self._execute(sql, values, team, connections)
             raise
-        self._idle.append(connection)
+        try:
+            self._idle.append(connections.pop())
+        except IndexError:  # it is being cut
+            connection.close()
         return rows
 
     def _raise_unless_lost(self, error: psycopg.Error, began: float, *, waits: bool) -> None:
@@ -192,10 +195,16 @@ class Postgres:
 
 
 async def _wait_for_answer(future: asyncio.Future[list[Row]], connections: list[psycopg.Connection[Row]]) -> None:
-    """Wait for a statement; a connection without an answer is cut, which ends the statement."""
+    """Wait for a statement; a connection without an answer is cut, which ends the statement.
+
+    Args:
+        connections: The connection of the statement while it runs. Who takes it out disposes of it,
+            so that no connection is cut that another statement may use.
+    """
     while not (await asyncio.wait([future], timeout=_ANSWER_SECONDS))[0]:
-        for connection in connections:
-            with contextlib.suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as link:
+        with contextlib.suppress(IndexError, OSError, psycopg.Error):
+            number = os.dup(connections.pop().fileno())
+            with socket.socket(fileno=number) as link:
                 link.shutdown(socket.SHUT_RDWR)
 
 
