@@ -32,7 +32,6 @@ from editjudge.base.probes import fingerprint, texture_image
 
 from ..runtime.onnx import LARGEST_BATCH, open_network
 from ..runtime.preprocess import CLIP_CROP, DINOV2_CROP, DINOV3_SQUASH, Rule
-from ..segmentation.checkpoints import load_network
 from ..zoo.artefact import Parity, Precision
 from ..zoo.recipe import Recipe
 from ..zoo.torch_tools import (
@@ -43,6 +42,7 @@ from ..zoo.torch_tools import (
     measure_parity,
     randomise_weights,
 )
+from ..zoo.transformers_tools import load_network
 from .vision_service import HEAD, TRUNK
 
 PROCESSOR = "preprocessor_config.json"

@@ -15,7 +15,7 @@ import torch
 from editjudge.base.images import RGB
 
 from ..runtime.preprocess import BICUBIC, CLIP, Rule
-from ..segmentation.checkpoints import load_network
+from ..zoo.transformers_tools import load_network
 
 _IMAGE = "<imgpad>"
 _END = "<|im_end|>"

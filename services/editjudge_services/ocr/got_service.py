@@ -30,7 +30,7 @@ class GotOcr(Specialist):
         Raises:
             RuntimeError: its weights are absent, or not the declared ones.
         """
-        from ..segmentation.checkpoints import choose_device
+        from ..zoo.transformers_tools import choose_device
         from .got_reader import GotReader
 
         artefact = load_declared_artefact(self.entry, parameters)

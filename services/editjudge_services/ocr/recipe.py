@@ -11,10 +11,10 @@ from rapidfuzz.distance import Levenshtein
 from editjudge.base.images import RGB
 from editjudge.base.probes import fingerprint, text_image
 
-from ..segmentation.checkpoints import make_byte_tokenizer, require_files
 from ..zoo.artefact import Parity, Precision
 from ..zoo.recipe import Recipe
 from ..zoo.torch_tools import DTYPES, load_tiny_config, measure_parity, randomise_weights
+from ..zoo.transformers_tools import make_byte_tokenizer, require_files
 from .got_reader import GotReader
 
 _TOLERANCE = {"fp32": 1e-5, "bf16": 0.02}

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from editjudge.base.images import RGB
 
-from .checkpoints import load_network, load_settings, save_settings
+from ..zoo.transformers_tools import load_network, load_settings, save_settings
 from .grounding_dino import BOX_THRESHOLD, Detector, select_detections
 from .masks import Segmentation, Select, unite_masks
 from .sam import BoxSegmenter

@@ -13,7 +13,7 @@ from editjudge.base.images import RGB
 from ..zoo.artefact import Parity, Precision
 from ..zoo.recipe import Recipe
 from ..zoo.torch_tools import load_tiny_config, make_parity_images, measure_parity, randomise_weights
-from .checkpoints import require_files
+from ..zoo.transformers_tools import require_files
 from .grounded_sam import GroundedSam
 from .masks import measure_overlap
 from .sa2va_recipe import Sa2VaRecipe, compute_fingerprint

@@ -25,7 +25,7 @@ from torch import nn
 from editjudge.base.images import RGB
 
 from ..runtime.preprocess import BICUBIC, IMAGENET, Rule
-from .checkpoints import load_settings, save_settings
+from ..zoo.transformers_tools import load_settings, save_settings
 from .masks import Segmentation, Select, clean_phrase, unite_masks
 
 SEG = "[SEG]"

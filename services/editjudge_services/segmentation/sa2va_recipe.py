@@ -14,7 +14,7 @@ from editjudge.base.probes import fingerprint, probe_inputs, text_image
 
 from ..zoo.artefact import Parity, Precision
 from ..zoo.torch_tools import DTYPES, load_tiny_config, make_parity_images, measure_parity, randomise_weights
-from .checkpoints import make_byte_tokenizer, require_files
+from ..zoo.transformers_tools import make_byte_tokenizer, require_files
 from .masks import Segmentation, measure_overlap
 from .sa2va import SETTINGS, Sa2Va, make_linears
 from .sa2va_weights import LINEARS, LMM, SAM2, SAM2_LARGE, State, split_networks, to_author_state

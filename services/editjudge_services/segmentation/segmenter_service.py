@@ -24,7 +24,7 @@ class GroundedSamSegmenter(Specialist):
 
     def load(self, parameters: Mapping[str, str]) -> None:
         """Load both networks; refuse other weights than the declared ones."""
-        from .checkpoints import choose_device
+        from ..zoo.transformers_tools import choose_device
         from .grounded_sam import GroundedSam
 
         artefact = load_declared_artefact(self.entry, parameters)
@@ -61,7 +61,7 @@ class Sa2VaSegmenter(Specialist):
 
     def load(self, parameters: Mapping[str, str]) -> None:
         """Load the networks; refuse other weights than the declared ones."""
-        from .checkpoints import choose_device
+        from ..zoo.transformers_tools import choose_device
         from .sa2va import Sa2Va
 
         artefact = load_declared_artefact(self.entry, parameters)

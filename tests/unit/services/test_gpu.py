@@ -141,7 +141,7 @@ def test_where_a_gpu_is_welcome_and_not_asked_for_the_cpu_does(session: dict[str
 
 def test_torch_without_cuda_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
-    from editjudge_services.segmentation.checkpoints import choose_device
+    from editjudge_services.zoo.transformers_tools import choose_device
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert choose_device({}) == "cpu"

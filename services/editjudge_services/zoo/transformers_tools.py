@@ -1,4 +1,4 @@
-"""Tools of recipes for transformers models: tiny tokenizers, checks and settings."""
+"""Tools for models of transformers: tiny tokenizers, loading without gaps, settings and the device."""
 
 import json
 from collections.abc import Mapping, Sequence
