@@ -81,16 +81,19 @@ def export_command(names: tuple[str, ...], profile: Profile | None, precision: P
 
 def verify_command(names: tuple[str, ...]) -> int:
     """Check the files and fingerprints of installed models; returns the exit code."""
+    right: list[str] = []
 
     def verify_one(entry: Entry) -> str:
-        return "\n".join(export.verify(entry))
+        lines = export.verify(entry)
+        if names and not lines:
+            raise ConfigError(f"{entry.name} is not installed", export.name_pull_command(entry))
+        right.extend(lines)
+        return "\n".join(lines)
 
-    if names:
-        return _run_for_each(_select_entries(names, None), verify_one)
-    here = [entry for entry in load_manifest().values() if _describe_installed(entry)]
-    if not here:
+    code = _run_for_each(_select_entries(names, None) if names else load_manifest().values(), verify_one)
+    if not right and not code:
         print_text("no model is installed")
-    return _run_for_each(here, verify_one)
+    return code
 
 
 def repository_command(table: Path, out: Path) -> None:
@@ -120,7 +123,7 @@ def _select_entries(names: tuple[str, ...], profile: Profile | None, *, made_her
 
 
 def _run_for_each(entries: Iterable[Entry], act: Callable[[Entry], str]) -> int:
-    """Act on each model; a failure is printed in one line and does not stop the others.
+    """Act on each model and print what it says; a failure is one line and does not stop the others.
 
     Returns:
         The exit code of the first that failed, or 0.
@@ -131,7 +134,8 @@ def _run_for_each(entries: Iterable[Entry], act: Callable[[Entry], str]) -> int:
     code = 0
     for entry in entries:
         try:
-            print_text(act(entry))
+            if text := act(entry):
+                print_text(text)
         except EditjudgeError as error:
             print_text(f"error: {error}", fg="red", err=True)
             code = code or error.exit_code

@@ -90,7 +90,7 @@ def export(entry: Entry, precision: Precision, folder: Path | None = None) -> Ar
 
 def _require_checkpoint(entry: Entry) -> Checkpoint:
     if (checkpoint := load_checkpoint(entry.name)) is None:
-        raise ConfigError(f"{entry.name} has no checkpoint here", _pull_command(entry))
+        raise ConfigError(f"{entry.name} has no checkpoint here", name_pull_command(entry))
     return checkpoint
 
 
@@ -100,10 +100,10 @@ def verify(entry: Entry) -> list[str]:
     Without torch only digests are compared.
 
     Returns:
-        A line for each checkpoint and export that is right.
+        A line for each checkpoint and export that is right; none where nothing is installed.
 
     Raises:
-        ConfigError: nothing is installed, a file is missing, was changed or is not what the
+        ConfigError: a record cannot be read, a file is missing, was changed or is not what the
             manifest pins, or a fingerprint differs by more than `FINGERPRINT_TOLERANCE`.
     """
     lines = []
@@ -119,8 +119,6 @@ def verify(entry: Entry) -> list[str]:
         outcome = _compare_fingerprint(entry, artefact)
         what = f"{entry.name} {artefact.precision} is right, fingerprint {outcome}"
         lines.append(f"{what} ({artefact.source})")
-    if not lines:
-        raise ConfigError(f"{entry.name} is not installed", _pull_command(entry))
     return lines
 
 
@@ -137,7 +135,7 @@ def _check_source(entry: Entry, checkpoint: Checkpoint) -> None:
         others.append(f"commit {checkpoint.commit}")
     if others and not checkpoint.untrained:
         what = f"{entry.name}: {', '.join(others)}: the manifest pins another"
-        raise ConfigError(what, _pull_command(entry))
+        raise ConfigError(what, name_pull_command(entry))
 
 
 def _is_other(part: Entry, source: str) -> bool:
@@ -186,7 +184,7 @@ def _run_recipe(
             raise
         reason = " ".join(str(error).split())[:300]
         what = f"{checkpoint_dir(entry.name)} cannot be exported: {type(error).__name__}: {reason}"
-        raise ConfigError(what, f"check its files, then {_pull_command(entry)}") from error
+        raise ConfigError(what, f"check its files, then {name_pull_command(entry)}") from error
     if not parity.largest_difference <= parity.tolerance:
         raise ConfigError(
             f"{entry.name} as {precision} is {parity.largest_difference:.3g} from its source "
@@ -217,7 +215,8 @@ def _format_numbers(values: list[float]) -> str:
     return "[" + ", ".join(f"{value:.4f}" for value in values) + "]"
 
 
-def _pull_command(entry: Entry) -> str:
+def name_pull_command(entry: Entry) -> str:
+    """Say which command installs the checkpoint of a model, as the fix of an error."""
     if entry.supply == "file":
         return f"run: editjudge models pull {entry.name} --from {entry.files[0]}"
     return f"run: editjudge models pull {entry.name}"

@@ -6,9 +6,11 @@ import errno
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -169,8 +171,10 @@ def test_an_export_needs_a_checkpoint_a_precision_and_unchanged_weights(recipe: 
 
 
 def test_what_is_installed_is_verified() -> None:
-    with pytest.raises(ConfigError, match="lpips-vgg is not installed"):
-        verify(ENTRY)
+    assert verify(ENTRY) == []
+    code, _, err = invoke("verify", "lpips-vgg", "lpips-alex")
+    assert (code, err.count("\n")) == (2, 2)
+    assert "lpips-vgg is not installed; run: editjudge models pull lpips-vgg --from" in err
     make_untrained(ENTRY)
     export(ENTRY, "fp32")
     export(ENTRY, "bf16")
@@ -286,6 +290,24 @@ def test_a_damaged_record_costs_its_own_model(recipe: FakeRecipe, untrained: Che
     assert code == 2
     assert "lpips-vgg checkpoint is right" in out
     assert "untrained.json: entry: is missing" in err
+
+
+@pytest.mark.parametrize("names", [(), ("lpips-vgg",)])
+def test_each_file_is_read_once_to_verify_it(
+    artefact: Artefact, names: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: Counter[str] = Counter()
+    real = Path.open
+
+    def count(path: Path, *arguments: Any, **options: Any) -> Any:
+        if path.is_relative_to(models_dir()):
+            opened[path.relative_to(models_dir()).as_posix()] += 1
+        return real(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", count)
+    assert invoke("verify", *names)[0] == 0
+    files = ("checkpoint/untrained.json", "checkpoint/weights.bin", "fp32/artefact.json", "fp32/graph/model.onnx")
+    assert opened == {f"lpips-vgg/{file}": 1 for file in files}
 
 
 def test_nothing_is_imported_to_say_that_there_is_no_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
