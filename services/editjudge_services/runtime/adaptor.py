@@ -145,7 +145,7 @@ class _Adaptor:
         except Exception as error:
             if len(batch) == 1:
                 if not isinstance(error, BadRequest | Unavailable):
-                    log.exception("%s failed", self.kind.name)
+                    log.exception("%s failed on a request, which gets the error. See why below.", self.kind.name)
                 return [error]
         # Outside the handler, whose traceback would hold the arrays of the batch that failed.
         _release_gpu_memory()
@@ -157,7 +157,7 @@ class _Adaptor:
         try:
             return self._response(answer)
         except Exception as error:
-            log.exception("%s: an answer cannot be sent", self.kind.name)
+            log.exception("%s gave an answer that cannot be sent. See why below.", self.kind.name)
             return self._response(error)
 
     def _response(self, answer: Any) -> Any:

@@ -55,19 +55,22 @@ class _RestartedServer:
         if not self._server.is_running():
             reason = f"{name} ended {self._restarts} times in a row, see {self._server.log}"
             raise StackError(reason)
-        log.error("%s lost a model %d times and continues without it", name, self._restarts)
+        what = "%s lost a model %d times and runs on without it. Read %s, then start the services again."
+        log.error(what, name, self._restarts, self._server.log)
         self._is_degraded = True
 
     def _start_again(self, stopping: threading.Event) -> None:
         name = self._server.log.stem
-        log.warning("%s ended, or lost a model; starting it again (%d)", name, self._restarts)
+        what = "%s ended or lost a model; restart %d follows. If that repeats, read %s."
+        log.warning(what, name, self._restarts, self._server.log)
         self._server.stop()
         try:
             self._server.start(stopping)
         except (StackError, OSError) as error:
             if not self._is_dispensable:
                 raise
-            log.error("%s did not start and will be tried again: %s", name, error)  # noqa: TRY400
+            what = "%s did not start: %s. The next attempt follows by itself."
+            log.error(what, name, error)  # noqa: TRY400 - one line
         self._is_down = False
         self._since = time.monotonic()
         if self._is_dispensable:

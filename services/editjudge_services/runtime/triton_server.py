@@ -238,6 +238,8 @@ class TritonServer(Server):
 def temporary_stack(settings: StackSettings | None = None) -> Iterator[TritonServer]:
     """Run a Triton server until the block is left; it is restarted if it ends or loses a model.
 
+    Its log is removed at the end, unless an error named it.
+
     Raises:
         StackError: it cannot start; the message has the log's last error.
     """
@@ -253,10 +255,11 @@ def temporary_stack(settings: StackSettings | None = None) -> Iterator[TritonSer
         startup.result()
         yield server
     finally:
+        # The keeper ends by itself where the server does not start, or ends too often: errors name the log then.
+        is_kept = keeper.is_alive()
         stopping.set()
         keeper.join()
-        # Where it did not start, the log stays: the error names it.
-        if startup.done() and startup.exception() is None:
+        if is_kept and startup.exception() is None:
             log.unlink(missing_ok=True)
 
 
@@ -272,7 +275,7 @@ def _run_until_stopped(server: TritonServer, stop: threading.Event, startup: Fut
         keep_running([server], stop)
     except EditjudgeError as error:
         if not stop.is_set():
-            logger.error("the local services are gone: %s", error)  # noqa: TRY400 - one line
+            logger.error("The local services ended: %s. Mend that, then run it again.", error)  # noqa: TRY400 - one line
     finally:
         server.stop()
 

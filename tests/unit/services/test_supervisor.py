@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,12 @@ import pytest
 
 from editjudge.base.config import StackSettings
 from editjudge.base.errors import StackError
-from editjudge_services.runtime import restarts, supervisor
+from editjudge_services.runtime import restarts, supervisor, triton_server
 from editjudge_services.runtime.gateway_server import GatewayServer
 from editjudge_services.runtime.process import Server as LaunchedServer
 from editjudge_services.runtime.restarts import keep_running
+
+from ...patience import wait_until
 
 
 class Looks:
@@ -117,9 +120,35 @@ def test_a_server_that_ends_again_and_again_ends_the_stack() -> None:
     assert (server.started, server.stopped) == (5, 5)
 
 
-def test_one_that_only_loses_a_model_goes_on_without_it_and_that_is_told() -> None:
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_the_log_that_an_error_names_stays(
+    is_whole: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A command runs on without the services that ended; whoever reads its error then looks for the log."""
+    server = Server(runs=is_whole)
+    monkeypatch.setattr(server, "is_healthy", lambda: is_whole)
+    monkeypatch.setattr(restarts, "_CHECK_SECONDS", 0.001)
+    monkeypatch.setattr(triton_server, "private_state_dir", lambda: tmp_path)
+
+    def launch(log: Path, _: object) -> Server:
+        server.log = log
+        log.touch()
+        return server
+
+    monkeypatch.setattr(triton_server, "TritonServer", launch)
+    with triton_server.temporary_stack():
+        if not is_whole:
+            wait_until(lambda: server.stopped > restarts.MAX_RESTARTS)
+            wait_until(lambda: not any(each.name == "triton" for each in threading.enumerate()))
+    told = f"The local services ended: {server.log.stem} ended 6 times in a row, see {server.log}. Mend that"
+    assert server.log.exists() == (told in caplog.text) == (not is_whole)
+
+
+def test_one_that_only_loses_a_model_goes_on_without_it_and_that_is_told(caplog: pytest.LogCaptureFixture) -> None:
     server = Server(runs=True)
     assert len(kept(server, 10)) == 6
+    assert "triton ended or lost a model; restart 5 follows. If that repeats, read triton.log." in caplog.messages
+    assert caplog.messages[-1].startswith("triton lost a model 6 times and runs on without it. Read triton.log, then")
     assert server.started == 5
     server.runs = False
     with pytest.raises(StackError):
