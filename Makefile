@@ -24,7 +24,7 @@ PROTO_IMAGE := protos/released.binpb
 SEED ?= 15
 WORKERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 4 ? n + 1 : 4)))
 
-.PHONY: demo test networks test-vllm test-front test-machines k8s images locks docs attack mutants parity lint types unit contract integration e2e golden released browser wheel format config perf clean
+.PHONY: demo test servers networks test-vllm test-front test-machines k8s images locks docs attack mutants parity lint types unit contract integration e2e golden released browser wheel format config perf clean
 
 demo: $(VENV)/.serve
 	$(BIN)/editjudge demo --out out/demo
@@ -32,9 +32,12 @@ demo: $(VENV)/.serve
 # Contract and integration tests mostly wait: beside them others take no time of their own.
 test: lint
 	$(MAKE) --output-sync=target -j2 types contract
+	$(MAKE) unit
+	@echo "left out: what .ci/run runs besides, beginning with the commands and real servers (make servers)"
+
+servers: $(VENV)/.dev
 	$(MAKE) --output-sync=target -j2 integration k8s
-	$(MAKE) unit e2e
-	@echo "left out: the networks (make networks), the images (make images), browser tests (make browser; needs chromium), the real vLLM (make test-vllm), callers in Node (make test-front), PostgreSQL, Ray, S3 and trainers (make test-machines)"
+	$(MAKE) e2e
 
 test-vllm: $(VENV)/.dev $(VLLM_VENV)/.vllm
 	EDITJUDGE_VLLM_PYTHON=$(abspath $(VLLM_VENV))/bin/python $(BIN)/python -m pytest tests/vllm -q

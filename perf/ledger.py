@@ -1,6 +1,6 @@
 """What a shared ledger costs a run: a file beside PostgreSQL, in turns, in one process.
 
-    make test-postgres && python perf/ledger.py
+    make .venv/.machines && python perf/ledger.py
 
 Calls with replies of 2 kB, 64 at a time, to a judge that takes 50 ms. Each goes through the store
 of a run: its own file first, then the ledger. The processor's time is that of this process, without

@@ -1,6 +1,6 @@
 """Workers on Ray: a run in one process, on one real worker and on two, and the schedule of 64 simulated.
 
-    make test-machines && python perf/workers.py [edits] [rounds]
+    make .venv/.machines && python perf/workers.py [edits] [rounds]
 
 The runs align pictures of several sizes, in turns, on a Ray of two processors on this machine. Each
 is judged twice, of one edit and of all, and the difference is printed: seconds by the clock and of the
