@@ -25,6 +25,7 @@ from .artefact import check_files, checkpoint_dir, hash_file, models_dir
 PULLED_RECORD, UNTRAINED_RECORD = "pulled.json", "untrained.json"
 SEED = 0
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_FEW_BYTES = 1 << 16
 
 
 class ZooError(EditjudgeError):
@@ -138,6 +139,8 @@ def lock_entry(entry: str) -> Iterator[None]:
     except Timeout:
         raise ZooError(f"another process works on {entry}", "wait for it, then try again") from None
     except OSError as error:
+        if is_disk_full(error, folder):
+            raise disk_full_error(checkpoint_dir(entry)) from error
         raise ConfigError(f"{folder} cannot be written: {error.strerror}", "set EDITJUDGE_MODELS_DIR") from error
     try:
         yield
@@ -181,20 +184,29 @@ def report_disk_full(final: Path) -> Iterator[None]:
     """Turn a write that fails on a full disk into a `ZooError` that names the disk."""
     try:
         yield
-    except OSError as error:
-        if is_disk_full(error):
+    except EditjudgeError:
+        raise
+    except Exception as error:  # libraries raise anything, see `is_disk_full`
+        if is_disk_full(error, final.parent):
             raise disk_full_error(final) from error
         raise
 
 
-def is_disk_full(error: BaseException) -> bool:
-    """Whether a write failed because of space, quota or a limit on file sizes."""
-    return isinstance(error, OSError) and error.errno in _DISK_FULL
+def is_disk_full(error: BaseException, folder: Path) -> bool:
+    """Whether a write below a folder failed because of space, quota or a limit on file sizes.
+
+    Libraries in Rust tell the number of the error in their text alone. torch does not tell it, so the space that is
+    left decides.
+    """
+    if isinstance(error, OSError):
+        return error.errno in _DISK_FULL
+    is_told = any(f"(os error {number})" in str(error) for number in _DISK_FULL)
+    return is_told or shutil.disk_usage(folder).free < _FEW_BYTES
 
 
 def disk_full_error(final: Path, how: str = "") -> ZooError:
     """Make the error for a full disk; `how` says how full it is."""
     return ZooError(
         f"the disk is full: {final.parent}{how}",
-        "free some space there, or set EDITJUDGE_MODELS_DIR to another disk, and try again",
+        "free some space there, or move the folder of models to a larger disk and set EDITJUDGE_MODELS_DIR",
     )

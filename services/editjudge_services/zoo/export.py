@@ -180,7 +180,7 @@ def _run_recipe(
     except EditjudgeError:
         raise
     except Exception as error:  # libraries raise anything for weights and configurations that they cannot read
-        if is_disk_full(error):
+        if is_disk_full(error, folder):
             raise
         reason = " ".join(str(error).split())[:300]
         what = f"{checkpoint_dir(entry.name)} cannot be exported: {type(error).__name__}: {reason}"

@@ -105,7 +105,7 @@ def _explain_error(entry: Entry, error: BaseException) -> ZooError:
             return ZooError(f"{entry.hub} has no revision {entry.revision} at {_endpoint()}")
         case HfHubHTTPError():
             return _explain_status(entry, error)
-        case _ if is_disk_full(error):
+        case _ if is_disk_full(error, checkpoint_dir(entry.name).parent):
             return disk_full_error(checkpoint_dir(entry.name))
         case httpx2.ConnectError() | httpx2.TimeoutException():
             return ZooError(
