@@ -25,6 +25,7 @@ from editjudge_services.zoo.manifest import Entry
 from editjudge_services.zoo.pull import import_weights, pull
 
 from ..fakes.hub import COMMIT, ScriptedHub
+from ..small_disk import fill_disk, mount_disk
 
 WEIGHTS = bytes(range(256)) * 1024
 FILES = {"config.json": b'{"a": 1}', "model.safetensors": WEIGHTS, "README.md": b"no"}
@@ -225,6 +226,24 @@ def test_a_disk_that_fills_up(hub: ScriptedHub) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     pull(entry())
     assert usable()
+
+
+@pytest.mark.parametrize("free", [0, 100 << 10])
+def test_a_folder_of_weights_that_does_not_fit(
+    hub: ScriptedHub, tmp_path: Path, free: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (given := tmp_path / "given").mkdir()
+    for name, content in FILES.items():
+        (given / name).write_bytes(content)
+    with mount_disk(tmp_path / "disk", 1) as disk:
+        monkeypatch.setenv("EDITJUDGE_MODELS_DIR", str(disk))
+        for is_here in (False, True):
+            filler = fill_disk(disk, free)
+            with pytest.raises(ZooError, match=f"the disk is full: {disk}/tiny; free some space there, or move"):
+                import_weights(entry(), given)
+            assert (load_checkpoint("tiny") is not None) == usable() == is_here
+            filler.unlink()
+            import_weights(entry(), given).verify()
 
 
 def test_two_pulls_at_once(hub: ScriptedHub) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from editjudge.base.errors import ConfigError, EditjudgeError
+from editjudge.base.output_files import wrap_disk_errors
 from editjudge.base.terminal import print_text
 from editjudge.cli.output import print_json, print_tables
 from editjudge.report.table import Head, Row, Table
@@ -102,7 +103,8 @@ def repository_command(table: Path, out: Path) -> None:
     from ..runtime.serving import read_table
 
     servings = read_table(table)
-    missing = build_repository(out, models=servings)
+    with wrap_disk_errors(out):
+        missing = build_repository(out, models=servings)
     if missing:
         reasons = "; ".join(f"{name}: {why}" for name, why in sorted(missing.items()))
         raise ConfigError(f"{out} is not complete: {reasons}")

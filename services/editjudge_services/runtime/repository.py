@@ -6,6 +6,7 @@ from pathlib import Path
 from types import ModuleType
 
 from editjudge.base.errors import ConfigError
+from editjudge.base.output_files import write_file
 
 from ..zoo.artefact import Precision
 from .serving import DEVICE, Serving
@@ -100,7 +101,7 @@ def build_repository(
         code = model / "1"
         code.unlink(missing_ok=True)  # left by an earlier attempt
         code.symlink_to(find_model_repository() / specialist.name / "1")
-        (model / "config.pbtxt").write_text(render_config(specialist, identity, serving))
+        write_file(model / "config.pbtxt", render_config(specialist, identity, serving).encode())
     return unusable
 
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from generate import chart_text
 
 from editjudge.base.config import StackSettings
-from editjudge.base.errors import ConfigError
+from editjudge.base.errors import ConfigError, StoreError
 from editjudge.cli import plugin_commands
 from editjudge_services.features.vision_service import DinoV2
 from editjudge_services.perceptual.lpips_service import LpipsVgg
@@ -24,6 +24,8 @@ from editjudge_services.runtime.serving import Serving, stay_on_device
 from editjudge_services.runtime.specialist import Specialist
 from editjudge_services.runtime.triton_server import make_stack
 from editjudge_services.zoo.artefact import RECORD, Precision
+
+from ...small_disk import fill_disk, mount_disk
 
 command = plugin_commands()["models"]
 
@@ -155,6 +157,23 @@ def test_a_table_becomes_the_folder_that_triton_loads_and_again(tmp_path: Path, 
         config = (tmp_path / "repo" / "quality_piqe" / "config.pbtxt").read_text()
         assert f"count: {count}" in config
     assert (tmp_path / "repo" / "quality_piqe" / "1" / "model.py").is_file()
+
+
+def test_a_full_disk_is_named_and_leaves_no_configuration_that_is_not_whole(tmp_path: Path, models: Path) -> None:
+    table = '{"quality_piqe": {"instances": 3}, "ocr_ppocr": {}}'
+    with mount_disk(tmp_path / "repo", 1) as disk:
+        for instances in (1, 2):
+            filler = fill_disk(disk)
+            ran = invoked(tmp_path, table)
+            assert isinstance(ran.exception, StoreError)
+            assert "No space left on device" in str(ran.exception)
+            assert str(ran.exception).endswith("make room, or give another --out")
+            assert len(list(disk.glob("*/config.pbtxt"))) == instances - 1
+            filler.unlink()
+            assert invoked(tmp_path, f'{{"quality_piqe": {{"instances": {instances}}}}}').exception is None
+        assert "count: 2" in (disk / "quality_piqe" / "config.pbtxt").read_text()
+        assert invoked(tmp_path, table).exception is None
+        assert not list(disk.rglob("*.partial"))
 
 
 @pytest.mark.parametrize(
