@@ -244,9 +244,10 @@ def sign_flip_p(sums: Floats) -> Floats:
     few = (sums != 0).sum(axis=1) <= _EXACT
     ps = np.ones(len(sums))
     for k in np.flatnonzero(few):
-        of = sums[k][sums[k] != 0]
-        signs = 1.0 - 2.0 * ((np.arange(2 ** len(of))[:, None] >> np.arange(len(of))) & 1)
-        ps[k] = (np.abs(signs @ of) >= thresholds[k]).mean()
+        totals = np.zeros(1)
+        for each in sums[k][sums[k] != 0]:
+            totals = np.concatenate((totals + each, totals - each))
+        ps[k] = (np.abs(totals) >= thresholds[k]).mean()
     many = ~few
     if many.any():
         clusters = sums.shape[1]
