@@ -26,7 +26,7 @@ from editjudge.base.verdict import Outcome, Score, Verdict, make_failure, make_n
 from editjudge.benchmarks.benchmark import Rules
 from editjudge.benchmarks.dimension import Reading
 from editjudge.engine.outcomes import Circumstances
-from editjudge.panel.calls import Reply
+from editjudge.panel.calls import MemoryReplies, Reply
 from editjudge.panel.context import NO_CALLER, CallContext
 from editjudge.panel.prompt import Picture, Prompt
 from editjudge.panel.transport import Sampling
@@ -89,17 +89,28 @@ def _outputs(item: Item) -> Iterator[tuple[str, np.ndarray | bytes]]:
     yield "half clear", buffer.getvalue()
 
 
+class OwnReplies(MemoryReplies):
+    """Replies of its own, and facts that are kept elsewhere."""
+
+    def __init__(self, facts: MemoryReplies) -> None:
+        super().__init__()
+        self.get_fact, self.put_fact = facts.get_fact, facts.put_fact  # type: ignore[method-assign]
+
+
 class Recorder(PanelStandIn, ScriptedTransport):
     """A judge and all specialists, who answer by a digest of what they are sent.
+
+    Args:
+        facts: What was found out about the judge; what is missing it is asked for.
 
     Attributes:
         sent: What they were sent, by digest.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, facts: MemoryReplies) -> None:
         super().__init__("")
         self.sent: set[str] = set()
-        self.scripted = scripted_judge(self)
+        self.scripted = scripted_judge(self, ledger=OwnReplies(facts))
 
     def judge(self, service: str) -> Any:
         return self.scripted.with_context(self.context)
@@ -169,6 +180,7 @@ class Computed:
         for rules in every:
             for reading in (one for d in rules.dimensions for one in d.readings):
                 self._fields[reading.scorer].add(reading.field)
+        self._facts: MemoryReplies | None = None
         self._said: dict[tuple[Scorer, str, int], tuple[Verdict | None, frozenset[str]]] = {}
 
     async def by_dimension(self, rules: Rules) -> dict[str, object]:
@@ -206,11 +218,18 @@ class Computed:
             # What asks nobody makes all its fields at once: alignments take long.
             together = [reading.field] if scorer.roles else sorted(self._fields[scorer])
             together = [one for one in together if not self._lacks(one, index)] or [reading.field]
-            panel = Recorder()
+            panel = await self._new_panel()
             said = await self._scored(scorer, index, frozenset(together), panel)
             for field in {*together, reading.field}:
                 self._said[scorer, field, index] = said.get(field), frozenset(panel.sent)
         return self._said[scorer, reading.field, index]
+
+    async def _new_panel(self) -> Recorder:
+        """One that was sent nothing. How its judge takes choices was found out once, alike for every scorer."""
+        if self._facts is None:
+            self._facts = MemoryReplies()
+            await Recorder(self._facts).scripted.settle()
+        return Recorder(self._facts)
 
     def _lacks(self, field: str, index: int) -> bool:
         return "outside" in field and self._edits[index].item.mask is None
