@@ -17,6 +17,8 @@ PROTOS := hatch_build.py $(wildcard protos/*/*/*.proto)
 
 # Tests start hundreds of processes, which are to find their modules compiled.
 unexport PYTHONDONTWRITEBYTECODE
+# As the command line has it: processes run side by side, and more threads of each would only wait for each other.
+unit models: export OPENBLAS_NUM_THREADS := 1
 
 # The protos of the last release, which today's are compared with; see docs/explanation/versions.md.
 PROTO_IMAGE := protos/released.binpb
