@@ -13,6 +13,7 @@ import pytest
 from editjudge.app.client import Client
 from editjudge.base.config import Endpoint, Settings, StackSettings
 from editjudge.base.contracts import Contract
+from editjudge.base.errors import ConfigError
 from editjudge.base.images import decode
 from editjudge.base.item import Edit
 from editjudge.base.probes import probe_inputs, wrong_answer
@@ -120,7 +121,7 @@ async def test_empty_and_full_masks(stack: TritonServer) -> None:
 
 async def test_weights_exchanged_behind_a_running_server_are_refused(stack: TritonServer) -> None:
     specialist = KINDS["lpips.alex"]()
-    with pytest.raises(RuntimeError, match="its configuration declares"):
+    with pytest.raises(ConfigError, match="its configuration declares"):
         specialist.load({"precision": "fp32", "weights": "sha256:other"})
 
 

@@ -285,7 +285,7 @@ def test_other_weights_than_declared_are_refused(entry):
         ({"precision": "fp32"}, "none declared"),
         ({**identity, "precision": "int3"}, "no such precision"),
     ]:
-        with pytest.raises(RuntimeError, match=reason):
+        with pytest.raises(ConfigError, match=reason):
             KINDS[entry]().load(declared)
 
 
@@ -295,7 +295,7 @@ def test_a_damaged_file_is_refused():
     content = path.read_bytes()
     path.write_bytes(content[:-1])
     try:
-        with pytest.raises(RuntimeError, match=r"head\.onnx was changed"):
+        with pytest.raises(ConfigError, match=r"head\.onnx was changed"):
             ClipVitB32().load(artefact.identity)
     finally:
         path.write_bytes(content)

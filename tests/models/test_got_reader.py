@@ -139,5 +139,5 @@ def test_the_service_answers_as_its_contract_says():
         assert set(answer) == {tensor.name for tensor in OCR.outputs}
         assert answer["BOXES"].shape == (0, 4, 2)
         assert answer["CONFIDENCE"].shape == (0,)
-    with pytest.raises(RuntimeError, match="sha256:other"):
+    with pytest.raises(ConfigError, match="sha256:other"):
         GotOcr().load({**load_artefact(ENTRY, "fp32").identity, "weights": "sha256:other"})

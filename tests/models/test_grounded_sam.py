@@ -284,7 +284,7 @@ def test_the_service_answers_as_its_contract_says():
 
 def test_other_weights_are_refused():
     declared = load_artefact(ENTRY, "fp32").identity | {"weights": "sha256:other"}
-    with pytest.raises(RuntimeError, match="sha256:other"):
+    with pytest.raises(ConfigError, match="sha256:other"):
         GroundedSamSegmenter().load(declared)
 
 

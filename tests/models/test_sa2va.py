@@ -253,5 +253,5 @@ def test_the_service_answers_as_its_contract_says():
         assert (answer["MASK"] == b"") == empty
         assert answer["SCORE"].shape == (1,)
     assert load_mask(answer["MASK"], "mask").region.shape == IMAGE.shape[:2]
-    with pytest.raises(RuntimeError, match="sha256:other"):
+    with pytest.raises(ConfigError, match="sha256:other"):
         Sa2VaSegmenter().load({**load_artefact(ENTRY, "fp32").identity, "weights": "sha256:other"})

@@ -78,7 +78,7 @@ class FeatureSpecialist(Specialist):
         """Load the declared export and run it once.
 
         Raises:
-            RuntimeError: the export is absent, or not the declared one.
+            ConfigError: the export is absent, or not the declared one.
         """
         artefact = load_declared_artefact(self.entry, parameters)
         check_device(artefact)

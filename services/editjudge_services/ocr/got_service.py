@@ -28,7 +28,7 @@ class GotOcr(Specialist):
         """Load the network.
 
         Raises:
-            RuntimeError: its weights are absent, or not the declared ones.
+            ConfigError: its weights are absent, or not the declared ones.
         """
         from ..zoo.transformers_tools import choose_device
         from .got_reader import GotReader

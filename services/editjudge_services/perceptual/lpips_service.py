@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from editjudge.base.contracts import LPIPS
-from editjudge.base.errors import Abstention
+from editjudge.base.errors import Abstention, ConfigError
 
 from ..runtime.cache import BoundedCache, compute_missing, make_content_key
 from ..runtime.onnx import ENGINES, ON_GPU, check_device
@@ -97,12 +97,12 @@ class LpipsSpecialist(Specialist):
         """Load the declared export and run it once.
 
         Raises:
-            RuntimeError: the export is absent, or not the declared one.
+            ConfigError: the export is absent, or not the declared one.
         """
         artefact = load_declared_artefact(self.entry, parameters)
         if not {TRUNK, HEADS} <= artefact.files.keys():
-            fix = f"editjudge models export {self.entry}"
-            raise RuntimeError(f"{self.entry} was exported by another version: {fix}")
+            fix = f"run: editjudge models export {self.entry}"
+            raise ConfigError(f"{self.entry} was exported by another version", fix)
         check_device(artefact)
         self._network = LpipsNetwork(artefact.folder, artefact.precision)
         self.cache: BoundedCache[Taps] = BoundedCache(int(os.environ.get(CACHE_MIB, "1024")) << 20)

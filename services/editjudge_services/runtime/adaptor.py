@@ -25,7 +25,7 @@ from editjudge.base.contracts import ABSTENTION, Tensor
 from editjudge.base.errors import Abstention, ConfigError, ImageError
 from editjudge.base.images import decode, load_mask
 
-from .serving import stay_on_device
+from .serving import find_declared_artefact, stay_on_device
 from .specialist import BadRequest, Outputs, Request, Specialist, Unavailable
 
 log = logging.getLogger(__name__)
@@ -79,6 +79,9 @@ class _Adaptor:
         self._counters = _counters(pb, self.kind.name)
         try:
             self._specialist.load(config)
+            # An export may have replaced files after they were verified and before they were loaded.
+            if self.kind.entry:
+                find_declared_artefact(self.kind.entry, config)
         except ConfigError as error:
             raise RuntimeError(f"{self.kind.name}: {error}") from error
 

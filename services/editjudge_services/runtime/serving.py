@@ -107,7 +107,18 @@ class Variables(BaseSettings):
 
 
 def load_declared_artefact(entry: str, parameters: Mapping[str, str]) -> Artefact:
-    """Load the exported model that a `config.pbtxt` declares, and verify its files.
+    """Find the exported model that a `config.pbtxt` declares, and verify its files.
+
+    Raises:
+        ConfigError: the export is not installed, or its files are not the declared ones.
+    """
+    artefact = find_declared_artefact(entry, parameters)
+    artefact.verify()
+    return artefact
+
+
+def find_declared_artefact(entry: str, parameters: Mapping[str, str]) -> Artefact:
+    """Find the record of the exported model that a `config.pbtxt` declares.
 
     Args:
         entry: Name in the manifest.
@@ -115,22 +126,18 @@ def load_declared_artefact(entry: str, parameters: Mapping[str, str]) -> Artefac
             `weights`, the digest.
 
     Raises:
-        RuntimeError: the export is not installed, or its files are not the declared ones.
+        ConfigError: the export is not installed, or is another one.
     """
     precision = parameters.get("precision", "fp32")
     if precision not in get_args(Precision):
-        raise RuntimeError(f"{entry}: no such precision as {precision!r}")
-    try:
-        artefact = load_artefact(entry, cast("Precision", precision))
-        if artefact is None:
-            raise RuntimeError(f"{entry} in {precision} is not installed; run: editjudge models export {entry}")
-        artefact.verify()
-    except ConfigError as error:
-        raise RuntimeError(str(error)) from error
+        raise ConfigError(f"{entry}: no such precision as {precision!r}")
+    artefact = load_artefact(entry, cast("Precision", precision))
+    if artefact is None:
+        raise ConfigError(f"{entry} in {precision} is not installed", f"run: editjudge models export {entry}")
     declaration = parameters.get("weights", "none declared")
     if (actual := artefact.identity["weights"]) != declaration:
-        raise RuntimeError(
-            f"{entry} in {precision} has weights {actual}, but its configuration declares"
-            f" {declaration}; stop the stack and start it again to serve what is installed"
+        raise ConfigError(
+            f"{entry} in {precision} has weights {actual}, but its configuration declares {declaration}",
+            "stop the stack and start it again to serve what is installed",
         )
     return artefact

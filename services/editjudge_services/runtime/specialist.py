@@ -103,7 +103,7 @@ class Specialist(ABC):
                 those of the artefact to serve.
 
         Raises:
-            RuntimeError: weights are absent, or not those that `identity` declares.
+            ConfigError: weights are absent, or not those that `identity` declares.
         """
         return
 

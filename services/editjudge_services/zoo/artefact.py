@@ -8,6 +8,7 @@
 
 import hashlib
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -143,6 +144,11 @@ def checkpoint_dir(entry: str) -> Path:
     return models_dir() / entry / "checkpoint"
 
 
+def replaced_folder(final: Path) -> Path:
+    """Return the name under which an earlier folder waits for its removal while another takes its name."""
+    return final.with_name(f"{final.name}.old")
+
+
 def load_artefact(entry: str, precision: Precision) -> Artefact | None:
     """Load the record of an exported model; None if it is not installed.
 
@@ -150,6 +156,8 @@ def load_artefact(entry: str, precision: Precision) -> Artefact | None:
         ConfigError: its record cannot be read.
     """
     record = models_dir() / entry / precision / RECORD
+    if not record.is_file() and replaced_folder(record.parent).is_dir():
+        time.sleep(0.2)  # an export that is finished takes the name of an earlier one just now
     if not record.is_file():
         return None
     try:

@@ -20,7 +20,7 @@ from editjudge.base.errors import ConfigError, EditjudgeError
 from editjudge.base.parse import first_problem
 from editjudge.base.strict import Strict
 
-from .artefact import check_files, checkpoint_dir, hash_file, models_dir
+from .artefact import check_files, checkpoint_dir, hash_file, models_dir, replaced_folder
 
 PULLED_RECORD, UNTRAINED_RECORD = "pulled.json", "untrained.json"
 SEED = 0
@@ -169,9 +169,9 @@ def replace_folder(final: Path) -> Iterator[Path]:
 def install_folder(staging: Path, final: Path) -> None:
     """Rename a finished folder to its final name, and remove the folder that had it.
 
-    A reader sees the old folder, the new one, or for a moment none, but never a mixture.
+    A reader sees the old folder, the new one, or for a moment none, which `load_artefact` waits out.
     """
-    old = final.with_name(f"{final.name}.old")
+    old = replaced_folder(final)
     shutil.rmtree(old, ignore_errors=True)
     if final.exists():
         final.rename(old)

@@ -149,8 +149,7 @@ def find_exports(entry: Entry) -> list[Artefact]:
     Raises:
         ConfigError: a record cannot be read.
     """
-    artefacts = (load_artefact(entry.name, precision) for precision in PRECISIONS)
-    return [artefact for artefact in artefacts if artefact is not None]
+    return [one for precision in PRECISIONS if (one := load_artefact(entry.name, precision)) is not None]
 
 
 def _read_pictures(folder: Path) -> tuple[list[RGB], str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +17,9 @@ from editjudge.base.probes import probe_inputs
 from editjudge_services.quality.piqe_service import Piqe
 from editjudge_services.runtime import adaptor as adaptors
 from editjudge_services.runtime.adaptor import serve
+from editjudge_services.runtime.serving import load_declared_artefact
 from editjudge_services.runtime.specialist import Outputs, Request
+from editjudge_services.zoo.artefact import RECORD, Artefact
 
 GOOD = probe_inputs("quality")["IMAGE"]
 
@@ -86,6 +90,36 @@ def adaptor(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     model.initialize({"model_config": json.dumps({"parameters": {}})})
     yield model
     model.finalize()
+
+
+@pytest.mark.parametrize("weights", ["new", "same"])
+def test_a_model_whose_export_was_replaced_while_it_was_loaded_is_not_served(
+    adaptor: Any, weights: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("EDITJUDGE_MODELS_DIR", str(tmp_path))
+
+    def write(content: str) -> dict[str, str]:
+        files = {"model.onnx": hashlib.sha256(content.encode()).hexdigest()}
+        artefact = Artefact(entry="lpips-alex", precision="fp32", source="x", untrained=True, files=files)
+        artefact.folder.mkdir(parents=True, exist_ok=True)
+        (artefact.folder / "model.onnx").write_text(content)
+        (artefact.folder / RECORD).write_text(artefact.model_dump_json())
+        return artefact.identity
+
+    class Replaced(Counts):
+        entry = "lpips-alex"
+
+        def load(self, parameters: Mapping[str, str]) -> None:
+            load_declared_artefact(self.entry, parameters)
+            write(weights)
+
+    declared = {name: {"string_value": value} for name, value in write("same").items()}
+    arguments = {"model_config": json.dumps({"parameters": declared})}
+    if weights == "same":
+        serve(Replaced)().initialize(arguments)
+        return
+    with pytest.raises(RuntimeError, match="quality_piqe: .* but its configuration declares .*; stop the stack"):
+        serve(Replaced)().initialize(arguments)
 
 
 def picture(rows: int) -> bytes:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 import json
 import re
+import subprocess
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from editjudge.base.errors import ConfigError, InputError
 from editjudge.base.images import RGB, load_image
 from editjudge.cli import plugin_commands
 from editjudge_services.runtime.onnx import check_device
+from editjudge_services.zoo import artefact as artefacts
 from editjudge_services.zoo import manifest as manifests
 from editjudge_services.zoo.artefact import Artefact, Parity, Precision, checkpoint_dir, hash_file, models_dir
 from editjudge_services.zoo.artefact import load_artefact as load
@@ -62,11 +65,15 @@ class FakeRecipe:
 @pytest.fixture(autouse=True)
 def recipe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRecipe:
     monkeypatch.setenv("EDITJUDGE_MODELS_DIR", str(tmp_path / "models"))
-    module, made = ModuleType("recipe"), FakeRecipe()
-    module.RECIPES = {ENTRY.name: made}  # type: ignore[attr-defined]
+    install_recipe(monkeypatch, made := FakeRecipe())
+    return made
+
+
+def install_recipe(monkeypatch: pytest.MonkeyPatch, recipe: FakeRecipe) -> None:
+    module = ModuleType("recipe")
+    module.RECIPES = {ENTRY.name: recipe}  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "editjudge_services.perceptual.recipe", module)
     monkeypatch.setattr(manifests, "find_spec", lambda name: object())
-    return made
 
 
 @pytest.fixture
@@ -150,11 +157,123 @@ def test_an_export_replaces_the_earlier_one(recipe: FakeRecipe, artefact: Artefa
     assert not leftovers()
 
 
-def test_what_a_killed_export_left_is_not_used(untrained: Checkpoint) -> None:
-    half = models_dir() / ENTRY.name / "fp32.partial"
-    half.mkdir()
-    (half / "junk").touch()
+WORKER = """
+import os, signal, sys
+from pathlib import Path
+import pytest
+from tests.unit.services.test_zoo import ENTRY, FakeRecipe, install_recipe
+from editjudge_services.zoo.export import export, make_untrained
+
+class Halting(FakeRecipe):
+    def halt(self, folder):
+        (folder / "junk").touch()
+        print("half", flush=True)
+        sys.stdin.readline()
+        (folder / "junk").unlink()
+
+    def export(self, checkpoint, folder, precision, pictures):
+        if sys.argv[1] == "export":
+            self.halt(folder)
+        return super().export(checkpoint, folder, precision, pictures)
+
+    def make_untrained(self, folder):
+        if sys.argv[1] == "pull":
+            self.halt(folder)
+        super().make_untrained(folder)
+
+real = Path.rename
+def rename(path, target):
+    real(path, target)
+    if Path(target).suffix == ".old":
+        print("between two names", flush=True)
+        sys.stdin.readline()
+
+Path.rename = rename
+with pytest.MonkeyPatch.context() as patch:
+    install_recipe(patch, Halting())
+    print(make_untrained(ENTRY).source if sys.argv[1] == "pull" else export(ENTRY, "fp32").fingerprint)
+"""
+
+
+@contextmanager
+def working(act: str) -> Iterator[subprocess.Popen[str]]:
+    """Another process; it waits for a line once half is written, and once the old folder has lost its name."""
+    pipe = subprocess.PIPE
+    folder = Path(__file__).parents[3]
+    with subprocess.Popen([sys.executable, "-c", WORKER, act], stdin=pipe, stdout=pipe, text=True, cwd=folder) as other:
+        try:
+            yield other
+        finally:
+            other.kill()
+
+
+def read_line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def send_line(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+
+
+@pytest.mark.parametrize("is_here", [False, True])
+def test_what_a_killed_export_left_is_not_used(recipe: FakeRecipe, untrained: Checkpoint, is_here: bool) -> None:
+    before = export(ENTRY, "fp32") if is_here else None
+    for _ in range(2):
+        with working("export") as killed:
+            assert read_line(killed) == "half"
+        assert (models_dir() / ENTRY.name / "fp32.partial" / "junk").is_file()
+        assert load(ENTRY.name, "fp32") == before
+        assert len(verify(ENTRY)) == 1 + is_here
     assert set(export(ENTRY, "fp32").files) == {"graph/model.onnx"}
+    assert not leftovers()
+
+
+def test_who_is_killed_between_two_names_leaves_nothing_that_counts(untrained: Checkpoint) -> None:
+    export(ENTRY, "fp32")
+    for act, left in (("export", 1), ("pull", 1)):
+        with working(act) as killed:
+            assert read_line(killed) == "half"
+            send_line(killed)
+            assert read_line(killed) == "between two names"
+        assert len(verify(ENTRY)) == left
+        code, _, err = invoke("export", "lpips-vgg")
+        if act == "pull":
+            assert (code, "has no checkpoint here; run: editjudge models pull lpips-vgg" in err) == (2, True)
+            assert invoke("pull", "lpips-vgg", "--untrained")[0] == 0
+            code = invoke("export", "lpips-vgg")[0]
+        assert code == 0
+        assert len(verify(ENTRY)) == 2
+        assert not leftovers()
+
+
+def test_two_exports_at_once(untrained: Checkpoint) -> None:
+    with working("export") as other:
+        assert read_line(other) == "half"
+        code, _, err = invoke("export", "lpips-vgg")
+        assert (code, err) == (1, "error: another process works on lpips-vgg; wait for it, then try again\n")
+        assert invoke("pull", "--untrained", "lpips-vgg")[0] == 1
+        send_line(other)
+        assert read_line(other) == "[0.5, -0.25]"
+        assert other.wait(20) == 0
+    assert len(verify(ENTRY)) == 2
+    assert invoke("export", "lpips-vgg")[0] == 0
+    assert not leftovers()
+
+
+def test_who_reads_while_an_export_takes_the_name_of_another_waits_for_it(
+    artefact: Artefact, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with working("export") as other:
+        assert read_line(other) == "half"
+        assert load(ENTRY.name, "fp32") == artefact
+        send_line(other)
+        assert read_line(other) == "between two names"
+        pause = SimpleNamespace(sleep=lambda _: (send_line(other), read_line(other)))
+        monkeypatch.setattr(artefacts, "time", pause)
+        assert load(ENTRY.name, "fp32") == artefact
 
 
 def test_an_export_needs_a_checkpoint_a_precision_and_unchanged_weights(recipe: FakeRecipe) -> None:
