@@ -30,9 +30,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if shutil.which("chromium") is None:
             raise pytest.UsageError("--browser needs chromium: apt-get install chromium")
         return
-    kept = [item for item in items if item.get_closest_marker("browser") is None]
-    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-    items[:] = kept
+    in_browser = [item for item in items if item.get_closest_marker("browser")]
+    config.hook.pytest_deselected(items=in_browser)
+    items[:] = [item for item in items if item.get_closest_marker("browser") is None]
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -9,7 +9,6 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import pytest
-import statsmodels.api as sm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy
@@ -88,6 +87,8 @@ VALUES = st.lists(st.floats(-1e3, 1e3), min_size=8, max_size=40)
 @settings(max_examples=30, deadline=None)
 @given(values=VALUES, seed=st.integers(0, 99))
 def test_means_are_those_of_statsmodels_without_each_source(values: list[float], seed: int) -> None:
+    import statsmodels.api as sm
+
     rng = np.random.default_rng(seed)
     clusters, weights = np.arange(len(values)) % 4, rng.uniform(0.1, 2, len(values))
     weighted = Column("w", "W", Mean("x", weighted_by="y"), True)

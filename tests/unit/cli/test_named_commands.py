@@ -6,6 +6,7 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import click
@@ -41,8 +42,13 @@ def literals(file: Path) -> Iterator[str]:
             yield node.value
 
 
-def texts() -> Iterator[tuple[str, str]]:
-    """Yield what people read of the sources, each with its file."""
+@cache
+def texts() -> tuple[tuple[str, str], ...]:
+    """What people read of the sources, each with its file."""
+    return tuple(list_texts())
+
+
+def list_texts() -> Iterator[tuple[str, str]]:
     for folder in SOURCES:
         for file in sorted(folder.rglob("*")):
             where = str(file.relative_to(ROOT))
@@ -50,9 +56,6 @@ def texts() -> Iterator[tuple[str, str]]:
                 yield from ((where, text) for text in literals(file))
             elif file.suffix in {".toml", ".j2"}:
                 yield where, file.read_text("utf-8")
-
-
-ALL = list(texts())
 
 
 def options_of(command: click.Command) -> set[str]:
@@ -80,7 +83,7 @@ def find_mistake(line: str, name: str, rest: str) -> str:
 
 
 def test_commands_that_are_named_exist_with_their_options() -> None:
-    lines = [(where, match) for where, text in ALL for match in COMMAND.finditer(text)]
+    lines = [(where, match) for where, text in texts() for match in COMMAND.finditer(text)]
     mistakes = [f"{where}: {find_mistake(m[0], m[1], m[2])}" for where, m in lines]
     assert [line for line in mistakes if not line.endswith(": ")] == []
     assert len(lines) > 50, "they are found"
@@ -89,7 +92,7 @@ def test_commands_that_are_named_exist_with_their_options() -> None:
 def test_options_that_are_named_exist() -> None:
     unknown = {
         (where, option)
-        for where, text in ALL
+        for where, text in texts()
         for option in OPTION.findall(text)
         if option not in EVERY_OPTION | OTHERS and not where.startswith(COMMANDERS)
     }
@@ -101,7 +104,7 @@ def test_extras_that_are_named_exist() -> None:
     pages = [(str(page), page.read_text("utf-8")) for page in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"))]
     named = {
         (where, extra)
-        for where, text in (*ALL, *pages)
+        for where, text in (*texts(), *pages)
         for several, one in EXTRA.findall(text)
         for extra in (several or one).split(",")
     }

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from statsmodels.stats.inter_rater import cohens_kappa
 
 from editjudge.stats import agreement, preferences
 from editjudge.stats.agreement import VALUES, NotDefined, estimate
@@ -37,6 +36,8 @@ def test_statistics_of_values_are_those_of_scipy(name: str, reference: Any) -> N
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=40))
 def test_kappa_is_that_of_statsmodels(pairs: list[tuple[int, int]]) -> None:
+    from statsmodels.stats.inter_rater import cohens_kappa
+
     x, y = (np.array(side) for side in zip(*pairs, strict=True))
     table = np.zeros((4, 4))
     np.add.at(table, (x, y), 1)

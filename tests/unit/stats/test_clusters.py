@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import statsmodels.api as sm
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy
@@ -40,6 +39,8 @@ def test_of_single_items_it_is_the_usual_interval(values: list[float]) -> None:
 @settings(max_examples=50)
 @given(values=VALUES)
 def test_of_clusters_of_one_size_it_is_what_statsmodels_says(values: list[float]) -> None:
+    import statsmodels.api as sm
+
     values = values[: len(values) // 3 * 3]
     clusters = np.arange(len(values)) % (len(values) // 3)
     told = mean(values, clusters.tolist())

@@ -12,8 +12,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy
-from statsmodels.stats.multitest import multipletests
-from statsmodels.stats.power import TTestPower
 
 from editjudge.stats import paired_comparison as module
 from editjudge.stats.paired_comparison import compare, holm, rank_ranges
@@ -66,6 +64,8 @@ def detectable(values: list[float], clusters: Sequence[int], tests: int = 1) -> 
 
 
 def test_what_could_be_found_is_found_four_times_of_five() -> None:
+    from statsmodels.stats.power import TTestPower
+
     rng = np.random.default_rng(5)
     values = rng.normal(size=30)
     found = detectable(values.tolist(), range(30))
@@ -163,6 +163,8 @@ def test_p_is_never_below_that_of_students_test() -> None:
 @settings(max_examples=25)
 @given(ps=st.lists(st.floats(0, 1), min_size=1, max_size=20))
 def test_holm_is_that_of_statsmodels(ps: list[float]) -> None:
+    from statsmodels.stats.multitest import multipletests
+
     assert holm(ps) == pytest.approx(list(multipletests(ps, method="holm")[1]), abs=1e-12)
     assert holm([]) == []
 

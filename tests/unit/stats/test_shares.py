@@ -7,9 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy
-from statsmodels.stats.proportion import proportion_confint
 
 from editjudge.stats.clusters import Clusters, share_interval
+
+
+def exact_interval(hits: float, items: int) -> tuple[float, float]:
+    """The interval of Clopper and Pearson, by statsmodels."""
+    from statsmodels.stats.proportion import proportion_confint
+
+    low, high = proportion_confint(hits, items, method="beta")
+    return low, high
 
 
 def interval(share: float, items: int, of: Clusters) -> tuple[float, float]:
@@ -21,7 +28,7 @@ def interval(share: float, items: int, of: Clusters) -> tuple[float, float]:
 def test_of_independent_items_it_is_that_of_clopper_and_pearson(hits: int, items: int) -> None:
     hits = min(hits, items)
     values = [1.0] * hits + [0.0] * (items - hits)
-    expected = proportion_confint(hits, items, method="beta")
+    expected = exact_interval(hits, items)
     low, high = interval(hits / items, items, Clusters.of(values, range(items)))
     assert (low, high) == pytest.approx(expected, abs=1e-9)
 
@@ -45,5 +52,5 @@ def test_clusters_count_by_the_formula_of_korn_and_graubard() -> None:
 def test_at_its_ends_the_clusters_count_and_not_the_items(share: float) -> None:
     clusters = Clusters.of([share] * 100, [number // 5 for number in range(100)])
     low, high = interval(share, 100, clusters)
-    assert (low, high) == pytest.approx(proportion_confint(20 * share, 20, method="beta"))
+    assert (low, high) == pytest.approx(exact_interval(20 * share, 20))
     assert 0 <= low < high <= 1

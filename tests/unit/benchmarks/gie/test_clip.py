@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image as Pil
-from torch.nn.functional import cosine_similarity
-from transformers import CLIPImageProcessorPil
 
 from editjudge.base.images import decode, load_image
 from editjudge.base.item import Edit, Item
 from editjudge.base.verdict import Score
 from editjudge.benchmarks.gie import BENCHMARK
 from editjudge.benchmarks.gie.dataset import GieData
-from editjudge_services.features.recipe import RECIPES
 from editjudge_services.features.vision_service import ClipVitB32
 from editjudge_services.runtime.specialist import Request
 from editjudge_services.zoo.artefact import checkpoint_dir, load_artefact
@@ -26,6 +22,9 @@ from editjudge_services.zoo.export import export, make_untrained
 from editjudge_services.zoo.manifest import find_entry
 
 from .made import SIDE, mask, pixels, record, released
+
+if TYPE_CHECKING:  # torch takes seconds to load, in every process that collects tests
+    import torch
 
 ENTRY = "clip-vit-base-patch32"
 REGIONS = {
@@ -40,6 +39,8 @@ REGIONS = {
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ClipVitB32, Any]]:
     """CLIP with random weights: as it is served, and as torch has it."""
+    from editjudge_services.features.recipe import RECIPES
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EDITJUDGE_MODELS_DIR", str(tmp_path_factory.mktemp("models")))
         make_untrained(find_entry(ENTRY))
@@ -63,10 +64,24 @@ class Panel:
         return answer
 
 
+def processed(picture: Pil.Image) -> torch.Tensor:
+    from transformers import CLIPImageProcessorPil
+
+    return CLIPImageProcessorPil()(picture, return_tensors="pt")["pixel_values"]  # type: ignore[no-any-return]
+
+
+def alike(one: torch.Tensor, other: torch.Tensor) -> float:
+    from torch.nn.functional import cosine_similarity
+
+    return float(cosine_similarity(one, other)[0])
+
+
 def token(model: Any, array: np.ndarray, outside: np.ndarray) -> torch.Tensor:
     """As `masked_clip_ssim_evaluation.py` embeds the part of a picture outside a mask."""
+    import torch
+
     square = Pil.fromarray(array).resize((SIDE, SIDE), Pil.Resampling.LANCZOS)
-    made = CLIPImageProcessorPil()(square, return_tensors="pt")["pixel_values"]
+    made = processed(square)
     with torch.inference_mode():
         tokens = model.vision_model(pixel_values=made).last_hidden_state[:, 1:]
         touched = torch.from_numpy(outside.reshape(7, 32, 7, 32).any((1, 3)).reshape(1, 49, 1))
@@ -76,7 +91,9 @@ def token(model: Any, array: np.ndarray, outside: np.ndarray) -> torch.Tensor:
 
 def whole(model: Any, array: np.ndarray) -> torch.Tensor:
     """As `clip_whole_image_evaluation.py` embeds a picture."""
-    made = CLIPImageProcessorPil()(Pil.fromarray(array), return_tensors="pt")["pixel_values"]
+    import torch
+
+    made = processed(Pil.fromarray(array))
     with torch.inference_mode():
         return model(pixel_values=made).image_embeds  # type: ignore[no-any-return]
 
@@ -100,7 +117,7 @@ async def test_clip_outside_the_mask(
     item = data.load(ref)
     edited = pixels(7, size)
     one, other = (token(model, a, ~REGIONS[name]) for a in (item.sources[0].rgb, edited))
-    due = float(cosine_similarity(one, other)[0])
+    due = alike(one, other)
     got = await said("gie.clip", item, edited, Panel(service), protocol="official")
     assert isinstance(got, Score)
     assert got.value == pytest.approx(due, abs=1e-5)
@@ -117,7 +134,7 @@ async def test_clip_of_the_whole_image(served: tuple[ClipVitB32, Any], tmp_path:
     (ref,) = (data := GieData(released(tmp_path, [record()]))).items()
     item = data.load(ref)
     edited = pixels(7, (450, 330))
-    due = cosine_similarity(whole(model, item.sources[0].rgb), whole(model, edited))
+    due = alike(whole(model, item.sources[0].rgb), whole(model, edited))
     for protocol in ("paper", "official"):
         got = await said("gie.clip_whole", item, edited, Panel(service), protocol=protocol)
-        assert got.value == pytest.approx(float(due[0]), abs=1e-5)
+        assert got.value == pytest.approx(due, abs=1e-5)
