@@ -1,6 +1,7 @@
 """Alignment coarse to fine: as true as the ground truth that is made, and no fit that is wrong."""
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
 import cv2
 import numpy as np
@@ -59,16 +60,23 @@ CHANGES = {
 }
 
 
+@pytest.fixture(scope="module")
+def keypoints(photo):
+    """Keypoints of a photograph, which take most of the time, found once for each."""
+    return cache(lambda name: find_coarse_keypoints(photograph(photo, name, 900)))
+
+
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize(
     ("name", "degrees", "scale", "shift"),
     [("astronaut", 0, 1, (3.0, -2.0)), ("coffee", -4, 0.93, (31, 18)), ("cat", 0.3, 1.01, (-0.4, 0.7))],
 )
-def test_coarse_to_fine_finds_a_move_to_a_fraction_of_a_pixel(photo, name, degrees, scale, shift, change):
+def test_coarse_to_fine_finds_a_move_to_a_fraction_of_a_pixel(photo, keypoints, name, degrees, scale, shift, change):
     reference = photograph(photo, name, 900)
     motion = similarity(reference, degrees=degrees, scale=scale, shift=shift)
     spoil, most = CHANGES[change]
-    aligned = align_coarse_to_fine(spoil(moved(reference, motion)), reference)
+    edited = spoil(moved(reference, motion))
+    aligned = align_coarse_to_fine(edited, reference, reference_keypoints=keypoints(name))
     assert displacement(aligned, motion, reference) < most
     assert aligned.image.shape == reference.shape
 

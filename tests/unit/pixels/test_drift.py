@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import cv2
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 import skimage.data
 
-from editjudge.pixels.alignment import align_coarse_to_fine
+from editjudge.pixels.alignment import Keypoints, align_coarse_to_fine, find_coarse_keypoints
 from editjudge.pixels.drift import Drift, measure_drift, name_change
 from editjudge.pixels.regions import Degenerate
 
@@ -17,8 +18,15 @@ PHOTO = np.ascontiguousarray(skimage.data.astronaut())
 SIDE = PHOTO.shape[0]
 
 
+@cache
+def keypoints_of_photo() -> Keypoints:
+    """Keypoints take most of the time, and most tests ask about this photograph."""
+    return find_coarse_keypoints(PHOTO)
+
+
 def drift(output: Any, source: Any = PHOTO, mask: Any = None) -> Drift:
-    return measure_drift(output, source, align_coarse_to_fine(output, source), mask)
+    keypoints = keypoints_of_photo() if source is PHOTO else None
+    return measure_drift(output, source, align_coarse_to_fine(output, source, None, keypoints), mask)
 
 
 def moved(image: Any, degrees: float, zoom: float, right: float, down: float) -> tuple[Any, float]:
