@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 from platformdirs import user_data_path
 from pydantic import Field, ValidationError
@@ -23,6 +23,7 @@ from editjudge.base.strict import Strict
 Precision: TypeAlias = Literal["fp32", "tf32", "fp16", "bf16"]
 """`tf32` is the graph of `fp32`, with TF32 allowed in products; in `fp16` products and convolutions
 are in half precision, and all else in fp32."""
+R = TypeVar("R", bound=Strict)
 RECORD = "artefact.json"
 
 
@@ -114,9 +115,11 @@ def check_files(folder: Path, files: Mapping[str, str], fix: str) -> None:
     """
     for name, digest in files.items():
         path = folder / name
-        if not path.is_file():
-            raise ConfigError(f"{path} is missing", fix)
-        if hash_file(path) != digest:
+        try:
+            is_same = hash_file(path) == digest
+        except (FileNotFoundError, NotADirectoryError):
+            raise ConfigError(f"{path} is missing", fix) from None
+        if not is_same:
             raise ConfigError(f"{path} was changed", fix)
 
 
@@ -155,15 +158,26 @@ def load_artefact(entry: str, precision: Precision) -> Artefact | None:
     Raises:
         ConfigError: its record cannot be read.
     """
-    record = models_dir() / entry / precision / RECORD
-    if not record.is_file() and replaced_folder(record.parent).is_dir():
-        time.sleep(0.2)  # an export that is finished takes the name of an earlier one just now
-    if not record.is_file():
-        return None
-    try:
-        return Artefact.model_validate_json(record.read_bytes())
-    except ValidationError as error:
-        raise ConfigError(f"{record}: {first_problem(error)}", "export the model again") from error
+    return read_record(Artefact, models_dir() / entry / precision / RECORD, "export the model again")
+
+
+def read_record(kind: type[R], record: Path, fix: str) -> R | None:
+    """Read the record of a folder; None if there is none.
+
+    A folder that takes the name of an earlier one just now is waited for.
+
+    Raises:
+        ConfigError: the record cannot be read.
+    """
+    for pause in (0.2, 0.0):
+        try:
+            return kind.model_validate_json(record.read_bytes())
+        except (FileNotFoundError, NotADirectoryError):
+            if replaced_folder(record.parent).is_dir():
+                time.sleep(pause)
+        except ValidationError as error:
+            raise ConfigError(f"{record}: {first_problem(error)}", fix) from error
+    return None
 
 
 def hash_file(path: Path) -> str:

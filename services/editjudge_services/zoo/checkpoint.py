@@ -14,13 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from filelock import FileLock, Timeout
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from editjudge.base.errors import ConfigError, EditjudgeError
-from editjudge.base.parse import first_problem
 from editjudge.base.strict import Strict
 
-from .artefact import check_files, checkpoint_dir, hash_file, models_dir, replaced_folder
+from .artefact import check_files, checkpoint_dir, hash_file, models_dir, read_record, replaced_folder
 
 PULLED_RECORD, UNTRAINED_RECORD = "pulled.json", "untrained.json"
 SEED = 0
@@ -101,13 +100,9 @@ def load_checkpoint(entry: str) -> Checkpoint | None:
         ConfigError: the record cannot be read.
     """
     for name in (PULLED_RECORD, UNTRAINED_RECORD):
-        record = checkpoint_dir(entry) / name
-        if record.is_file():
-            try:
-                return Checkpoint.model_validate_json(record.read_bytes())
-            except ValidationError as error:
-                fix = f"remove {record.parent}"
-                raise ConfigError(f"{record}: {first_problem(error)}", fix) from error
+        folder = checkpoint_dir(entry)
+        if checkpoint := read_record(Checkpoint, folder / name, f"remove {folder}"):
+            return checkpoint
     return None
 
 
@@ -169,7 +164,7 @@ def replace_folder(final: Path) -> Iterator[Path]:
 def install_folder(staging: Path, final: Path) -> None:
     """Rename a finished folder to its final name, and remove the folder that had it.
 
-    A reader sees the old folder, the new one, or for a moment none, which `load_artefact` waits out.
+    A reader sees the old folder, the new one, or for a moment none, which `read_record` waits out.
     """
     old = replaced_folder(final)
     shutil.rmtree(old, ignore_errors=True)

@@ -276,6 +276,23 @@ def test_who_reads_while_an_export_takes_the_name_of_another_waits_for_it(
         assert load(ENTRY.name, "fp32") == artefact
 
 
+def test_files_that_vanish_while_they_are_read_are_missing(artefact: Artefact, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An export that takes the name of another removes its files."""
+    real, names = Path.open, []
+
+    def vanish(path: Path, *arguments: Any, **options: Any) -> Any:
+        if path.is_relative_to(artefact.folder):
+            names.append(path.name)
+            path.unlink(missing_ok=True)
+        return real(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", vanish)
+    with pytest.raises(ConfigError, match=r"model\.onnx is missing; run: editjudge models export"):
+        artefact.verify()
+    assert load(ENTRY.name, "fp32") is None
+    assert set(names) == {"model.onnx", "artefact.json"}
+
+
 def test_an_export_needs_a_checkpoint_a_precision_and_unchanged_weights(recipe: FakeRecipe) -> None:
     def refused(precision: Precision, told: str) -> None:
         with pytest.raises(ConfigError, match=told):
@@ -419,9 +436,10 @@ def test_each_file_is_read_once_to_verify_it(
     real = Path.open
 
     def count(path: Path, *arguments: Any, **options: Any) -> Any:
+        file = real(path, *arguments, **options)
         if path.is_relative_to(models_dir()):
             opened[path.relative_to(models_dir()).as_posix()] += 1
-        return real(path, *arguments, **options)
+        return file
 
     monkeypatch.setattr(Path, "open", count)
     assert invoke("verify", *names)[0] == 0
