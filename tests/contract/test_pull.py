@@ -385,6 +385,7 @@ def test_a_checkpoint_of_another_folder_of_models_is_imported_without_its_record
     record = import_weights(files, brought)
     assert record.files.keys() == {"config.json", "model.safetensors"}
     record.verify()
+    assert record.source == "2 imported files"
     assert import_weights(files, checkpoint_dir("tiny")) == record, "its own folder"
     (brought / "untrained.json").write_text("{}")
     with pytest.raises(InputError, match=r"its weights are random; run: editjudge models pull tiny --untrained"):

@@ -10,7 +10,7 @@
 import errno
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -68,7 +68,8 @@ class Checkpoint(Strict):
             return f"untrained, seed {SEED}"
         if self.parts:
             return " + ".join(self.parts.values())
-        return f"{self.hub}@{self.commit}" if self.hub else ", ".join(self.files)
+        names = ", ".join(self.files) if len(self.files) == 1 else f"{len(self.files)} imported files"
+        return f"{self.hub}@{self.commit}" if self.hub else names
 
     def save(self, folder: Path) -> None:
         """Write the record into a folder that is not yet installed."""
@@ -86,11 +87,10 @@ class Checkpoint(Strict):
 
     def is_intact(self) -> bool:
         """Whether every file is there and unchanged."""
-        try:
+        with suppress(ConfigError):
             self.verify()
-        except ConfigError:
-            return False
-        return True
+            return True
+        return False
 
 
 def load_checkpoint(entry: str) -> Checkpoint | None:
