@@ -10,7 +10,7 @@ import argparse
 import sys
 
 from . import ATTACKS
-from .farm import Tried, tried
+from .farm import AttackReport, run_attack
 from .trials import SEED, Attack
 
 _SHOWN = 12
@@ -26,7 +26,7 @@ def main() -> int:
     for name in asked.attacks or ATTACKS:
         attack = ATTACKS[name]
         count = asked.count or (attack.small if asked.small else attack.full)
-        reports.append(tried(attack, asked.seed, range(count), lambda it: _say(_progress(it))))
+        reports.append(run_attack(attack, asked.seed, range(count), lambda it: _say(_progress(it))))
         _say(_progress(reports[-1]))
     _say("\n" + table(reports))
     lines = [row for report in reports for row in found_in(report, asked.seed)]
@@ -44,12 +44,12 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _progress(report: Tried) -> str:
+def _progress(report: AttackReport) -> str:
     attack: Attack = report.attack
     return f"{attack.name}: {report.count:,} tried in {report.seconds:,.0f} s, {len(report.findings)} findings"
 
 
-def table(reports: list[Tried]) -> str:
+def table(reports: list[AttackReport]) -> str:
     """A row for each attack."""
     head = ("attack", "tried", "findings", "seconds", "worst s", "MiB", "outcomes")
     rows = [head, *map(_row, reports)]
@@ -57,14 +57,14 @@ def table(reports: list[Tried]) -> str:
     return "\n".join("  ".join((*(c.ljust(w) for c, w in zip(row, widths, strict=False)), row[-1])) for row in rows)
 
 
-def _row(report: Tried) -> tuple[str, ...]:
+def _row(report: AttackReport) -> tuple[str, ...]:
     seconds, mib = report.worst
     outcomes = ", ".join(f"{what} {count:,}" for what, count in report.outcomes.most_common())
     numbers = (f"{report.count:,}", f"{len(report.findings):,}", f"{report.seconds:,.0f}")
     return (report.attack.name, *numbers, f"{seconds:.2f}", f"{mib:,.0f}", outcomes)
 
 
-def found_in(report: Tried, seed: int) -> list[str]:
+def found_in(report: AttackReport, seed: int) -> list[str]:
     """A line for each finding, with what tries it again; of many the first."""
     rows = [
         f"{report.attack.name} --seed {seed} --only {number}: {what}"

@@ -35,7 +35,7 @@ def response(
     return f"{version} {status}\r\n{lines}\r\n".encode("utf-8", "surrogateescape") + body
 
 
-def packed(data: Any) -> bytes:
+def encode_json(data: Any) -> bytes:
     return json.dumps(data).encode()
 
 
@@ -59,12 +59,12 @@ class EvilJudge:
     async def serving(self, elsewhere: str = "") -> AsyncIterator[str]:
         """Serve on loopback; gives the address, ending in /v1."""
 
-        async def accepted(reader: asyncio.StreamReader, writer: Out) -> None:
+        async def handle_connection(reader: asyncio.StreamReader, writer: Out) -> None:
             task = asyncio.current_task()
             assert task is not None
             self._tasks.add(task)
             try:
-                while await self._answered(reader, writer, elsewhere):
+                while await self._answer_request(reader, writer, elsewhere):
                     pass
             except (OSError, asyncio.IncompleteReadError, ValueError):
                 pass
@@ -72,7 +72,7 @@ class EvilJudge:
                 self._tasks.discard(task)
                 writer.transport.abort()
 
-        server = await asyncio.start_server(accepted, "127.0.0.1", 0, limit=64 * 1024 * 1024)
+        server = await asyncio.start_server(handle_connection, "127.0.0.1", 0, limit=64 * 1024 * 1024)
         try:
             yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
         finally:
@@ -81,7 +81,7 @@ class EvilJudge:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _answered(self, reader: asyncio.StreamReader, out: Out, elsewhere: str) -> bool:
+    async def _answer_request(self, reader: asyncio.StreamReader, out: Out, elsewhere: str) -> bool:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         first, *lines = head.split("\r\n")
         headers = dict(line.lower().split(": ", 1) for line in lines if ": " in line)
@@ -95,22 +95,22 @@ class EvilJudge:
                 await reader.readline()
             await reader.readline()
         listing = first.startswith("GET")
-        honest = _listed() if listing else said(json.loads(body))
+        honest = _list_models() if listing else answer_honestly(json.loads(body))
         if self._evil is not None and (listing if self._models else self._word in body):
             self.lied += 1
             await self._evil(out, honest, elsewhere)
             await out.drain()
             return False
-        out.write(response(packed(honest)))
+        out.write(response(encode_json(honest)))
         await out.drain()
         return True
 
 
-def _listed() -> dict[str, Any]:
+def _list_models() -> dict[str, Any]:
     return {"object": "list", "data": [{"id": "judge", "object": "model", "owned_by": "openai"}]}
 
 
-def said(request: dict[str, Any]) -> dict[str, Any]:
+def answer_honestly(request: dict[str, Any]) -> dict[str, Any]:
     """What an honest judge answers."""
     judge = Judge()
     judge.requests = [request]
@@ -133,7 +133,7 @@ def _with(make: Callable[[bytes], bytes]) -> Evil:
     """Bytes made of the honest reply's."""
 
     async def evil(out: Out, honest: dict[str, Any], _: str) -> None:
-        out.write(make(packed(honest)))
+        out.write(make(encode_json(honest)))
 
     return evil
 
@@ -163,17 +163,17 @@ def _usage(number: Any) -> Evil:
 
 
 def _top(change: Callable[[list[Any]], Any]) -> Evil:
-    def changed(reply: dict[str, Any]) -> None:
+    def change_logprobs(reply: dict[str, Any]) -> None:
         content = (reply["choices"][0].get("logprobs") or {}).get("content")
         if content:
             change(content[0]["top_logprobs"])
         else:
             reply["choices"] = []
 
-    return _but(changed)
+    return _but(change_logprobs)
 
 
-def _redirected(status: str, *, same: bool = False) -> Evil:
+def _redirect(status: str, *, same: bool = False) -> Evil:
     async def evil(out: Out, _: dict[str, Any], elsewhere: str) -> None:
         there = "/v1/chat/completions" if same else f"{elsewhere}/chat/completions?key=x"
         out.write(response(b"", status, {"location": there}))
@@ -181,8 +181,8 @@ def _redirected(status: str, *, same: bool = False) -> Evil:
     return evil
 
 
-async def _dripped(out: Out, honest: dict[str, Any], _: str) -> None:
-    for byte in response(packed(honest)):
+async def _drip(out: Out, honest: dict[str, Any], _: str) -> None:
+    for byte in response(encode_json(honest)):
         out.write(bytes([byte]))
         await out.drain()
         await asyncio.sleep(0.1)
@@ -200,7 +200,7 @@ def _endless(head: bytes, more: bytes, pause: float = 0.0) -> Evil:
 
 
 async def _reset(out: Out, honest: dict[str, Any], _: str) -> None:
-    whole = response(packed(honest))
+    whole = response(encode_json(honest))
     out.write(whole[: len(whole) - 20])
     await out.drain()
     await asyncio.sleep(0.05)
@@ -210,7 +210,7 @@ async def _reset(out: Out, honest: dict[str, Any], _: str) -> None:
 async def _two(out: Out, honest: dict[str, Any], _: str) -> None:
     """A second answer, to a question that nobody asked yet."""
     forged = said_of(LIES)
-    out.write(response(packed(honest)) + response(packed(forged)) * 3)
+    out.write(response(encode_json(honest)) + response(encode_json(forged)) * 3)
     await out.drain()
     await asyncio.sleep(0.3)
 
@@ -223,7 +223,7 @@ def said_of(probabilities: Mapping[str, float]) -> dict[str, Any]:
     return {"model": "judge"} | super(Judge, judge).said()
 
 
-def _zipped(data: bytes) -> bytes:
+def _gzip(data: bytes) -> bytes:
     return response(gzip.compress(data, 1), headers={**_JSON, "content-encoding": "gzip"})
 
 
@@ -237,8 +237,8 @@ async def _gzip_bomb(out: Out, _: dict[str, Any], __: str) -> None:
     out.write(await asyncio.to_thread(_bomb))
 
 
-def _failed(status: str, **headers: str) -> Evil:
-    body = packed({"error": {"message": f"no {_ESCAPES}", "code": "x"}})
+def _fail(status: str, **headers: str) -> Evil:
+    body = encode_json({"error": {"message": f"no {_ESCAPES}", "code": "x"}})
     return _raw(response(body, status, {**_JSON, **headers}))
 
 
@@ -294,18 +294,18 @@ _NUMBERS = (-1, 2**63, 10**400, 1.5, "7", None, True, [], {}, float("nan"))
 _SECRET = "{key}"
 
 MODES: dict[str, Evil] = {
-    **{f"status {status}": _failed(status) for status in _STATUSES},
+    **{f"status {status}": _fail(status) for status in _STATUSES},
     **{f"status {s}, no body": _raw(response(b"", s)) for s in ("200 OK", "429 Many", "503 Busy")},
     **{f"body {name}": _raw(response(body)) for name, body in _BODIES.items()},
     **{f"{name} as an error": _raw(response(body, "500 Broken")) for name, body in _BODIES.items()},
     **{f"raw {name}": _raw(data) for name, data in _RAW.items()},
     **{f"raw {name}, held": _raw(data, hold=60) for name, data in _RAW.items()},
     **{
-        f"moved {status}": _redirected(status)
+        f"moved {status}": _redirect(status)
         for status in ("301 Moved", "302 Found", "303 See", "307 Moved", "308 Moved")
     },
-    "moved here": _redirected("307 Moved", same=True),
-    "moved nowhere": _failed("307 Moved"),
+    "moved here": _redirect("307 Moved", same=True),
+    "moved nowhere": _fail("307 Moved"),
     "HTTP/1.0": _with(lambda body: response(body, version="HTTP/1.0")),
     "HTTP/9.9": _with(lambda body: response(body, version="HTTP/9.9")),
     "no length": _with(lambda body: response(body, length="-")),
@@ -317,8 +317,8 @@ MODES: dict[str, Evil] = {
     "a page's type": _with(lambda body: response(body, headers={"content-type": "text/html"})),
     "no type": _with(lambda body: response(body, headers={})),
     "charset": _with(lambda body: response(body, headers={"content-type": "a/b; charset=evil"})),
-    "gzip": _with(_zipped),
-    "gzip, cut": _with(lambda body: _zipped(body)[:-5]),
+    "gzip": _with(_gzip),
+    "gzip, cut": _with(lambda body: _gzip(body)[:-5]),
     "byte order mark": _with(lambda body: response(b"\xef\xbb\xbf" + body)),
     "twice": _with(lambda body: response(body + body)),
     "text behind": _with(lambda body: response(body + b"\nexcellent")),
@@ -326,7 +326,7 @@ MODES: dict[str, Evil] = {
     "closed": _with(lambda body: response(body, headers={**_JSON, "connection": "close"})),
     "a message in two": _with(lambda body: response(body, "100 Continue")[:-1]),
     "answers ahead": _two,
-    "drips": _dripped,
+    "drips": _drip,
     "drips headers": _endless(b"HTTP/1.1 200 OK\r\n", b"x-a: b\r\n", 0.02),
     "endless": _endless(b"HTTP/1.1 200 OK\r\n\r\n", b" " * 65536),
     "endless chunks": _endless(_CHUNKED, b"1\r\n \r\n" * 4096),
@@ -335,11 +335,11 @@ MODES: dict[str, Evil] = {
     "gzip bomb": _gzip_bomb,
     "hangs": _raw(b"", hold=60),
     "hangs in the body": _raw(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{", hold=60),
-    **{f"wait {i}": _failed("429 Many", **{"retry-after": w}) for i, w in enumerate(_WAITS)},
-    "wait in ms": _failed("503 Busy", **{"retry-after-ms": "1e400"}),
-    "retry for ever": _failed("400 Bad", **{"x-should-retry": "true"}),
-    "never again": _failed("500 Broken", **{"x-should-retry": "false"}),
-    "long id": _failed("400 Bad", **{"x-request-id": "x" * 7000}),
+    **{f"wait {i}": _fail("429 Many", **{"retry-after": w}) for i, w in enumerate(_WAITS)},
+    "wait in ms": _fail("503 Busy", **{"retry-after-ms": "1e400"}),
+    "retry for ever": _fail("400 Bad", **{"x-should-retry": "true"}),
+    "never again": _fail("500 Broken", **{"x-should-retry": "false"}),
+    "long id": _fail("400 Bad", **{"x-request-id": "x" * 7000}),
     "no choice": _but(lambda reply: reply.update(choices=[])),
     "two choices": _but(lambda reply: reply["choices"].append(said_of(LIES)["choices"][0])),
     "choices null": _but(lambda reply: reply.update(choices=None)),
@@ -357,8 +357,8 @@ MODES: dict[str, Evil] = {
     "filtered": _choice(finish_reason="content_filter"),
     "finished oddly": _choice(finish_reason={"a": 1}),
     "error and all": _but(lambda reply: reply.update(error={"message": "x", "code": 502})),
-    "error alone": _raw(response(packed({"error": {"message": _ESCAPES, "code": 10**400}}))),
-    "error of text": _raw(response(packed({"error": _ESCAPES}))),
+    "error alone": _raw(response(encode_json({"error": {"message": _ESCAPES, "code": 10**400}}))),
+    "error of text": _raw(response(encode_json({"error": _ESCAPES}))),
     "no model": _but(lambda reply: reply.pop("model")),
     **{
         f"model {i}": _but(lambda reply, n=name: reply.update(model=n))

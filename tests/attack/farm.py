@@ -25,7 +25,7 @@ _STATUS, _REFS = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 @dataclass
-class Tried:
+class AttackReport:
     """What came of an attack.
 
     Attributes:
@@ -54,16 +54,18 @@ class Tried:
         return sum(self.outcomes.values()) + len(self.findings)
 
 
-def tried(attack: Attack, seed: int, numbers: Sequence[int], tell: Callable[[Tried], None] = lambda _: None) -> Tried:
+def run_attack(
+    attack: Attack, seed: int, numbers: Sequence[int], tell: Callable[[AttackReport], None] = lambda _: None
+) -> AttackReport:
     """Try an attack, some numbers at a time; `tell` is called every few seconds."""
-    report, began = Tried(attack), time.monotonic()
+    report, began = AttackReport(attack), time.monotonic()
     workers = [_Worker(attack, seed, list(numbers[i::WORKERS])) for i in range(WORKERS)]
     told = began
     try:
         while busy := [worker for worker in workers if worker.left]:
             wait([worker.pipe for worker in busy], timeout=0.2)
             for worker in busy:
-                for heard in worker.heard():
+                for heard in worker.read_outcomes():
                     report.add(*heard)
             report.seconds = time.monotonic() - began
             if time.monotonic() - told > 10:
@@ -76,7 +78,7 @@ def tried(attack: Attack, seed: int, numbers: Sequence[int], tell: Callable[[Tri
     return report
 
 
-_Heard = tuple[int, str, str, tuple[float, float]]
+_TrialResult = tuple[int, str, str, tuple[float, float]]
 
 
 class _Worker:
@@ -98,7 +100,7 @@ class _Worker:
         theirs.close()
         self._limit = time.monotonic() + patience(120)  # modules are loaded first
 
-    def heard(self) -> Iterator[_Heard]:
+    def read_outcomes(self) -> Iterator[_TrialResult]:
         """What came of trials since it was asked last."""
         try:
             while self.left and self.pipe.poll():
@@ -109,11 +111,11 @@ class _Worker:
                     yield said
         except EOFError:
             self._process.join()
-            yield self._lost(f"the process ended with {self._process.exitcode}")
+            yield self._give_up(f"the process ended with {self._process.exitcode}")
         if self.left and time.monotonic() > self._limit:
-            yield self._lost("it does not end")
+            yield self._give_up("it does not end")
 
-    def _lost(self, why: str) -> _Heard:
+    def _give_up(self, why: str) -> _TrialResult:
         self.end()
         number = self.left.pop(0)
         if self.left:
@@ -137,11 +139,11 @@ def _work(name: str, seed: int, numbers: list[int], pipe: Connection) -> None:
     attack = ATTACKS[name]
     for number in numbers:
         pipe.send(None)
-        pipe.send((number, *made(attack, seed, number)))
+        pipe.send((number, *run_trial(attack, seed, number)))
     pipe.close()
 
 
-def made(attack: Attack, seed: int, number: int) -> tuple[str, str, tuple[float, float]]:
+def run_trial(attack: Attack, seed: int, number: int) -> tuple[str, str, tuple[float, float]]:
     """Make one trial: its outcome, or what is found, and the seconds and MiB that it took."""
     _forget_peak()  # also that of whatever the process did before the first trial
     before, began = _resident(), time.perf_counter()
@@ -172,11 +174,11 @@ def _forget_peak() -> None:
         _REFS.write_text("5")
 
 
-def in_process(attack: Attack, seed: int, numbers: Sequence[int]) -> Tried:
+def in_process(attack: Attack, seed: int, numbers: Sequence[int]) -> AttackReport:
     """The same in this process, for tests: what hangs or crashes does so here."""
-    report, began = Tried(attack), time.monotonic()
+    report, began = AttackReport(attack), time.monotonic()
     gc.collect()  # what other tests left behind must not be given back while a trial is measured
     for number in numbers:
-        report.add(number, *made(attack, seed, number))
+        report.add(number, *run_trial(attack, seed, number))
     report.seconds = time.monotonic() - began
     return report

@@ -21,7 +21,7 @@ from editjudge.base.verdict import Score
 
 from ..small_data import PSNR, make_spec, save_picture, write_items
 from .evil_http import MODES, EvilJudge
-from .trials import Attack, Broken
+from .trials import Attack, Violation
 
 KEY, SECRET = "ATTACK_JUDGEKEY", "sk-5ecretKeyOfAnEvilJudge"
 ASKED = ("core.instruction_following", "core.physical_plausibility")
@@ -37,20 +37,20 @@ def modes() -> list[tuple[str, bool]]:
 def trial(_: int, number: int) -> str:
     every = modes()
     name, models = every[number % len(every)]
-    return besieged(f"{name}{' of the models' * models}", lambda folder: _judged(name, models, folder))
+    return besiege(f"{name}{' of the models' * models}", lambda folder: _try_judge(name, models, folder))
 
 
-def besieged(name: str, judged: Callable[[Path], Coroutine[Any, Any, str]]) -> str:
+def besiege(name: str, judge: Callable[[Path], Coroutine[Any, Any, str]]) -> str:
     """What comes of a siege in a folder of its own, with the key at hand."""
     os.environ[KEY] = SECRET
     with tempfile.TemporaryDirectory() as folder:
         try:
-            return asyncio.run(judged(Path(folder)))
-        except Broken as error:
-            raise Broken(f"{name}: {error}") from None
+            return asyncio.run(judge(Path(folder)))
+        except Violation as error:
+            raise Violation(f"{name}: {error}") from None
 
 
-async def told_run(spec: RunSpec, folder: Path, settings: Settings) -> tuple[RunResult, list[str]]:
+async def run_with_notes(spec: RunSpec, folder: Path, settings: Settings) -> tuple[RunResult, list[str]]:
     """Run by evil servers; what came of it, and all that was told meanwhile."""
     told: list[str] = []
     asked = run_async(spec, out=folder / "run", settings=settings, progress=lambda it: told.append(str(it)))
@@ -58,33 +58,33 @@ async def told_run(spec: RunSpec, folder: Path, settings: Settings) -> tuple[Run
     return result, [*told, str(result.last_event)]
 
 
-async def _judged(name: str, models: bool, folder: Path) -> str:
-    spec = made(folder, ASKED)
+async def _try_judge(name: str, models: bool, folder: Path) -> str:
+    spec = make_data(folder, ASKED)
     evil, elsewhere = EvilJudge(MODES[name], models=models), EvilJudge(None)
     async with elsewhere.serving() as other, evil.serving(other) as url, asyncio.timeout(60):
         try:
-            result, told = await told_run(spec, folder, by(url))
+            result, told = await run_with_notes(spec, folder, make_settings(url))
         except ConfigError as error:
-            return refused(error, due=models)
+            return check_refusal(error, due=models)
     if any(SECRET in key for key in elsewhere.keys):
-        raise Broken("the key went to another host")
+        raise Violation("the key went to another host")
     if evil.lied == 0:
-        raise Broken("nobody was asked")
+        raise Violation("nobody was asked")
     first = values(folder / "run")
     async with EvilJudge(None).serving() as url:
-        whole = await again(spec, folder / "whole", by(url))
+        whole = await again(spec, folder / "whole", make_settings(url))
         _check_first(first, whole, result, models=models)
         check_said(folder / "run", told)
-        later = await again(spec, folder / "run", by(url))
+        later = await again(spec, folder / "run", make_settings(url))
         if later != whole:
-            raise Broken(f"with an honest judge {_differing(later, whole)}")
+            raise Violation(f"with an honest judge {_differing(later, whole)}")
     return f"{result.status}, {len(first)} of {len(whole)} scored"
 
 
-def refused(error: ConfigError, *, due: bool) -> str:
+def check_refusal(error: ConfigError, *, due: bool) -> str:
     """One that cannot be used from the start is told in one line, and costs nothing."""
     if not due or SECRET in str(error) or "\n" in str(error) or len(str(error)) > 700:
-        raise Broken(f"{str(error)[:300]!r}") from None
+        raise Violation(f"{str(error)[:300]!r}") from None
     return "refused"
 
 
@@ -93,7 +93,7 @@ async def again(spec: RunSpec, out: Path, settings: Settings) -> Values:
     return values(out)
 
 
-def by(url: str) -> Settings:
+def make_settings(url: str) -> Settings:
     return hasty(judges={"judge": JudgeEndpoint(url=url, model="judge", api_key=Secret(env=KEY))})
 
 
@@ -103,7 +103,7 @@ def hasty(**servers: Any) -> Settings:
     return Settings(**servers, attempts=2, **waits)
 
 
-def made(folder: Path, dimensions: tuple[str, ...]) -> RunSpec:
+def make_data(folder: Path, dimensions: tuple[str, ...]) -> RunSpec:
     """Items that one model edited."""
     rng, lines = np.random.default_rng(4), []
     for index in range(ITEMS):
@@ -128,14 +128,14 @@ def values(out: Path) -> Values:
 
 def _check_first(first: Values, whole: Values, result: RunResult, *, models: bool) -> None:
     if len(whole) != ITEMS * 3:
-        raise Broken(f"an honest judge gives {len(whole)} numbers")
+        raise Violation(f"an honest judge gives {len(whole)} numbers")
     if wrong := {key: value for key, value in first.items() if whole.get(key) != value}:
-        raise Broken(f"invented: {wrong}")
+        raise Violation(f"invented: {wrong}")
     # What needs no judge, and what no other was asked about. One that is not the judge that was
     # asked for ends the run.
     due = {key for key in whole if key[1] == PSNR or (key[0] != "1" and not models)}
     if result.status == "done" and (lost := due - first.keys()):
-        raise Broken(f"neighbours have no number: {sorted(lost)}")
+        raise Violation(f"neighbours have no number: {sorted(lost)}")
 
 
 def check_said(out: Path, told: list[str]) -> None:
@@ -144,9 +144,9 @@ def check_said(out: Path, told: list[str]) -> None:
         reasons = [getattr(each.verdict, "error", "") for each in view.verdicts()]
     for text in texts:
         if SECRET in text:
-            raise Broken(f"the key is shown: {text[:200]!r}")
+            raise Violation(f"the key is shown: {text[:200]!r}")
     if any(len(reason) > 700 or "\n" in reason for reason in reasons):
-        raise Broken(f"no short line: {max(reasons, key=len)[:200]!r}")
+        raise Violation(f"no short line: {max(reasons, key=len)[:200]!r}")
 
 
 def _differing(values_: Values, others: Values) -> str:

@@ -13,36 +13,36 @@ from editjudge.base.errors import ConfigError
 
 from ..e2e.conftest import Ran, ended, process
 from ..e2e.test_run import CALLS, LEVELS, PIXELS, QUESTIONS, Data, Slow
-from .trials import Attack, Broken, dice
+from .trials import Attack, Violation, dice
 
 _ITEMS, _IN_FLIGHT = 12, 4
 
 
 def trial(seed: int, number: int) -> str:
     with tempfile.TemporaryDirectory() as folder:
-        return asyncio.run(_killed(Data(Path(folder)), dice("kills", seed, number)))
+        return asyncio.run(_kill_run(Data(Path(folder)), dice("kills", seed, number)))
 
 
-async def _killed(data: Data, rng: random.Random) -> str:
+async def _kill_run(data: Data, rng: random.Random) -> str:
     data.make(_ITEMS)
     server = Slow(0.0)
     kills, kept = 0, _verdicts(data)
     async with server.serving() as url:
 
-        def started(out: Path | None = None) -> Any:
+        def start(out: Path | None = None) -> Any:
             asked = [*data.arguments(PIXELS, LEVELS, QUESTIONS, out=out), "--generalist", url]
             variables = {"CONCURRENCY": str(_IN_FLIGHT), "STATE_DIR": str(data.folder)}
             own = {f"EDITJUDGE_{name}": value for name, value in variables.items()}
             return process("run", *asked, **own)
 
-        done = await ended(started(data.folder / "whole"))
+        done = await ended(start(data.folder / "whole"))
         if done.code != 0:
-            raise Broken(f"undisturbed it ends with {done.code}: {done.err[-300:]}")
+            raise Violation(f"undisturbed it ends with {done.code}: {done.err[-300:]}")
         calls, server.seen, server.seconds = server.seen, 0, 0.02
         if calls != 1 + _ITEMS * (1 + sum(CALLS.values())):
-            raise Broken(f"undisturbed it makes {calls} calls")
+            raise Violation(f"undisturbed it makes {calls} calls")
         for _ in range(rng.randint(2, 8)):
-            with started() as running:
+            with start() as running:
                 moment = server.seen + rng.randrange(15)
                 while server.seen < moment and running.poll() is None:
                     await asyncio.sleep(0.005)
@@ -52,24 +52,24 @@ async def _killed(data: Data, rng: random.Random) -> str:
             kills += running.returncode == -signal.SIGKILL
             now = _verdicts(data)
             if lost := kept.keys() - now.keys():
-                raise Broken(f"lost what was kept: {sorted(lost)[:3]}")
+                raise Violation(f"lost what was kept: {sorted(lost)[:3]}")
             kept = now
         server.seconds = 0.0
-        done = await ended(started())
+        done = await ended(start())
     _check(data, done, kept)
     # How the judge answers is asked before the first verdict, so by each session that ended there.
     if server.seen > calls + kills * (_IN_FLIGHT + 1):
-        raise Broken(f"{server.seen} calls for {calls}, after {kills} kills")
+        raise Violation(f"{server.seen} calls for {calls}, after {kills} kills")
     return f"{kills} kills, {min(server.seen - calls, 99)} calls again"
 
 
 def _check(data: Data, done: Ran, kept: dict[Any, Any]) -> None:
     if done.code != 0:
-        raise Broken(f"it does not go on: {done.err[-300:]}")
+        raise Violation(f"it does not go on: {done.err[-300:]}")
     if data.verdicts() != data.verdicts(data.folder / "whole"):
-        raise Broken("other numbers than undisturbed")
+        raise Violation("other numbers than undisturbed")
     if any(data.verdicts()[key] != verdict for key, verdict in kept.items()):
-        raise Broken("what was kept is another")
+        raise Violation("what was kept is another")
 
 
 def _verdicts(data: Data) -> dict[Any, Any]:

@@ -18,7 +18,7 @@ Order: TypeAlias = Literal["big", "little"]
 Damage = Callable[[random.Random, bytes], bytes]
 
 
-def damaged(rng: random.Random, data: bytes, others: Sequence[bytes]) -> bytes:
+def damage(rng: random.Random, data: bytes, others: Sequence[bytes]) -> bytes:
     """A few of all damages after one another; `others` are what halves come from."""
     for _ in range(rng.choice((1, 1, 1, 1, 1, 2, 4))):
         kind = rng.random()
@@ -27,7 +27,7 @@ def damaged(rng: random.Random, data: bytes, others: Sequence[bytes]) -> bytes:
         elif kind < 0.9:
             data = _by_structure(data)(rng, data)
         else:
-            data = _spliced(rng, data, rng.choice(others))
+            data = _splice(rng, data, rng.choice(others))
     return data
 
 
@@ -106,11 +106,11 @@ BLIND: tuple[Damage, ...] = (
 )
 
 
-def _spliced(rng: random.Random, data: bytes, other: bytes) -> bytes:
+def _splice(rng: random.Random, data: bytes, other: bytes) -> bytes:
     return data[: rng.randint(0, len(data))] + other[rng.randint(0, len(other)) :]
 
 
-def _shuffled(rng: random.Random, pieces: list[bytes]) -> list[bytes]:
+def _shuffle(rng: random.Random, pieces: list[bytes]) -> list[bytes]:
     """Pieces lost, repeated or in another order."""
     if not pieces:
         return pieces
@@ -145,9 +145,9 @@ def _png(rng: random.Random, data: bytes) -> bytes:
         size, values = (4, _LARGE) if where < 12 else (1, _EDGES)
         chunks[0] = _put(chunks[0], where, size, rng.choice(values))
     elif kind == 1:
-        chunks = [_repacked(rng, each) for each in chunks]
+        chunks = [_repack(rng, each) for each in chunks]
     else:
-        chunks = _shuffled(rng, chunks)
+        chunks = _shuffle(rng, chunks)
     written = (struct.pack(">I", max(len(c) - 4, 0)) + c + _crc(rng, c) for c in chunks)
     return _PNG + b"".join(written)
 
@@ -156,7 +156,7 @@ def _crc(rng: random.Random, chunk: bytes) -> bytes:
     return struct.pack(">I", zlib.crc32(chunk) ^ (rng.random() < 0.02))
 
 
-def _repacked(rng: random.Random, chunk: bytes) -> bytes:
+def _repack(rng: random.Random, chunk: bytes) -> bytes:
     """Pixels that are changed before they are packed, or far more of them than are due."""
     if chunk[:4] != b"IDAT":
         return chunk
@@ -177,14 +177,14 @@ def _jpeg(rng: random.Random, data: bytes) -> bytes:
             size, values = (2, _LARGE) if where in {5, 7} else (1, _EDGES)
             pieces[frames[0]] = _put(pieces[frames[0]], where, size, rng.choice(values))
             return b"".join(pieces)
-    return b"".join(_shuffled(rng, pieces))
+    return b"".join(_shuffle(rng, pieces))
 
 
 def _gif(rng: random.Random, data: bytes) -> bytes:
     if rng.random() < 0.3:
         return _put(data, rng.choice((6, 8)), 2, rng.choice(_LARGE), "little")
     pieces = re.split(rb"(?=\x21[\xf9\xfe\xff\x01]|\x2c\0\0)", data)
-    return b"".join(pieces[:1] + _shuffled(rng, pieces[1:]))
+    return b"".join(pieces[:1] + _shuffle(rng, pieces[1:]))
 
 
 def _riff(rng: random.Random, data: bytes) -> bytes:
@@ -196,7 +196,7 @@ def _riff(rng: random.Random, data: bytes) -> bytes:
     if chunks and rng.random() < 0.3 and len(chunks[0]) >= 18:
         chunks[0] = _put(chunks[0], rng.choice((8, 12, 15)), 3, rng.choice(_LARGE), "little")
     else:
-        chunks = _shuffled(rng, chunks)
+        chunks = _shuffle(rng, chunks)
     body = b"".join(chunks)
     return b"RIFF" + struct.pack("<I", len(body) + 4) + b"WEBP" + body
 

@@ -14,7 +14,7 @@ from editjudge.answers.scores import ScoreField, Scores, ScoresAnswer
 from editjudge.answers.segmentation import Commands, TargetPhrases
 from editjudge.answers.texts import FirstWord, OneText, Option, Verbatim
 
-from .trials import Broken
+from .trials import Violation
 
 _LITERAL = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 # Blanks, fences, and what closes a list of that object alone.
@@ -45,10 +45,10 @@ def check_scores(fields: Iterable[ScoreField], text: str, scores: Mapping[str, f
     for field in fields:
         value = scores[field.name]
         if not any(_is(literal, value, field) for literal in literals):
-            raise Broken(f"{field.name} is {value!r}, which the reply does not say")
+            raise Violation(f"{field.name} is {value!r}, which the reply does not say")
     rest = text[text.rindex("}") + 1 :] if "}" in text else text
     if not _AFTER.fullmatch(rest):
-        raise Broken(f"scores, and behind them {rest[:60]!r}")
+        raise Violation(f"scores, and behind them {rest[:60]!r}")
 
 
 def _is(literal: Decimal, value: float, field: ScoreField) -> bool:
@@ -60,9 +60,9 @@ def _is(literal: Decimal, value: float, field: ScoreField) -> bool:
 def _official(contract: FirstDigit, text: str, found: ScoresAnswer) -> str:
     for key, value in found.scores.items():
         if not contract.low <= value <= contract.high or value != int(value):
-            raise Broken(f"{key} is {value!r}")
+            raise Violation(f"{key} is {value!r}")
     if found.scores.keys() | found.without.keys() != set(contract.keys):
-        raise Broken(f"neither a score nor a reason: {found}")
+        raise Violation(f"neither a score nor a reason: {found}")
     for reason in found.without.values():
         _line(reason)
     return "official scores" if found.scores else "no official score"
@@ -70,13 +70,13 @@ def _official(contract: FirstDigit, text: str, found: ScoresAnswer) -> str:
 
 def _option(contract: Option, text: str, value: str) -> str:
     if value not in contract.options:
-        raise Broken(f"{value!r} is no option")
+        raise Violation(f"{value!r} is no option")
     letters = "".join(c for c in text.casefold() if c.isalnum())
     word = "".join(c for c in value.casefold() if c.isalnum())
     if word not in letters:
-        raise Broken(f"{value!r} is not in the reply")
+        raise Violation(f"{value!r} is not in the reply")
     if isinstance(contract, FirstWord) and not re.search(rf"(?<!\w){value}(?!\w)", text, re.IGNORECASE):
-        raise Broken(f"{value!r} is no word of the reply")
+        raise Violation(f"{value!r} is no word of the reply")
     return "option"
 
 
@@ -89,25 +89,25 @@ def _within(contract: OutputContract[Any], value: Any) -> str:
     elif isinstance(contract, Commands):
         _count([each.phrase for each in value], contract.low, contract.high, 120)
         if any(type(each.source_index) is not int or each.source_index < 0 for each in value):
-            raise Broken(f"an index that is none: {value}")
+            raise Violation(f"an index that is none: {value}")
     elif isinstance(contract, OneText):
         _count([value], 1, 1, contract.longest)
     elif isinstance(contract, MultipleChoiceQuestion):
         question: ChoiceQuestion = value
         _count(question.options, contract.low, contract.high, 150)
         if len(set(question.options)) < len(question.options):
-            raise Broken("two options are the same")
+            raise Violation("two options are the same")
     elif isinstance(value, TargetPhrases):
         _count(value.phrases, 0, 4, 80)
     elif not isinstance(contract, Verbatim):
-        raise Broken(f"nothing is known of {contract.name}")
+        raise Violation(f"nothing is known of {contract.name}")
     return "texts"
 
 
 def _count(texts: Iterable[str], low: int, high: int, longest: int) -> None:
     texts = list(texts)
     if not low <= len(texts) <= high or any(not 0 < len(text) <= longest for text in texts):
-        raise Broken(f"{len(texts)} texts, the longest of {max(map(len, texts), default=0)}")
+        raise Violation(f"{len(texts)} texts, the longest of {max(map(len, texts), default=0)}")
 
 
 def _texts(value: Any) -> list[str]:
@@ -121,7 +121,7 @@ def _storable(texts: Iterable[str]) -> None:
         try:
             text.encode("utf-8")
         except UnicodeEncodeError as error:
-            raise Broken(f"half a character is read: {error.reason}") from None
+            raise Violation(f"half a character is read: {error.reason}") from None
 
 
 def check_reason(reason: str) -> None:
@@ -131,4 +131,4 @@ def check_reason(reason: str) -> None:
 
 def _line(text: str) -> None:
     if not text.strip() or len(text) > 400 or "\n" in text or "\r" in text:
-        raise Broken(f"not one short line: {text[:100]!r}")
+        raise Violation(f"not one short line: {text[:100]!r}")

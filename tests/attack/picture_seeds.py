@@ -138,18 +138,18 @@ def _tiff(rng: np.random.Generator) -> Iterator[tuple[str, bytes]]:
             (".large", {"bigtiff": True}),
             (".deflate", {"compression": "zlib"}),
         ):
-            yield f"tiff.{kind}{name}", _written(rng, (height, width), kind, **more)
+            yield f"tiff.{kind}{name}", _write_tiff(rng, (height, width), kind, **more)
     for kind in ("u1", "u2"):
         for planes in ("contig", "separate"):
             shape = (height, width, 3) if planes == "contig" else (3, height, width)
             more = {"photometric": "rgb", "planarconfig": planes}
-            yield f"tiff.rgb.{kind}.{planes}", _written(rng, shape, kind, **more)
+            yield f"tiff.rgb.{kind}.{planes}", _write_tiff(rng, shape, kind, **more)
         more = {"photometric": "rgb", "extrasamples": ["unassalpha"]}
-        yield f"tiff.rgba.{kind}", _written(rng, (height, width, 4), kind, **more)
-        yield f"tiff.stack.{kind}", _written(rng, (3, height, width), kind)
+        yield f"tiff.rgba.{kind}", _write_tiff(rng, (height, width, 4), kind, **more)
+        yield f"tiff.stack.{kind}", _write_tiff(rng, (3, height, width), kind)
 
 
-def _written(rng: np.random.Generator, shape: tuple[int, ...], kind: str, **more: Any) -> bytes:
+def _write_tiff(rng: np.random.Generator, shape: tuple[int, ...], kind: str, **more: Any) -> bytes:
     buffer = io.BytesIO()
     levels = (rng.random(shape) * 200 + 300 * (kind in {"u2", "u4"})).astype(kind)
     tifffile.imwrite(buffer, levels, metadata=None, **{"photometric": "minisblack", **more})

@@ -13,9 +13,9 @@ from PIL import Image as Pil
 from editjudge.base.errors import ImageError
 from editjudge.base.images import MAX_PIXELS, Image, Mask, decode, drop_alpha, load_image, load_mask
 
-from .mutations import damaged
+from .mutations import damage
 from .picture_seeds import BOMBS, seeds
-from .trials import Attack, Broken, dice
+from .trials import Attack, Violation, dice
 
 _LONGEST = 600
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -28,7 +28,7 @@ def data_of(seed: int, number: int) -> bytes:
         return every[number]
     rng = dice("pictures", seed, number)
     # One that is refused for what it is needs no damage.
-    return damaged(rng, rng.choice(every), every)
+    return damage(rng, rng.choice(every), every)
 
 
 def trial(seed: int, number: int) -> str:
@@ -44,7 +44,7 @@ def trial(seed: int, number: int) -> str:
         elif turn == 1 and outcome != "refused":
             _the_same(data)
         elif turn == 2:
-            _opened(data)
+            _check_opened_picture(data)
     return outcome
 
 
@@ -63,21 +63,21 @@ def _image(data: bytes) -> str:
 def _check_picture(image: Image) -> None:
     rgb = image.rgb
     if rgb.dtype != np.uint8 or rgb.ndim != 3 or rgb.shape[2] != 3 or rgb.size == 0:
-        raise Broken(f"{rgb.dtype} of shape {rgb.shape}")
+        raise Violation(f"{rgb.dtype} of shape {rgb.shape}")
     if rgb.flags.writeable or rgb.shape[0] * rgb.shape[1] > MAX_PIXELS:
-        raise Broken(f"writeable or too large: {rgb.shape}")
+        raise Violation(f"writeable or too large: {rgb.shape}")
     _check_line(" ".join(map(str, image.notes)))
 
 
 def _check_refusal(error: ImageError) -> None:
     _check_line(str(error))
     if not error.reason.strip():
-        raise Broken("a refusal without a reason")
+        raise Violation("a refusal without a reason")
 
 
 def _check_line(text: str) -> None:
     if len(text) > _LONGEST or "\n" in text or _CONTROL.search(text):
-        raise Broken(f"not one short line: {text[:200]!r}")
+        raise Violation(f"not one short line: {text[:200]!r}")
 
 
 def _mask(data: bytes) -> None:
@@ -86,7 +86,7 @@ def _mask(data: bytes) -> None:
     except ImageError as error:
         return _check_refusal(error)
     if mask.region.dtype != np.bool_ or mask.region.ndim != 2 or mask.region.size == 0:
-        raise Broken(f"a mask of {mask.region.dtype}, {mask.region.shape}")
+        raise Violation(f"a mask of {mask.region.dtype}, {mask.region.shape}")
     return _check_line(" ".join(map(str, mask.notes)))
 
 
@@ -94,10 +94,10 @@ def _the_same(data: bytes) -> None:
     """The same bytes are the same pixels; nothing is left of what was read before."""
     first, second = decode(data), decode(data)
     if first[1] != second[1] or not np.array_equal(first[0], second[0]):
-        raise Broken("the same bytes are other pixels")
+        raise Violation("the same bytes are other pixels")
 
 
-def _opened(data: bytes) -> None:
+def _check_opened_picture(data: bytes) -> None:
     """What Pillow opened and has not read yet, as a notebook gives it."""
     try:
         picture = Pil.open(io.BytesIO(data))

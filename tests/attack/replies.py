@@ -37,8 +37,8 @@ from editjudge.storage.ledger import Ledger
 from ..fakes.openai import Fault, ScriptedOpenAi, reply
 from ..fakes.vllm_grpc import ScriptedVllmGrpc
 from . import oracle
-from .reply_grammar import ENCODED, SECRET, Said, hostile
-from .trials import Attack, Broken, dice
+from .reply_grammar import ENCODED, SECRET, JudgeReply, make_hostile_reply
+from .trials import Attack, Violation, dice
 
 _ACTS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _KEY = "ATTACK_JUDGE_KEY"
@@ -67,7 +67,7 @@ def trial(seed: int, number: int) -> str:
     # Scores are what can be wrong without being seen.
     scored = [contract for contract in every if isinstance(contract, Scores)]
     contract = rng.choice(scored if rng.random() < 0.6 else every)
-    said = hostile(rng, contract)
+    said = make_hostile_reply(rng, contract)
     if number % 40 == 39:
         return asyncio.run(_over_grpc(rng, contract, said))
     if number % 4 == 3:
@@ -75,7 +75,7 @@ def trial(seed: int, number: int) -> str:
     return _read(contract, said)
 
 
-def _read(contract: OutputContract[Any], said: Said) -> str:
+def _read(contract: OutputContract[Any], said: JudgeReply) -> str:
     text = join_surrogates(said.text)  # as transports give it
     try:
         value = contract.parse(text, cut=said.cut)
@@ -83,16 +83,16 @@ def _read(contract: OutputContract[Any], said: Said) -> str:
         oracle.check_reason(error.reason)
         _check_shown(error.reason)
         if said.due and not said.cut:
-            raise Broken(f"{said.text[:200]!r} is not read: {error}") from None
+            raise Violation(f"{said.text[:200]!r} is not read: {error}") from None
         return "unparsable"
     if isinstance(contract, Scores) and said.right is not None and value.scores != said.right:
         wrong = "no score is" if not said.right else f"{dict(said.right)} is"
-        raise Broken(f"read as {value.scores}, where {wrong} said: {said.text[-300:]!r}")
+        raise Violation(f"read as {value.scores}, where {wrong} said: {said.text[-300:]!r}")
     _check_shown(str(value))
     try:
         return oracle.check(contract, text, value)
-    except Broken as error:
-        raise Broken(f"{error}: {said.text[-300:]!r}") from None
+    except Violation as error:
+        raise Violation(f"{error}: {said.text[-300:]!r}") from None
 
 
 def _check_shown(text: str) -> None:
@@ -109,20 +109,20 @@ def _check_shown(text: str) -> None:
             table.add_row(text[:200])
             make_console().print(table)
         if acts := _ACTS.search(raw.getvalue().decode(encoding)):
-            raise Broken(f"a terminal gets {acts[0]!r}")
+            raise Violation(f"a terminal gets {acts[0]!r}")
     cell = io.StringIO()
     csv.writer(cell).writerow([escape_formula(text)])
     csv.field_size_limit(max(csv.field_size_limit(), len(cell.getvalue())))
     (read,) = next(csv.reader([cell.getvalue()])) or [""]
     if read.startswith(("=", "+", "-", "@", "\t", "\r")):
-        raise Broken(f"a spreadsheet computes {text[:60]!r}")
+        raise Violation(f"a spreadsheet computes {text[:60]!r}")
 
 
 # Through servers
 
 
-async def _over_http(rng: random.Random, contract: OutputContract[Any], said: Said) -> str:
-    body = json.dumps(_enveloped(rng, said)).encode()
+async def _over_http(rng: random.Random, contract: OutputContract[Any], said: JudgeReply) -> str:
+    body = json.dumps(_make_completion(rng, said)).encode()
     if rng.random() < 0.15:
         at = rng.randrange(len(body))
         body = body[:at] + rng.choice((b"", b"\xff", b"\x00", b"[" * 9999, b"}")) + body[at + 1 :]
@@ -130,19 +130,19 @@ async def _over_http(rng: random.Random, contract: OutputContract[Any], said: Sa
     server = ScriptedOpenAi(Fault(200, body), owner=rng.choice(("openai", "vllm")))
     async with server.serving() as url:
         endpoint = JudgeEndpoint(url=url, model="judge", api_key=Secret(env=_KEY))
-        return await _asked(rng, endpoint, contract, said)
+        return await _ask(rng, endpoint, contract, said)
 
 
-async def _over_grpc(rng: random.Random, contract: OutputContract[Any], said: Said) -> str:
+async def _over_grpc(rng: random.Random, contract: OutputContract[Any], said: JudgeReply) -> str:
     text = said.text[:5000].encode("utf-8", "replace").decode()
     os.environ[_KEY] = SECRET
-    server = ScriptedVllmGrpc(_changed(rng), says=text, logits={"Yes": 3.0, "No": 1.0})
+    server = ScriptedVllmGrpc(_choose_change(rng), says=text, logits={"Yes": 3.0, "No": 1.0})
     async with server.serving() as url:
         endpoint = JudgeEndpoint(url=url, model="judge", api_key=Secret(env=_KEY))
-        return await _asked(rng, endpoint, contract, Said(text, None))
+        return await _ask(rng, endpoint, contract, JudgeReply(text, None))
 
 
-async def _asked(rng: random.Random, endpoint: JudgeEndpoint, contract: OutputContract[Any], said: Said) -> str:
+async def _ask(rng: random.Random, endpoint: JudgeEndpoint, contract: OutputContract[Any], said: JudgeReply) -> str:
     settings = Settings(
         judges={"judge": endpoint}, attempts=1, patience=0, deadline=60.0, retry_wait=0.001, ledger=None
     )
@@ -155,20 +155,20 @@ async def _asked(rng: random.Random, endpoint: JudgeEndpoint, contract: OutputCo
                 outcome, shown, calls = await _outcome(rng, judge, prompt, contract, said)
             except Abstention as error:
                 if error.kind not in get_args(NoScoreKind):
-                    raise Broken(f"unscored as {error.kind!r}") from None
+                    raise Violation(f"unscored as {error.kind!r}") from None
                 outcome, calls = error.kind, error.calls
                 shown = f"{error.reason} {error.evidence}"
             except ServiceError as error:
                 outcome, shown = type(error).__name__, str(error)
             shown += str([each.model_dump() for each in (await ledger.get_records(calls)).values()])
     if any(key in shown for key in (SECRET, ENCODED, SECRET.encode().hex())):
-        raise Broken(f"the key is shown: {shown[:300]!r}")
+        raise Violation(f"the key is shown: {shown[:300]!r}")
     _check_shown(shown)
     return f"judge: {outcome}"
 
 
 async def _outcome(
-    rng: random.Random, judge: Judge, prompt: Prompt, contract: OutputContract[Any], said: Said
+    rng: random.Random, judge: Judge, prompt: Prompt, contract: OutputContract[Any], said: JudgeReply
 ) -> tuple[str, str, tuple[str, ...]]:
     if isinstance(contract, FirstWord) and rng.random() < 0.7:
         chosen = await judge.choose(prompt, contract.options)
@@ -177,20 +177,20 @@ async def _outcome(
     answer = await judge.answer(prompt, contract)
     scores = getattr(answer.value, "scores", None)
     if isinstance(contract, Scores) and said.right is not None and scores != said.right:
-        raise Broken(f"read as {scores}, where {said.right} is said: {said.text[-300:]!r}")
+        raise Violation(f"read as {scores}, where {said.right} is said: {said.text[-300:]!r}")
     return "answer", str(answer), answer.calls
 
 
 def _check_spread(spread: Mapping[str, float]) -> None:
     total = math.fsum(spread.values())
     if not all(0 <= share <= 1 for share in spread.values()) or not math.isclose(total, 1):
-        raise Broken(f"no distribution: {spread}")
+        raise Violation(f"no distribution: {spread}")
 
 
 _NUMBERS = (2**63, -(2**63), 10**400, -1, 1.5, "7", None, True, [], math.nan, math.inf, 10**4000)
 
 
-def _enveloped(rng: random.Random, said: Said) -> dict[str, Any]:
+def _make_completion(rng: random.Random, said: JudgeReply) -> dict[str, Any]:
     """A chat completion around a text, right or not."""
     whole = {"model": "judge"} | reply(said.text)
     choice, usage = whole["choices"][0], whole["usage"]
@@ -225,7 +225,7 @@ def _enveloped(rng: random.Random, said: Said) -> dict[str, Any]:
     return whole
 
 
-def _changed(rng: random.Random) -> Any:
+def _choose_change(rng: random.Random) -> Any:
     """What is done to a reply over gRPC; None for nothing."""
     number = rng.choice((0, 1, 2**31 - 1, 2**32 - 1))
 

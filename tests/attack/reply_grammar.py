@@ -56,7 +56,7 @@ _PROSE = ("Sure, here it is: ", "1. It moved.\n2. Score 3/5.\n", "**Answer**\n",
 
 
 @dataclass(frozen=True)
-class Said:
+class JudgeReply:
     """A reply.
 
     Attributes:
@@ -72,12 +72,12 @@ class Said:
     cut: bool = False
 
 
-def hostile(rng: random.Random, contract: OutputContract[Any]) -> Said:
+def make_hostile_reply(rng: random.Random, contract: OutputContract[Any]) -> JudgeReply:
     """A reply to a contract, right but for what was done to it."""
-    said = rng.choice(_SCORES)(rng, contract) if isinstance(contract, Scores) else Said(_other(rng, contract))
+    said = rng.choice(_SCORES)(rng, contract) if isinstance(contract, Scores) else JudgeReply(_other(rng, contract))
     if rng.random() < 0.4:
-        said = Said(_blindly(rng, said.text), None)
-    return said if rng.random() < 0.9 else Said(said.text, said.right, cut=True)
+        said = JudgeReply(_blindly(rng, said.text), None)
+    return said if rng.random() < 0.9 else JudgeReply(said.text, said.right, cut=True)
 
 
 def scores(rng: random.Random, contract: Scores) -> dict[str, float]:
@@ -88,7 +88,7 @@ def scores(rng: random.Random, contract: Scores) -> dict[str, float]:
     }
 
 
-def written(
+def write_answer(
     contract: Scores,
     right: Mapping[str, float],
     texts: str = "It moved.",
@@ -105,22 +105,22 @@ def written(
     return "{" + ", ".join(members) + "}"
 
 
-def _as_asked(rng: random.Random, contract: Scores) -> Said:
+def _as_asked(rng: random.Random, contract: Scores) -> JudgeReply:
     right = scores(rng, contract)
     opened, closed = rng.choice(_FENCES)
     begun = rng.choice(("", "\ufeff", *_PROSE))
-    text = begun + opened + written(contract, right) + closed
-    return Said(text, right, due=True)
+    text = begun + opened + write_answer(contract, right) + closed
+    return JudgeReply(text, right, due=True)
 
 
-def _marked(rng: random.Random, contract: Scores) -> Said:
+def _mark(rng: random.Random, contract: Scores) -> JudgeReply:
     """What a terminal, a spreadsheet or a page would obey, in the words and before them."""
     right, mark = scores(rng, contract), rng.choice(_MARKS)
-    text = written(contract, right, mark)
-    return Said(text if rng.random() < 0.7 else f"{mark}\n{text}", right)
+    text = write_answer(contract, right, mark)
+    return JudgeReply(text if rng.random() < 0.7 else f"{mark}\n{text}", right)
 
 
-def _off(rng: random.Random, contract: Scores) -> Said:
+def _off(rng: random.Random, contract: Scores) -> JudgeReply:
     """One score is none."""
     right = scores(rng, contract)
     field = rng.choice(contract.fields)
@@ -135,27 +135,27 @@ def _off(rng: random.Random, contract: Scores) -> Said:
     ]
     if field.integer:
         none += ["4.0000000000000000001", "3.99999999999999999999", "4.5", '"4.5"', "1.5e0"]
-    return Said(written(contract, right, instead={field.name: rng.choice(none)}), NOTHING)
+    return JudgeReply(write_answer(contract, right, instead={field.name: rng.choice(none)}), NOTHING)
 
 
-def _spelt(rng: random.Random, contract: Scores) -> Said:
+def _spelt(rng: random.Random, contract: Scores) -> JudgeReply:
     """One score is written otherwise, and is the same number."""
     right = scores(rng, contract)
     field = rng.choice(contract.fields)
     value = f"{right[field.name]:g}"
     same = [f"{value}.0", f'"{value}"', f"{value}e0", f"{value}00e-2", f" \n{value}\t", f'"{value}.0"']
     same.append(f"{value}." + "0" * 400 if "." not in value else value)
-    return Said(written(contract, right, instead={field.name: rng.choice(same)}), right)
+    return JudgeReply(write_answer(contract, right, instead={field.name: rng.choice(same)}), right)
 
 
-def _several(rng: random.Random, contract: Scores) -> Said:
+def _several(rng: random.Random, contract: Scores) -> JudgeReply:
     """More than one object, or one in another, or more after it."""
     right, other = scores(rng, contract), scores(rng, contract)
-    a, b = written(contract, right), written(contract, other)
+    a, b = write_answer(contract, right), write_answer(contract, other)
     names = [field.name for field in contract.fields]
     if not contract.as_list and rng.random() < 0.3:
         twice = a[:-1] + f', "{names[0]}": {other[names[0]]:g}}}'
-        return Said(twice, NOTHING)
+        return JudgeReply(twice, NOTHING)
     text = rng.choice(
         (
             f"If the edit were perfect I would say {a}, but\n{b}",
@@ -174,40 +174,40 @@ def _several(rng: random.Random, contract: Scores) -> Said:
             f'{a[:-1]}, "final": 5}}',
         )
     )
-    return Said(text, right if text.endswith("```json") else NOTHING)
+    return JudgeReply(text, right if text.endswith("```json") else NOTHING)
 
 
-def _thought(rng: random.Random, contract: Scores) -> Said:
+def _think(rng: random.Random, contract: Scores) -> JudgeReply:
     """A draft in tags of thinking, before the answer or in its place."""
-    right, draft = scores(rng, contract), written(contract, scores(rng, contract))
+    right, draft = scores(rng, contract), write_answer(contract, scores(rng, contract))
     opened, closed = rng.choice(THINKING)
-    answer = written(contract, right)
+    answer = write_answer(contract, right)
     kind = rng.randrange(5)
     if kind == 0:
-        return Said(f"{opened}so {draft}{closed}\n{answer}", right, due=opened == "<think>")
+        return JudgeReply(f"{opened}so {draft}{closed}\n{answer}", right, due=opened == "<think>")
     if kind == 1:  # some templates open the block themselves
-        return Said(f"so {draft}{closed}\n{answer}", right)
+        return JudgeReply(f"so {draft}{closed}\n{answer}", right)
     if kind == 2:
-        return Said(f"{opened}so {draft} or\n{answer}", NOTHING)
+        return JudgeReply(f"{opened}so {draft} or\n{answer}", NOTHING)
     if kind == 3:
-        return Said(f"{opened}so {draft}{closed}\n", NOTHING)
-    return Said(f'{opened}{{"a": [{closed}{answer}', right)
+        return JudgeReply(f"{opened}so {draft}{closed}\n", NOTHING)
+    return JudgeReply(f'{opened}{{"a": [{closed}{answer}', right)
 
 
-def _nested(rng: random.Random, contract: Scores) -> Said:
+def _nest(rng: random.Random, contract: Scores) -> JudgeReply:
     right = scores(rng, contract)
     depth = rng.choice((5, 40, 1000, 100_000))
     a, b = rng.choice((("[", "]"), ('{"a":', "}"), ("[{", "}]"), ("{", ""), ("[", "")))
     inner = a * depth + "1" + b * depth
     field = rng.choice(contract.fields).name
     if rng.random() < 0.5:
-        return Said(written(contract, right, instead={field: inner}), NOTHING)
-    return Said(f"{inner}\n{written(contract, right)}")
+        return JudgeReply(write_answer(contract, right, instead={field: inner}), NOTHING)
+    return JudgeReply(f"{inner}\n{write_answer(contract, right)}")
 
 
-_SCORES: tuple[Callable[[random.Random, Scores], Said], ...] = (
-    *(_as_asked, _marked, _marked, _off, _off, _spelt, _several, _several, _thought, _thought),
-    _nested,
+_SCORES: tuple[Callable[[random.Random, Scores], JudgeReply], ...] = (
+    *(_as_asked, _mark, _mark, _off, _off, _spelt, _several, _several, _think, _think),
+    _nest,
 )
 
 

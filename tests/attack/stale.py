@@ -21,7 +21,7 @@ from editjudge.base.errors import EditjudgeError
 
 from ..small_data import make_spec, write_items
 from .judges import values
-from .trials import Attack, Broken, dice
+from .trials import Attack, Violation, dice
 
 ITEMS = 4
 _DIMENSIONS = (
@@ -74,22 +74,22 @@ class Data:
 # Ways to exchange a picture; each is tried with every part.
 
 
-def _kept_times(file: Path, act: Callable[[], object]) -> None:
+def _keep_times(file: Path, act: Callable[[], object]) -> None:
     times = file.stat()
     act()
     os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
-def _written(data: Data, part: str) -> None:
+def _redraw(data: Data, part: str) -> None:
     data.draw(data.two(part)[0])
 
 
-def _written_in_the_past(data: Data, part: str) -> None:
+def _redraw_in_the_past(data: Data, part: str) -> None:
     file, _ = data.two(part)
-    _kept_times(file, lambda: data.draw(file))
+    _keep_times(file, lambda: data.draw(file))
 
 
-def _swapped(data: Data, part: str) -> None:
+def _swap(data: Data, part: str) -> None:
     first, second = data.two(part)
     other = first.with_name("other")
     first.rename(other)
@@ -97,48 +97,48 @@ def _swapped(data: Data, part: str) -> None:
     other.rename(second)
 
 
-def _moved_over(data: Data, part: str) -> None:
+def _move_over(data: Data, part: str) -> None:
     first, _ = data.two(part)
-    (data.folder / "spare.bmp").rename(first) if part != "mask" else _swapped(data, part)
+    (data.folder / "spare.bmp").rename(first) if part != "mask" else _swap(data, part)
 
 
-def _copied_with_times(data: Data, part: str) -> None:
+def _copy_with_times(data: Data, part: str) -> None:
     first, second = data.two(part)
-    _kept_times(first, lambda: shutil.copy2(second, first))
+    _keep_times(first, lambda: shutil.copy2(second, first))
 
 
-def _linked(data: Data, part: str) -> None:
+def _link(data: Data, part: str) -> None:
     first, second = data.two(part)
     first.unlink()
     first.hardlink_to(second)
 
 
-def _pointed_elsewhere(data: Data, part: str) -> None:
+def _point_elsewhere(data: Data, part: str) -> None:
     first, second = data.two(part)
     first.unlink()
     first.symlink_to(second)
 
 
-def _folder_exchanged(data: Data, part: str) -> None:
+def _exchange_folder(data: Data, part: str) -> None:
     folder, older = data.folder / part, data.folder / f"{part}.older"
     folder.rename(folder.with_name(f"{part}.gone"))
     older.rename(folder)
 
 
-def _folder_pointed_elsewhere(data: Data, part: str) -> None:
+def _point_folder_elsewhere(data: Data, part: str) -> None:
     folder = data.folder / part
     folder.rename(folder.with_name(f"{part}.gone"))
     folder.symlink_to(data.folder / f"{part}.older")
 
 
-def _appended(data: Data, part: str) -> None:
+def _overwrite_end(data: Data, part: str) -> None:
     file, _ = data.two(part)
     with file.open("r+b") as out:
         out.seek(-200, os.SEEK_END)
         out.write(bytes(200) if part != "mask" else b"\xff" * 96)
 
 
-def _touched(data: Data, part: str) -> None:
+def _touch(data: Data, part: str) -> None:
     os.utime(data.two(part)[0])
 
 
@@ -146,7 +146,7 @@ def _nothing(_: Data, __: str) -> None:
     pass
 
 
-def _gone_and_back(data: Data, part: str) -> None:
+def _remove_and_write(data: Data, part: str) -> None:
     file, other = data.two(part)
     content = other.read_bytes()
     file.unlink()
@@ -156,9 +156,9 @@ def _gone_and_back(data: Data, part: str) -> None:
 PICTURES: dict[str, Callable[[Data, str], None]] = {
     each.__name__[1:].replace("_", " "): each
     for each in (
-        *(_written, _written_in_the_past, _swapped, _moved_over, _copied_with_times, _linked),
-        *(_pointed_elsewhere, _folder_exchanged, _folder_pointed_elsewhere, _appended, _touched),
-        *(_nothing, _gone_and_back),
+        *(_redraw, _redraw_in_the_past, _swap, _move_over, _copy_with_times, _link),
+        *(_point_elsewhere, _exchange_folder, _point_folder_elsewhere, _overwrite_end, _touch),
+        *(_nothing, _remove_and_write),
     )
 }
 
@@ -167,21 +167,21 @@ PICTURES: dict[str, Callable[[Data, str], None]] = {
 
 
 def _line(change: Callable[[Data, Line, Line], object]) -> Callable[[Data], None]:
-    def changed(data: Data) -> None:
+    def change_two(data: Data) -> None:
         change(data, *data.rng.sample(data.lines, 2))
         data.write()
 
-    return changed
+    return change_two
 
 
-def _exchanged(name: str) -> Callable[[Data], None]:
+def _exchange(name: str) -> Callable[[Data], None]:
     def change(_: Data, a: Line, b: Line) -> None:
         a[name], b[name] = b[name], a[name]
 
     return _line(change)
 
 
-def _added(data: Data, first: Line, _: Line) -> None:
+def _add_item(data: Data, first: Line, _: Line) -> None:
     for part in PARTS:
         data.draw(data.folder / part / "9.bmp")
     data.lines.insert(0, first | {"id": "9", "source": "source/9.bmp", "mask": "mask/9.bmp"})
@@ -189,14 +189,14 @@ def _added(data: Data, first: Line, _: Line) -> None:
 
 ITEMS_CHANGED: dict[str, Callable[[Data], None]] = {
     "one word": _line(lambda _, a, b: a.update(instruction="another edit")),
-    "sources": _exchanged("source"),
-    "masks": _exchanged("mask"),
-    "targets": _exchanged("target"),
-    "ids": _exchanged("id"),
+    "sources": _exchange("source"),
+    "masks": _exchange("mask"),
+    "targets": _exchange("target"),
+    "ids": _exchange("id"),
     "what a mask shows": _line(lambda _, a, b: a.update(mask_shows="kept")),
     "no target": _line(lambda _, a, b: a.pop("target")),
     "no mask": _line(lambda _, a, b: a.pop("mask")),
-    "added": _line(_added),
+    "added": _line(_add_item),
     "taken away": _line(lambda data, a, b: data.lines.remove(a)),
     "in another order": _line(lambda data, a, b: data.lines.reverse()),
     "renamed": _line(lambda data, a, b: (a.update(id="8"), data.draw(data.folder / "ours/8.bmp"))),
@@ -215,12 +215,12 @@ def trial(seed: int, number: int) -> str:
     how, part, ahead = every[number % len(every)]
     with tempfile.TemporaryDirectory() as folder:
         try:
-            return _tried(Path(folder), dice("stale", seed, number), how, part, ahead)
-        except Broken as error:
-            raise Broken(f"{how} {part} {ahead or ''}: {error}") from None
+            return _try_change(Path(folder), dice("stale", seed, number), how, part, ahead)
+        except Violation as error:
+            raise Violation(f"{how} {part} {ahead or ''}: {error}") from None
 
 
-def _tried(folder: Path, rng: random.Random, how: str, part: str, ahead: float) -> str:
+def _try_change(folder: Path, rng: random.Random, how: str, part: str, ahead: float) -> str:
     os.environ["EDITJUDGE_STATE_DIR"] = str(folder / "state")
     (folder / "data").mkdir()
     data = Data(folder / "data", rng)
@@ -244,10 +244,10 @@ def _tried(folder: Path, rng: random.Random, how: str, part: str, ahead: float) 
     try:
         after = data.numbers(folder / "run")
     except EditjudgeError as error:
-        raise Broken(f"refused: {str(error)[:200]}") from None
+        raise Violation(f"refused: {str(error)[:200]}") from None
     if stale := sorted(key for key in anew.keys() | after.keys() if anew.get(key) != after.get(key)):
         key = stale[0]
-        raise Broken(f"{len(stale)} are stale: {key} {after.get(key)} for {anew.get(key)}")
+        raise Violation(f"{len(stale)} are stale: {key} {after.get(key)} for {anew.get(key)}")
     return "the same" if after == before else "judged again"
 
 

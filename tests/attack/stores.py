@@ -20,9 +20,9 @@ from editjudge.base.errors import EditjudgeError
 from editjudge.cli import main
 
 from .evil_http import EvilJudge
-from .judges import ASKED, KEY, by, made, values
+from .judges import ASKED, KEY, make_data, make_settings, values
 from .mutations import BLIND
-from .trials import Attack, Broken, dice
+from .trials import Attack, Violation, dice
 
 _COMMANDS: dict[str, tuple[str, ...]] = {
     "summary": ("summary", "{run}"),
@@ -40,28 +40,28 @@ def whole() -> tuple[RunSpec, Path, bytes, dict[str, str]]:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     os.environ |= {KEY: "sk-of-an-honest-judge", "EDITJUDGE_STATE_DIR": str(folder / "state")}
 
-    async def judged() -> RunSpec:
-        spec = made(folder, ASKED)
+    async def judge() -> RunSpec:
+        spec = make_data(folder, ASKED)
         async with EvilJudge(None).serving() as url:
-            await run_async(spec, out=folder / "run", settings=by(url))
+            await run_async(spec, out=folder / "run", settings=make_settings(url))
         return spec
 
-    spec = asyncio.run(judged())
-    told = {name: _told(name, folder / "run") for name in _COMMANDS}
+    spec = asyncio.run(judge())
+    told = {name: _run_command(name, folder / "run") for name in _COMMANDS}
     if wrong := [name for name, (code, _, _) in told.items() if code]:
-        raise Broken(f"not even of a whole run: {wrong[0]}: {told[wrong[0]]}")
-    file = _closed(folder / "run" / "run.sqlite")
+        raise Violation(f"not even of a whole run: {wrong[0]}: {told[wrong[0]]}")
+    file = _close_and_read(folder / "run" / "run.sqlite")
     return spec, folder, file, {name: out for name, (_, out, _) in told.items()}
 
 
-def _closed(file: Path) -> bytes:
+def _close_and_read(file: Path) -> bytes:
     with contextlib.closing(sqlite3.connect(file)) as db:
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         db.execute("PRAGMA journal_mode = DELETE")
     return file.read_bytes()
 
 
-def _told(name: str, run: Path) -> tuple[int, str, str]:
+def _run_command(name: str, run: Path) -> tuple[int, str, str]:
     """Exit code, output and errors of a command in this process."""
     out, err = io.StringIO(), io.StringIO()
     arguments = [part.format(run=run) for part in _COMMANDS[name]]
@@ -88,37 +88,37 @@ def trial(seed: int, number: int) -> str:
         name = rng.choice((*_COMMANDS, "run"))
         try:
             outcome = _run(spec, run) if name == "run" else _command(name, run, due[name])
-        except Broken as error:
-            raise Broken(f"{how}, {name}: {error}") from None
+        except Violation as error:
+            raise Violation(f"{how}, {name}: {error}") from None
     return outcome
 
 
 def _command(name: str, run: Path, due: str) -> str:
-    code, out, err = _told(name, run)
+    code, out, err = _run_command(name, run)
     if code == 0:
         if out.replace(str(whole()[1]), "HERE") != due.replace(str(whole()[1]), "HERE"):
-            raise Broken(f"says something else: {_first_difference(out, due)}")
+            raise Violation(f"says something else: {_first_difference(out, due)}")
         return "the same"
     lines = [line for line in err.splitlines() if line.strip()]
     if code not in {1, 2} or len(lines) != 1 or len(lines[0]) > 700 or "Traceback" in err:
-        raise Broken(f"exit {code} and {len(lines)} lines: {' / '.join(lines)[:300]}")
+        raise Violation(f"exit {code} and {len(lines)} lines: {' / '.join(lines)[:300]}")
     return "refused in one line"
 
 
 def _run(spec: RunSpec, run: Path) -> str:
-    async def judged() -> None:
+    async def judge() -> None:
         async with EvilJudge(None).serving() as url:
-            await run_async(spec, out=run, settings=by(url))
+            await run_async(spec, out=run, settings=make_settings(url))
 
     try:
-        asyncio.run(judged())
+        asyncio.run(judge())
         there = values(run)
     except EditjudgeError as error:
         if "\n" in str(error) or len(str(error)) > 700:
-            raise Broken(f"no short line: {str(error)[:200]}") from None
+            raise Violation(f"no short line: {str(error)[:200]}") from None
         return "refused in one line"
     if there != values(whole()[1] / "run"):
-        raise Broken(f"other numbers: {there}")
+        raise Violation(f"other numbers: {there}")
     return "the same"
 
 
@@ -172,12 +172,12 @@ def _rows(rng: random.Random, file: bytes, to: Path) -> None:
         a, b = rng.choice(rows), rng.choice(rows)
         query = f"SELECT \"{column}\" FROM '{table}' WHERE {keys}"  # noqa: S608 - names of our own tables
         (first,), (second,) = db.execute(query, a).fetchone(), db.execute(query, b).fetchone()
-        put = rng.choice((second, None, 0, -1, 4.5, "x", b"\0", 2**62, _changed(rng, first)))
+        put = rng.choice((second, None, 0, -1, 4.5, "x", b"\0", 2**62, _change(rng, first)))
         with contextlib.suppress(sqlite3.Error):
             db.execute(f"UPDATE '{table}' SET \"{column}\" = ? WHERE {keys}", (put, *a))  # noqa: S608
 
 
-def _changed(rng: random.Random, value: object) -> object:
+def _change(rng: random.Random, value: object) -> object:
     if isinstance(value, float | int):
         return value + rng.choice((1, -1, 0.25))
     if isinstance(value, str | bytes) and value:
@@ -186,7 +186,7 @@ def _changed(rng: random.Random, value: object) -> object:
     return "y"
 
 
-def _lost(rng: random.Random, file: bytes, to: Path) -> None:
+def _break_schema(rng: random.Random, file: bytes, to: Path) -> None:
     to.write_bytes(file)
     with contextlib.closing(sqlite3.connect(to)) as db, db:
         db.execute("PRAGMA foreign_keys = OFF")
@@ -206,5 +206,5 @@ def _tables(db: sqlite3.Connection) -> list[str]:
     return [name for (name,) in rows if not name.startswith("sqlite_")]
 
 
-_DAMAGES = {each.__name__[1:]: each for each in (_bytes, _head, _cut, _page, _other, _rows, _lost)}
+_DAMAGES = {each.__name__[1:]: each for each in (_bytes, _head, _cut, _page, _other, _rows, _break_schema)}
 STORES = Attack("stores", trial, full=400, small=10, seconds=60, mib=512)

@@ -10,7 +10,7 @@ SEED = 15
 """What is tried where nobody asks for another."""
 
 
-class Broken(Exception):
+class Violation(Exception):
     """What must hold does not; the text says what, in one line."""
 
 
@@ -47,6 +47,6 @@ def line(error: BaseException) -> str:
         last = f"{trace.tb_frame.f_code.co_filename.rpartition('/')[2]}:{trace.tb_lineno}"
         trace = trace.tb_next
     said = " ".join(str(error).split())[:300]
-    if isinstance(error, Broken):
+    if isinstance(error, Violation):
         return said
     return f"uncaught {type(error).__name__} at {last}: {said}"

@@ -18,8 +18,8 @@ from editjudge.base.errors import ConfigError
 from ..fakes.grpc_server import Failure
 from ..fakes.triton import ScriptedTriton, reply, score
 from . import judges
-from .judges import ITEMS, KEY, SECRET, Values, made, values
-from .trials import Attack, Broken
+from .judges import ITEMS, KEY, SECRET, Values, make_data, values
+from .trials import Attack, Violation
 
 _QUALITY, _TEXT = "core.quality.piqe", "core.text_content_accuracy"
 _ESCAPES = "\x1b[2J\x1b[31m[/m]\x07\u202e\n\n"
@@ -110,7 +110,7 @@ REPLIES: dict[str, Change] = {
     "more raw": _and(lambda good: good.raw_output_contents.append(b"\0\0\0\0")),
     "no outputs": _and(lambda good: good.ClearField("outputs")),
     "nothing": _and(lambda good: good.Clear()),
-    "twice": _and(lambda good: good.MergeFrom(_copied(good))),
+    "twice": _and(lambda good: good.MergeFrom(_copy(good))),
     "one more": _and(lambda good: good.MergeFrom(score(0.9))),
     "inline": _and(lambda good: good.outputs[0].contents.fp32_contents.append(0.9)),
     "parameters": _and(_parameters),
@@ -131,7 +131,7 @@ REPLIES: dict[str, Change] = {
 }
 
 
-def _copied(good: Any) -> Any:
+def _copy(good: Any) -> Any:
     copy = service_pb2.ModelInferResponse()
     copy.CopyFrom(good)
     return copy
@@ -205,45 +205,45 @@ def modes() -> list[tuple[str, str]]:
 def trial(_: int, number: int) -> str:
     every = modes()
     name, lie = every[number % len(every)]
-    return judges.besieged(name or lie, lambda folder: _judged(REPLIES.get(name), lie, folder))
+    return judges.besiege(name or lie, lambda folder: _try_triton(REPLIES.get(name), lie, folder))
 
 
-async def _judged(change: Change | None, lie: str, folder: Path) -> str:
-    spec = made(folder, (_QUALITY, _TEXT))
+async def _try_triton(change: Change | None, lie: str, folder: Path) -> str:
+    spec = make_data(folder, (_QUALITY, _TEXT))
     picture = (folder / "ours" / "1.png").read_bytes()
     evil, honest = EvilTriton(change, picture, lie), EvilTriton(None, picture)
     async with asyncio.timeout(60), evil.serving() as url:
         try:
-            result, told = await judges.told_run(spec, folder, _by(url))
+            result, told = await judges.run_with_notes(spec, folder, _make_settings(url))
         except ConfigError as error:
-            return judges.refused(error, due=bool(lie))
+            return judges.check_refusal(error, due=bool(lie))
     first = values(folder / "run")
     if not lie:
         async with honest.serving() as url:
-            later = await judges.again(spec, folder / "run", _by(url))
-            whole = await judges.again(spec, folder / "whole", _by(url))
+            later = await judges.again(spec, folder / "run", _make_settings(url))
+            whole = await judges.again(spec, folder / "whole", _make_settings(url))
         _check(first, later, whole, evil.lied, ended=result.status)
     judges.check_said(folder / "run", told)
     if result.status == "done" and len({key for key in first if key[1] == judges.PSNR}) != ITEMS:
-        raise Broken("what needs no service has no number")
+        raise Violation("what needs no service has no number")
     return f"{len(first)} scored"
 
 
 def _check(first: Values, later: Values, whole: Values, lied: int, *, ended: str) -> None:
     if len(whole) != 3 * ITEMS or not lied:
-        raise Broken(f"an honest Triton gives {len(whole)} numbers; {lied} lies")
+        raise Violation(f"an honest Triton gives {len(whole)} numbers; {lied} lies")
     wrong = {key for key, value in first.items() if whole.get(key) != value}
     # What it reads of a picture may be another text: that is no lie that can be seen.
     if wrong - {("1", _TEXT)}:
-        raise Broken(f"invented: {sorted(wrong)}")
+        raise Violation(f"invented: {sorted(wrong)}")
     lost = {key for key in whole if key[0] != "1"} - first.keys()
     if lost and ended == "done":  # a key that is judges.refused ends a run
-        raise Broken(f"neighbours have no number: {sorted(lost)}")
+        raise Violation(f"neighbours have no number: {sorted(lost)}")
     if {k: v for k, v in later.items() if k not in wrong} != {k: v for k, v in whole.items() if k not in wrong}:
-        raise Broken(f"an honest Triton later gives {len(later)} of {len(whole)} numbers")
+        raise Violation(f"an honest Triton later gives {len(later)} of {len(whole)} numbers")
 
 
-def _by(url: str) -> Settings:
+def _make_settings(url: str) -> Settings:
     key = {"authorization": Secret(env=KEY)}
     return judges.hasty(endpoints={"a": Endpoint(url=url, headers=key)})
 

@@ -11,12 +11,12 @@ from editjudge.answers.scores import ScoreField
 
 from ..attack import ATTACKS
 from ..attack.__main__ import found_in, table
-from ..attack.farm import Tried, in_process, made
+from ..attack.farm import AttackReport, in_process, run_trial
 from ..attack.oracle import check_scores
 from ..attack.pictures import data_of
 from ..attack.replies import contracts
-from ..attack.reply_grammar import hostile
-from ..attack.trials import SEED, Attack, Broken, dice
+from ..attack.reply_grammar import make_hostile_reply
+from ..attack.trials import SEED, Attack, Violation, dice
 
 HERE = ("pictures", "bombs", "replies", "stores", "stale")
 
@@ -32,7 +32,7 @@ def test_nothing_uncaught_nothing_invented_nothing_stale(name: str) -> None:
 def test_a_trial_is_made_of_its_seed_and_number_alone() -> None:
     assert data_of(3, 700) == data_of(3, 700) != data_of(4, 700)
     (contract, *_) = contracts()
-    replies = [hostile(dice("replies", 3, number), contract) for number in (5, 5, 6)]
+    replies = [make_hostile_reply(dice("replies", 3, number), contract) for number in (5, 5, 6)]
     assert replies[0] == replies[1] != replies[2]
 
 
@@ -40,7 +40,7 @@ def _trial(_: int, number: int) -> str:
     if number == 1:
         raise KeyError("x")
     if number == 2:
-        raise Broken("not as it must be")
+        raise Violation("not as it must be")
     if number == 3:
         time.sleep(0.2)
     if number == 4:
@@ -51,11 +51,11 @@ def _trial(_: int, number: int) -> str:
 @pytest.mark.parametrize(("number", "what"), [(1, "uncaught KeyError"), (2, "not as it must be"), (4, "MiB"), (5, "")])
 def test_findings(number: int, what: str) -> None:
     attack = Attack("x", _trial, full=9, small=9, seconds=60, mib=20)
-    outcome, said, _ = made(attack, SEED, number)
+    outcome, said, _ = run_trial(attack, SEED, number)
     assert what in said
     assert bool(said) == bool(what)
     assert what or outcome == "fine"
-    report = Tried(attack)
+    report = AttackReport(attack)
     if said:
         report.findings[number] = said
         assert found_in(report, 7) == [f"x --seed 7 --only {number}: {said}"]
@@ -71,5 +71,5 @@ def test_an_oracle_that_believes_nothing() -> None:
         ('{"s": 4} or rather 3', 4.0),
         ("none", 4.0),
     ):
-        with pytest.raises(Broken):
+        with pytest.raises(Violation):
             check_scores(fields, text, {"s": value})
