@@ -44,10 +44,10 @@ def _decode(data: bytes) -> np.ndarray[Any, np.dtype[np.int16]]:
 class TutorialJudge(ScriptedOpenAi):
     """Gives 5 of 5, but 3 where more than half of all pixels are others than in the first picture."""
 
-    def said(self) -> dict[str, Any]:
+    def make_reply(self) -> dict[str, Any]:
         if "Edit A" in json.dumps(self.requests[-1]["messages"]):
             self.probabilities = {"A": 0.6, "B": 0.3, "tie": 0.1}
-            return super().said()
+            return super().make_reply()
         form = self.requests[-1].get("response_format", {}).get("json_schema", {}).get("schema", {})
         fields = form.get("properties", {"reasoning": {"type": "string"}, "score": {}})
         pictures = [_decode(data) for data in _PICTURE.findall(self.bodies[-1])]

@@ -114,7 +114,7 @@ def answer_honestly(request: dict[str, Any]) -> dict[str, Any]:
     """What an honest judge answers."""
     judge = Judge()
     judge.requests = [request]
-    return {"model": "judge"} | judge.said()
+    return {"model": "judge"} | judge.make_reply()
 
 
 # Ways to be evil
@@ -220,7 +220,7 @@ def said_of(probabilities: Mapping[str, float]) -> dict[str, Any]:
     judge = Judge()
     judge.requests = [{"logprobs": True, "top_logprobs": 20, "messages": "excellent:"}]
     judge.probabilities = probabilities
-    return {"model": "judge"} | super(Judge, judge).said()
+    return {"model": "judge"} | super(Judge, judge).make_reply()
 
 
 def _gzip(data: bytes) -> bytes:

@@ -13,7 +13,7 @@ import numpy as np
 import tifffile
 from PIL import Image as Pil
 
-from ..encoded import chunk, encode, png, turned
+from ..encoded_pictures import chunk, encode, make_orientation, png
 
 SIZE = (23, 17)
 _PASSES = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2))
@@ -59,7 +59,7 @@ def _png(rng: np.random.Generator) -> Iterator[tuple[str, bytes]]:
                 name = f"png.{kind}.{depth}{'.interlaced' * interlaced}{'.clear' * clear}"
                 yield name, _raw_png(rng, kind, depth, interlaced, clear=clear)
     yield "png.animated", _frames(rng, "PNG", 3, "RGBA")
-    texts = encode(_picture(rng), "PNG", exif=turned(6), icc_profile=rng.bytes(60), dpi=(72, 72))
+    texts = encode(_picture(rng), "PNG", exif=make_orientation(6), icc_profile=rng.bytes(60), dpi=(72, 72))
     more = chunk(b"tEXt", b"a\0b") + chunk(b"zTXt", b"a\0\0" + zlib.compress(b"b" * 99))
     more += chunk(b"iTXt", b"a\0\1\0\0\0" + zlib.compress(b"c")) + chunk(b"gAMA", b"\0\0\xb1\x8f")
     yield "png.texts", texts[:33] + more + texts[33:]
@@ -88,7 +88,7 @@ def _jpeg(rng: np.random.Generator) -> Iterator[tuple[str, bytes]]:
             name = f"jpeg.{mode}{'.progressive' * progressive}"
             yield name, encode(_picture(rng, mode), "JPEG", progressive=progressive)
     for sampling in (0, 1, 2):
-        more = {"subsampling": sampling, "exif": turned(8)}
+        more = {"subsampling": sampling, "exif": make_orientation(8)}
         yield f"jpeg.{sampling}", encode(_picture(rng), "JPEG", **more)
     yield "jpeg.restarts", encode(_picture(rng), "JPEG", restart_marker_blocks=1, comment=b"x")
     yield "jpeg.profile", encode(_picture(rng), "JPEG", icc_profile=rng.bytes(90), dpi=(72, 72))
@@ -107,7 +107,7 @@ def _gif(rng: np.random.Generator) -> Iterator[tuple[str, bytes]]:
 def _webp(rng: np.random.Generator) -> Iterator[tuple[str, bytes]]:
     for mode in ("RGB", "RGBA"):
         for lossless in (False, True):
-            more = {"lossless": lossless, "exif": turned(3), "icc_profile": rng.bytes(40)}
+            more = {"lossless": lossless, "exif": make_orientation(3), "icc_profile": rng.bytes(40)}
             name = f"webp.{mode}{'.lossless' * lossless}"
             yield name, encode(_picture(rng, mode), "WEBP", lossless=lossless)
             yield f"{name}.more", encode(_picture(rng, mode), "WEBP", **more)

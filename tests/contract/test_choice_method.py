@@ -31,7 +31,7 @@ ROOMY = {"content": [{"top_logprobs": [{"token": "Yes", "logprob": -0.1}]}]}
 SURE = reply("Yes", logprobs=ROOMY)
 
 
-class Probed(ScriptedOpenAi):
+class ProbedJudge(ScriptedOpenAi):
     """Answers about edits at once, and the first question of a session when it may.
 
     Attributes:
@@ -96,9 +96,9 @@ class Session:
 
 
 @asynccontextmanager
-async def held(spec: RunSpec, out: Path) -> AsyncIterator[tuple[Probed, Session]]:
+async def open_unsettled_session(spec: RunSpec, out: Path) -> AsyncIterator[tuple[ProbedJudge, Session]]:
     """A session whose edits are answered and whose judge is not known yet."""
-    server = Probed(waits=True)
+    server = ProbedJudge(waits=True)
     async with server.serving() as url:
         session = Session(spec, out, url)
         try:
@@ -122,7 +122,7 @@ def verdicts(out: Path) -> Mapping[str, tuple[float | None, str]]:
         }
 
 
-async def at_once(spec: RunSpec, out: Path, server: Probed) -> Session:
+async def at_once(spec: RunSpec, out: Path, server: ProbedJudge) -> Session:
     async with server.serving() as url:
         session = Session(spec, out, url)
         await session.task
@@ -131,7 +131,7 @@ async def at_once(spec: RunSpec, out: Path, server: Probed) -> Session:
 
 async def test_edits_are_asked_about_while_the_judge_is_not_known(spec: RunSpec, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    async with held(spec, out) as (server, session):
+    async with open_unsettled_session(spec, out) as (server, session):
         assert server.probes == 1
         assert "started" not in session.kinds
         assert not verdicts(out)
@@ -142,7 +142,7 @@ async def test_edits_are_asked_about_while_the_judge_is_not_known(spec: RunSpec,
     assert result.status == "done"
     assert session.kinds.index("started") < session.kinds.index("finished")
     assert (server.probes, server.edits) == (1, EDITS)
-    first = await at_once(spec, tmp_path / "other", Probed())
+    first = await at_once(spec, tmp_path / "other", ProbedJudge())
     assert first.task.result().status == "done"
     assert verdicts(out) == verdicts(tmp_path / "other")
     assert all("choices=top_logprobs" in signature for _, signature in verdicts(out).values())
@@ -158,7 +158,7 @@ async def test_edits_are_asked_about_while_the_judge_is_not_known(spec: RunSpec,
 )
 async def test_signatures_say_what_the_judge_said_last(spec: RunSpec, tmp_path: Path, told: Any, choices: str) -> None:
     out = tmp_path / "run"
-    async with held(spec, out) as (server, session):
+    async with open_unsettled_session(spec, out) as (server, session):
         server.told = told
         server.may_tell.set()
         assert (await session.task).status == "done"
@@ -166,7 +166,7 @@ async def test_signatures_say_what_the_judge_said_last(spec: RunSpec, tmp_path: 
     assert all((choices or "choices=") in one for one in signatures) is bool(choices)
     assert {value for value, _ in verdicts(out).values()} == {4.0}
     # Whatever it was, the next session finds what stands.
-    again = await at_once(spec, out, later := Probed(told))
+    again = await at_once(spec, out, later := ProbedJudge(told))
     assert again.task.result().status == "done"
     assert later.edits == 0
 
@@ -190,7 +190,7 @@ async def test_what_a_judge_says_only_later_is_in_the_run_too(spec: RunSpec, tmp
     assert cell.counts == {"unscored": EDITS}  # `Yes` is none of its choices
 
 
-class FailsFirst(Probed):
+class FailsFirst(ProbedJudge):
     """The first question of all fails, the next is answered."""
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
@@ -201,7 +201,7 @@ class FailsFirst(Probed):
 
 
 async def test_another_model_ends_the_run_with_one_line(spec: RunSpec, tmp_path: Path) -> None:
-    async with (server := Probed(told_as="other")).serving() as url:
+    async with (server := ProbedJudge(told_as="other")).serving() as url:
         session = Session(spec, tmp_path / "run", url, concurrency=1)
         assert (await session.task).status == "judge"
     assert (server.probes, server.edits) == (1, 0)
@@ -209,18 +209,18 @@ async def test_another_model_ends_the_run_with_one_line(spec: RunSpec, tmp_path:
 
 
 async def test_what_the_named_model_said_before_another_one_did_stands(spec: RunSpec, tmp_path: Path) -> None:
-    async with held(spec, tmp_path / "run") as (server, session):
+    async with open_unsettled_session(spec, tmp_path / "run") as (server, session):
         server.told_as = "other"
         server.may_tell.set()
         assert (await session.task).status == "done"
     assert {value for value, _ in verdicts(tmp_path / "run").values()} == {4.0}
-    session = await at_once(spec, tmp_path / "run", again := Probed())
+    session = await at_once(spec, tmp_path / "run", again := ProbedJudge())
     assert session.task.result().status == "done"
     assert again.edits == 0
 
 
 async def test_a_key_that_is_refused_ends_the_run_with_one_line(spec: RunSpec, tmp_path: Path) -> None:
-    server = Probed(problem(401, "no such key"))
+    server = ProbedJudge(problem(401, "no such key"))
     server.script = [problem(401, "no such key")]
     session = await at_once(spec, tmp_path / "run", server)
     assert session.task.result().status == "judge"
@@ -230,19 +230,19 @@ async def test_a_key_that_is_refused_ends_the_run_with_one_line(spec: RunSpec, t
 
 async def test_what_was_answered_before_a_kill_is_not_asked_again(spec: RunSpec, tmp_path: Path) -> None:
     out, killed = tmp_path / "run", tmp_path / "killed"
-    async with held(spec, out):
+    async with open_unsettled_session(spec, out):
         shutil.copytree(out, killed)
     # One was interrupted, the other is what a process leaves that is gone at once.
     for folder in (out, killed):
         assert not verdicts(folder)
-        session = await at_once(spec, folder, server := Probed())
+        session = await at_once(spec, folder, server := ProbedJudge())
         assert session.task.result().status == "done"
         assert (server.probes, server.edits) == (1, 0)
         assert len(verdicts(folder)) == EDITS
 
 
 async def test_interrupted_before_the_judge_is_known_it_is_cancelled(spec: RunSpec, tmp_path: Path) -> None:
-    async with held(spec, tmp_path / "run") as (_, session):
+    async with open_unsettled_session(spec, tmp_path / "run") as (_, session):
         session.task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await session.task
@@ -252,8 +252,8 @@ async def test_interrupted_before_the_judge_is_known_it_is_cancelled(spec: RunSp
 async def test_where_verdicts_stand_the_judge_is_known_first(spec: RunSpec, tmp_path: Path) -> None:
     """Whether they stand depends on it."""
     out = tmp_path / "run"
-    await at_once(spec.model_copy(update={"limit": 1}), out, Probed())
-    async with (server := Probed(waits=True)).serving() as url:
+    await at_once(spec.model_copy(update={"limit": 1}), out, ProbedJudge())
+    async with (server := ProbedJudge(waits=True)).serving() as url:
         session = Session(spec, out, url, temperature=0.5)
         await until(lambda: server.probes)
         await asyncio.sleep(0.1)

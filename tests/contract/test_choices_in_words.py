@@ -33,13 +33,13 @@ def text_of(asked: dict[str, Any]) -> str:
     return str(asked["messages"][-1]["content"])
 
 
-class Bound(ScriptedOpenAi):
+class BoundJudge(ScriptedOpenAi):
     """Holds every reply to the choices that it is given, and takes the last of them."""
 
     def __init__(self, **more: Any) -> None:
         super().__init__(**{"binds": True, **more})
 
-    def said(self) -> dict[str, Any]:
+    def make_reply(self) -> dict[str, Any]:
         asked = self.requests[-1]
         return reply(bound_to(asked, choices_of(asked)[-1]))
 
@@ -72,7 +72,7 @@ async def test_the_last_reply_says_what_a_missing_choice_is(first: str, last: st
 
 async def test_each_sample_is_asked_again_by_itself() -> None:
     by_seed = {0: ["Yes"], 1: [DECLINED, "No"], 2: ["Perhaps.", "Yes"]}
-    server = Seeded(by_seed)
+    server = SeededJudge(by_seed)
     async with judge_of(server, samples=3, temperature=1.0) as judge:
         said = await judge.choose(PROMPT, YES_NO)
     assert said.value.probabilities == {"Yes": pytest.approx(2 / 3), "No": pytest.approx(1 / 3)}
@@ -80,21 +80,21 @@ async def test_each_sample_is_asked_again_by_itself() -> None:
     assert len(said.calls) == 5
 
 
-class Seeded(ScriptedOpenAi):
+class SeededJudge(ScriptedOpenAi):
     """Replies to each seed with the next of its own texts."""
 
     def __init__(self, by_seed: dict[int, list[str]]) -> None:
         super().__init__()
         self.by_seed = by_seed
 
-    def said(self) -> dict[str, Any]:
+    def make_reply(self) -> dict[str, Any]:
         return reply(self.by_seed[self.requests[-1]["seed"]].pop(0))
 
 
 @pytest.mark.parametrize(("last", "kind"), [(DECLINED, "refused"), ("Perhaps.", "unparsable")])
 async def test_a_sample_that_cannot_be_read_does_not_vanish(last: str, kind: str) -> None:
     """It is no share, and the other two are no 100 %."""
-    server = Seeded({0: ["Yes"], 1: [DECLINED, last], 2: ["Yes"]})
+    server = SeededJudge({0: ["Yes"], 1: [DECLINED, last], 2: ["Yes"]})
     async with judge_of(server, samples=3, temperature=1.0) as judge:
         with pytest.raises(Abstention) as caught:
             await judge.choose(PROMPT, YES_NO)
@@ -120,7 +120,7 @@ async def test_other_forms_still_say_what_was_wrong() -> None:
 @pytest.mark.parametrize(("owner", "field"), [("openai", "response_format"), ("vllm", "structured_outputs")])
 @pytest.mark.parametrize("logprobs", ["never", "auto"])
 async def test_a_server_that_can_is_held_to_the_choices(owner: str, field: str, logprobs: str) -> None:
-    server = Bound(owner=owner)
+    server = BoundJudge(owner=owner)
     if logprobs == "auto":
         server.script = [problem(400, "logprobs is not supported"), None]
     async with judge_of(server, logprobs=logprobs) as judge:
@@ -165,7 +165,7 @@ async def test_bound_and_free_replies_are_calls_of_their_own() -> None:
         free = ScriptedOpenAi(reply("No"))
         async with judge_of(free, ledger, seed=3) as judge:
             before = await judge.choose(PROMPT, YES_NO)
-        bound = Bound()
+        bound = BoundJudge()
         async with judge_of(bound, ledger, seed=3) as judge:
             assert await judge.probe() == "bound"
             after = await judge.choose(PROMPT, YES_NO)
@@ -220,7 +220,7 @@ async def test_options_of_a_judge_with_probabilities_are_bound_too() -> None:
     ],
 )
 async def test_doctor_says_what_it_means_for_the_numbers(binds: bool, samples: int, parts: tuple[str, ...]) -> None:
-    server = Bound() if binds else ScriptedOpenAi(reply("Yes"))
+    server = BoundJudge() if binds else ScriptedOpenAi(reply("Yes"))
     async with server.serving() as url:
         judge = JudgeEndpoint(url=url, logprobs="never", samples=samples)
         (finding,) = await check_services(Settings(judges={"judge": judge}))

@@ -314,7 +314,7 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 @dataclass
-class Judged:
+class ProxiedPanel:
     """A panel with one service behind a proxy; every call has an input of its own."""
 
     panel: Panel
@@ -341,9 +341,9 @@ class Judged:
 
 
 @asynccontextmanager
-async def judged(
+async def open_panel(
     kind: str, *script: Any, waits: float = 0.0, pause: float = 0.1, **settings: Any
-) -> AsyncIterator[Judged]:
+) -> AsyncIterator[ProxiedPanel]:
     settings = {"retry_wait": 0.01, "deadline": patience(0.6), "attempts": 3, **settings}
     good = {"triton": score(0.25), "http": reply(SAID), "vllm": None}
     more = {"says": SAID} if kind == "vllm" else {}
@@ -358,13 +358,13 @@ async def judged(
         policy = PoolPolicy(waits, first_pause=pause, longest_pause=pause)
         panel = await stack.enter_async_context(Panel(Settings(**settings), policy=policy))
         assert panel.problems == {}
-        yield Judged(panel, proxy, server, kind != "triton")
+        yield ProxiedPanel(panel, proxy, server, kind != "triton")
 
 
 @pytest.mark.parametrize("mode", MODES)
 @every_kind
 async def test_calls_resume_after_a_fault_of_the_network(kind: str, mode: Mode) -> None:
-    async with judged(kind, waits=20.0) as it:
+    async with open_panel(kind, waits=20.0) as it:
         assert await it.ask(0) == 0.25
         first = asyncio.ensure_future(it.ask_all(1, 9))
         await asyncio.sleep(0.005)
@@ -380,7 +380,7 @@ async def test_calls_resume_after_a_fault_of_the_network(kind: str, mode: Mode) 
 @pytest.mark.parametrize("mode", ["black hole", "half-open"])
 @every_kind
 async def test_deadlines_are_honoured(kind: str, mode: Mode) -> None:
-    async with judged(kind, deadline=patience(0.7)) as it:
+    async with open_panel(kind, deadline=patience(0.7)) as it:
         await it.ask(0)
         await it.proxy.switch(mode)
         start = time.monotonic()
@@ -393,7 +393,7 @@ async def test_deadlines_are_honoured(kind: str, mode: Mode) -> None:
 
 @every_kind
 async def test_the_breaker_opens_and_closes(kind: str) -> None:
-    async with judged(kind, waits=0.0, pause=0.3, attempts=2) as it:
+    async with open_panel(kind, waits=0.0, pause=0.3, attempts=2) as it:
         await it.ask(0)
         await it.proxy.switch("refuse")
         for number in range(5):
@@ -415,7 +415,7 @@ async def test_the_breaker_opens_and_closes(kind: str) -> None:
 
 @every_kind
 async def test_patience_ends(kind: str) -> None:
-    async with judged(kind, waits=0.8, pause=0.1, attempts=1) as it:
+    async with open_panel(kind, waits=0.8, pause=0.1, attempts=1) as it:
         await it.ask(0)
         await it.proxy.switch("refuse")
         start = time.monotonic()
@@ -427,7 +427,7 @@ async def test_patience_ends(kind: str) -> None:
 
 @every_kind
 async def test_cancelling_through_a_network_reaches_the_server(kind: str) -> None:
-    async with judged(kind, 30.0, deadline=20.0) as it:
+    async with open_panel(kind, 30.0, deadline=20.0) as it:
         tasks = [asyncio.create_task(it.ask(number)) for number in range(3)]
         await until(lambda: len(it.server.requests) >= (3 if kind == "triton" else 1))
         for task in tasks:

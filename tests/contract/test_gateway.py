@@ -62,12 +62,12 @@ async def service(settings: Settings, **options: Any) -> AsyncIterator[str]:
         yield f"grpc://{address}"
 
 
-async def ran(*arguments: Any) -> tuple[int, Any]:
+async def run_command(*arguments: Any) -> tuple[int, Any]:
     """A command in a thread: the service has this loop."""
     return await asyncio.to_thread(spoken, "run", *arguments, "--json")
 
 
-async def told(*arguments: Any) -> tuple[int, str]:
+async def run_to_error(*arguments: Any) -> tuple[int, str]:
     """A command's exit code, and what it says to people that is wrong."""
 
     def run() -> tuple[int, str]:
@@ -79,7 +79,7 @@ async def told(*arguments: Any) -> tuple[int, str]:
     return await asyncio.to_thread(run)
 
 
-def kept(folder: Path) -> dict[tuple[str, str, str], Any]:
+def read_verdicts(folder: Path) -> dict[tuple[str, str, str], Any]:
     """All verdicts of a run, as they are stored; what they cost is of whoever paid."""
     rows = {}
     with RunStore.open(folder, read_only=True) as store:
@@ -100,12 +100,12 @@ async def test_a_run_through_the_service_is_the_run_by_direct_calls(
         case.prompts(monkeypatch, tmp_path)
     arguments = case.arguments(tmp_path)
     async with served(tmp_path, case.models) as config:
-        direct = await ran(*arguments, *JUDGES, "--out", tmp_path / "direct", "--config", config)
+        direct = await run_command(*arguments, *JUDGES, "--out", tmp_path / "direct", "--config", config)
         async with service(load_settings(config)) as url:
             out = tmp_path / "through"
-            through = await ran(*arguments, *JUDGES, "--out", out, "--gateway", url)
+            through = await run_command(*arguments, *JUDGES, "--out", out, "--gateway", url)
     assert through[0] == direct[0]
-    ours, theirs = kept(tmp_path / "direct"), kept(out)
+    ours, theirs = read_verdicts(tmp_path / "direct"), read_verdicts(out)
     assert theirs.keys() == ours.keys()
     for of, verdict in ours.items():
         assert theirs[of] == verdict, of
@@ -135,7 +135,7 @@ async def small(folder: Path) -> AsyncIterator[tuple[list[Any], Settings]]:
 
 
 @asynccontextmanager
-async def scripted(folder: Path) -> AsyncIterator[tuple[list[Any], ScriptedService, str]]:
+async def serve_scripted(folder: Path) -> AsyncIterator[tuple[list[Any], ScriptedService, str]]:
     """The small run, and a service that tests may change."""
     options = ServiceOptions(cache=folder / "calls")
     async with small(folder) as (arguments, settings), JudgeService(settings, options) as real:
@@ -155,7 +155,7 @@ def failing(service: ScriptedService, after: int, code: grpc.StatusCode, words: 
 
 
 def statuses(folder: Path) -> Counter[str]:
-    return Counter(verdict["status"] for verdict, *_ in kept(folder).values())
+    return Counter(verdict["status"] for verdict, *_ in read_verdicts(folder).values())
 
 
 def config(folder: Path, url: str, **more: Any) -> Path:
@@ -174,7 +174,7 @@ def config(folder: Path, url: str, **more: Any) -> Path:
 async def test_a_service_without_room_is_waited_for(tmp_path: Path) -> None:
     async with small(tmp_path) as (arguments, settings):
         async with service(settings, edits=1) as url:
-            code, events = await ran(*arguments, "--out", tmp_path / "run", "--gateway", url)
+            code, events = await run_command(*arguments, "--out", tmp_path / "run", "--gateway", url)
     assert code == 0, events[-1]["first_failure"]
     assert set(statuses(tmp_path / "run")) == {"scored", "unscored"}
 
@@ -188,7 +188,7 @@ async def test_a_service_that_restarts_in_the_middle_is_waited_for(tmp_path: Pat
                 # On a busy machine the second service may be up only after many attempts.
                 patient = config(tmp_path, url, attempts=20, retry_wait=0.1)
                 asked = [*arguments, "--out", tmp_path / "run", "--config", patient]
-                running = asyncio.create_task(ran(*asked))
+                running = asyncio.create_task(run_command(*asked))
                 await until(lambda: len(first.asked) > 3 or running.done())
             second = ScriptedService(service)
             async with second.serving(int(url.rpartition(":")[2])):
@@ -200,21 +200,21 @@ async def test_a_service_that_restarts_in_the_middle_is_waited_for(tmp_path: Pat
 
 @pytest.mark.parametrize("words", ["Socket closed", "reset reason: connection termination"])
 async def test_an_edit_that_may_end_services_is_sent_to_two_at_most(tmp_path: Path, words: str) -> None:
-    async with scripted(tmp_path) as (arguments, service, url):
+    async with serve_scripted(tmp_path) as (arguments, service, url):
         service.scores = failing(service, 0, grpc.StatusCode.UNAVAILABLE, words)
-        code, events = await ran(*arguments, "--gateway", url)
+        code, events = await run_command(*arguments, "--gateway", url)
     assert code == 3
     assert set(Counter(service.asked).values()) == {2}
     assert "cut twice" in events[-1]["first_failure"]
 
 
 async def test_a_service_that_is_gone_costs_its_edits_and_a_later_session_pays_nothing_twice(tmp_path: Path) -> None:
-    async with scripted(tmp_path) as (arguments, service, url):
+    async with serve_scripted(tmp_path) as (arguments, service, url):
         service.scores = failing(service, 4, grpc.StatusCode.UNAVAILABLE, "going away")
         file = config(tmp_path, url, patience=0, concurrency=4)
-        code, events = await ran(*arguments, "--config", file)
+        code, events = await run_command(*arguments, "--config", file)
         assert code == 3
-        before = kept(tmp_path / "run")
+        before = read_verdicts(tmp_path / "run")
         failed = {of for of, (verdict, *_) in before.items() if verdict["status"] == "failed"}
         assert failed
         assert len(before) > len(failed)
@@ -222,7 +222,7 @@ async def test_a_service_that_is_gone_costs_its_edits_and_a_later_session_pays_n
         paid = events[-1]["usage"]["cost"]
         service.scores = lambda *_: None
         service.asked.clear()
-        code, events = await ran(*arguments, "--config", file)
+        code, events = await run_command(*arguments, "--config", file)
         assert code == 0
         assert {item for item, _ in service.asked} == {item for item, *_ in failed}
         # What was asked of the judges for edits whose answer was lost is known there.
@@ -230,22 +230,22 @@ async def test_a_service_that_is_gone_costs_its_edits_and_a_later_session_pays_n
         cost = calls.costs[0]
         calls.close()
         assert paid + events[-1]["usage"].get("cost", 0.0) <= cost * (1 + 1e-9)
-    after = kept(tmp_path / "run")
+    after = read_verdicts(tmp_path / "run")
     assert all(after[of] == verdict for of, verdict in before.items() if of not in failed)
     assert set(statuses(tmp_path / "run")) == {"scored", "unscored"}
 
 
 async def test_an_edit_that_is_refused_costs_itself(tmp_path: Path) -> None:
-    async with scripted(tmp_path) as (arguments, service, url):
+    async with serve_scripted(tmp_path) as (arguments, service, url):
 
         def refuses(request: pb.ScoreRequest, _: Any) -> None:
             if request.edit.id == "plain":
                 raise Failure(grpc.StatusCode.INVALID_ARGUMENT, "edit.sources[0]: no")
 
         service.scores = refuses
-        code, _ = await ran(*arguments, "--gateway", url)
+        code, _ = await run_command(*arguments, "--gateway", url)
     assert code == 3
-    verdicts = kept(tmp_path / "run")
+    verdicts = read_verdicts(tmp_path / "run")
     failed = {of: v for of, (v, *_) in verdicts.items() if v["status"] == "failed"}
     assert {item for item, *_ in failed} == {"plain"}
     assert all(not v["retryable"] and "edit.sources[0]: no" in v["error"] for v in failed.values())
@@ -253,19 +253,19 @@ async def test_an_edit_that_is_refused_costs_itself(tmp_path: Path) -> None:
 
 
 async def test_a_wrong_token_ends_it_before_anything_is_sent(tmp_path: Path) -> None:
-    async with scripted(tmp_path) as (arguments, service, url):
+    async with serve_scripted(tmp_path) as (arguments, service, url):
         service.token = "right"
         (tmp_path / "token").write_text("wrong-wrong\n")
         at = {"api_key": f'{{ file = "{tmp_path / "token"}" }}'}
         file = config(tmp_path, url, at=at)
-        code, said = await told("run", *arguments, "--config", file)
+        code, said = await run_to_error("run", *arguments, "--config", file)
         assert code == 2
         assert "the token is not accepted" in said
         assert "wrong-wrong" not in said, "a token is told to nobody"
         assert "editjudge doctor --gateway" in said
         assert not service.asked
         (tmp_path / "token").write_text("right\n")
-        code, _ = await ran(*arguments, "--config", file)
+        code, _ = await run_command(*arguments, "--config", file)
         assert code == 0
 
 
@@ -273,9 +273,9 @@ async def test_a_token_that_ends_in_the_middle_ends_the_run(tmp_path: Path, monk
     # Few edits in flight, so that some are left when the token is refused.
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
     monkeypatch.setenv("EDITJUDGE_CONCURRENCY", "1")
-    async with scripted(tmp_path) as (arguments, service, url):
+    async with serve_scripted(tmp_path) as (arguments, service, url):
         service.scores = failing(service, 4, grpc.StatusCode.UNAUTHENTICATED, "Jwt is expired")
-        code, events = await ran(*arguments, "--gateway", url, "--set", "concurrency=4")
+        code, events = await run_command(*arguments, "--gateway", url, "--set", "concurrency=4")
     assert (code, events[-1]["ended"]) == (3, "judge")
     assert len(service.asked) < FEW
     assert len({*service.asked}) == len(service.asked), "a refused token is not tried again"
@@ -288,9 +288,9 @@ async def test_a_service_that_signs_otherwise_is_refused_before_anything_is_sent
         for name, signature in panel.signatures.items():
             panel.signatures[name] = signature.replace("core.1", "core.2")
 
-    async with scripted(tmp_path) as (arguments, service, url):
+    async with serve_scripted(tmp_path) as (arguments, service, url):
         service.panels = other
-        code, said = await told("run", *arguments, "--gateway", url)
+        code, said = await run_to_error("run", *arguments, "--gateway", url)
     assert code == 2
     (line,) = [line for line in said.splitlines() if line.strip()]
     assert "protocol (core.1 → core.2)" in line
@@ -303,13 +303,13 @@ async def test_a_signature_that_was_not_expected_is_stored_nowhere(tmp_path: Pat
         for outcome in response.outcomes:
             outcome.signature = outcome.signature.replace("core.1", "core.2")
 
-    async with scripted(tmp_path) as (arguments, service, url):
+    async with serve_scripted(tmp_path) as (arguments, service, url):
         service.scores = other
-        code, events = await ran(*arguments, "--gateway", url)
+        code, events = await run_command(*arguments, "--gateway", url)
     assert (code, events[-1]["ended"]) == (3, "judge")
     assert any("protocol (core.1 → core.2)" in event.get("text", "") for event in events)
     assert set(statuses(tmp_path / "run")) <= {"failed"}
-    assert not any("core.2" in signature for _, signature, *_ in kept(tmp_path / "run").values())
+    assert not any("core.2" in signature for _, signature, *_ in read_verdicts(tmp_path / "run").values())
 
 
 HOSTILE = {
@@ -325,16 +325,16 @@ HOSTILE = {
 
 @pytest.mark.parametrize("how", HOSTILE)
 async def test_what_is_no_answer_is_a_failure_and_no_number(how: str, tmp_path: Path) -> None:
-    async with scripted(tmp_path) as (arguments, service, url):
+    async with serve_scripted(tmp_path) as (arguments, service, url):
 
         def spoils(request: pb.ScoreRequest, response: pb.ScoreResponse) -> None:
             if request.edit.id == "plain":
                 HOSTILE[how](response)
 
         service.scores = spoils
-        code, _ = await ran(*arguments, "--gateway", url, "--limit", 2)
+        code, _ = await run_command(*arguments, "--gateway", url, "--limit", 2)
     assert code == 3
-    verdicts = kept(tmp_path / "run")
+    verdicts = read_verdicts(tmp_path / "run")
     first = [v for (item, *_), (v, *_) in verdicts.items() if item == "full"]
     assert {v["status"] for v in first} == {"scored"}
     spoilt = [v for (item, *_), (v, *_) in verdicts.items() if item == "plain"]
@@ -352,7 +352,7 @@ async def test_a_service_that_becomes_another_meanwhile_signs_as_what_it_is(tmp_
             service = ScriptedService(judge_service)
             changed = asyncio.Event()
 
-            async def become(request: Any, context: Any) -> Any:
+            async def replace_model(request: Any, context: Any) -> Any:
                 if len(service.asked) > 4 and not changed.is_set():
                     changed.set()
                     triton.implementation = "another.2"
@@ -360,14 +360,14 @@ async def test_a_service_that_becomes_another_meanwhile_signs_as_what_it_is(tmp_
                 return await score(request, context)
 
             score = service.Score
-            service.Score = become  # type: ignore[method-assign]
+            service.Score = replace_model  # type: ignore[method-assign]
             async with service.serving() as at:
                 file = config(tmp_path, at, concurrency='"1"')
-                code, _ = await ran(*arguments, "--out", tmp_path / "run", "--config", file)
+                code, _ = await run_command(*arguments, "--out", tmp_path / "run", "--config", file)
     assert code in {0, 3}
     made_by = Counter(
         "another.2" in signature
-        for verdict, signature, *_ in kept(tmp_path / "run").values()
+        for verdict, signature, *_ in read_verdicts(tmp_path / "run").values()
         if verdict["status"] == "scored"
     )
     assert set(made_by) == {True, False}
@@ -378,33 +378,33 @@ async def test_a_service_that_becomes_another_meanwhile_signs_as_what_it_is(tmp_
 
 
 async def test_max_cost_holds_over_sessions(tmp_path: Path) -> None:
-    async with scripted(tmp_path) as (arguments, service, url):
-        _, free = await ran(*arguments[:-1], tmp_path / "free", "--gateway", url)
+    async with serve_scripted(tmp_path) as (arguments, service, url):
+        _, free = await run_command(*arguments[:-1], tmp_path / "free", "--gateway", url)
         most = free[-1]["usage"]["cost"] / 2
-    async with scripted(tmp_path / "again") as (arguments, service, url):
+    async with serve_scripted(tmp_path / "again") as (arguments, service, url):
         asked = [*arguments, "--gateway", url, "--max-cost"]
-        code, events = await ran(*asked, most)
+        code, events = await run_command(*asked, most)
         assert (code, events[-1]["ended"]) == (3, "cost")
         first = events[-1]["usage"]["cost"]
         assert 0 < first <= most
         sent = len(service.asked)
-        code, events = await ran(*asked, most)
+        code, events = await run_command(*asked, most)
         assert (code, events[-1]["ended"]) == (3, "cost")
         assert first + events[-1]["usage"]["cost"] <= most
         assert len(service.asked) <= sent + 1
-        code, events = await ran(*asked, 10 * most)
+        code, events = await run_command(*asked, 10 * most)
         assert code == 0
 
 
 async def test_what_is_known_there_costs_nothing(tmp_path: Path) -> None:
-    async with scripted(tmp_path) as (arguments, _, url):
-        _, first = await ran(*arguments, "--gateway", url)
+    async with serve_scripted(tmp_path) as (arguments, _, url):
+        _, first = await run_command(*arguments, "--gateway", url)
         again = [*arguments[:-1], tmp_path / "again"]
-        code, second = await ran(*again, "--gateway", url)
+        code, second = await run_command(*again, "--gateway", url)
     assert code == 0
     assert first[-1]["usage"]["cost"] > 0
     assert (second[-1]["usage"]["calls"], second[-1]["usage"]["cost"]) == (0, 0)
-    assert kept(tmp_path / "again") == kept(tmp_path / "run")
+    assert read_verdicts(tmp_path / "again") == read_verdicts(tmp_path / "run")
 
 
 REFUSED = [
@@ -422,27 +422,27 @@ REFUSED = [
 async def test_what_cannot_be_asked_of_a_service_is_refused_before_anything_is_sent(
     flags: tuple[str, ...], named: str, tmp_path: Path
 ) -> None:
-    def unpriced(panel: pb.GetPanelResponse) -> None:
+    def drop_prices(panel: pb.GetPanelResponse) -> None:
         for service in panel.services:
             service.priced = False
 
-    async with scripted(tmp_path) as (arguments, service, url):
-        service.panels = unpriced
-        code, said = await told("run", *arguments, "--gateway", url, *flags)
+    async with serve_scripted(tmp_path) as (arguments, service, url):
+        service.panels = drop_prices
+        code, said = await run_to_error("run", *arguments, "--gateway", url, *flags)
     assert code == 2
     assert named in said
     assert not service.asked
 
 
 async def test_a_thin_client_asks_for_no_more_than_the_deadline_of_an_edit(tmp_path: Path) -> None:
-    async with scripted(tmp_path) as (arguments, service, url):
+    async with serve_scripted(tmp_path) as (arguments, service, url):
         file = config(tmp_path, url, at={"edit_deadline": 77.0})
-        code, _ = await ran(*arguments, "--config", file)
+        code, _ = await run_command(*arguments, "--config", file)
     assert code == 0
     assert all(0 < left < 78 for left in service.deadlines), service.deadlines
 
 
-async def scored(folder: Path, *asked: Any) -> tuple[Any, Any]:
+async def score_both_ways(folder: Path, *asked: Any) -> tuple[Any, Any]:
     """What `score` says by direct calls and through a service."""
     async with small(folder) as (_, settings), service(settings) as url:
         ways = ("--config", folder / "editjudge.toml"), ("--gateway", url)
@@ -456,7 +456,7 @@ async def test_a_picture_of_another_kind_than_its_name_says_is_judged_alike(tmp_
     """A judge is never shown such a file as it is."""
     file = tmp_path / "jpeg.png"
     Pil.fromarray(np.full((24, 32, 3), 90, np.uint8)).save(file, "JPEG")
-    direct, far = await scored(tmp_path, "--source", file, "--edited", file, *ASKED)
+    direct, far = await score_both_ways(tmp_path, "--source", file, "--edited", file, *ASKED)
     assert any(verdict["calls"] for verdict in far["verdicts"])
     assert far["sample"] == direct["sample"]
 
@@ -472,7 +472,7 @@ async def test_a_service_is_told_names_of_files_and_no_folders(tmp_path: Path) -
     names = [picture.name for picture in (*sent.sources, sent.edited, sent.mask)]
     assert names == ["source.png", "edited.png", "mask.png"]
     asked = ["--source", source, "--edited", edited, "--mask", mask]
-    _, far = await scored(tmp_path, *asked, "--dimension", "core.psnr.*")
+    _, far = await score_both_ways(tmp_path, *asked, "--dimension", "core.psnr.*")
     assert str(tmp_path) not in str(far["verdicts"])
 
 
@@ -483,7 +483,7 @@ async def test_a_service_that_never_was_there_is_not_waited_for(tmp_path: Path) 
         url = f"grpc://127.0.0.1:{taken.getsockname()[1]}"
         async with small(tmp_path) as (arguments, _):
             out = ["--out", tmp_path / "run", "--config", config(tmp_path, url)]
-            code, said = await told("run", *arguments, *out)
+            code, said = await run_to_error("run", *arguments, *out)
     assert code == 2
     assert url in said
     assert "not back" not in said
@@ -493,19 +493,19 @@ async def test_own_prompts_are_asked_there(tmp_path: Path) -> None:
     own = tmp_path / "own" / "core"
     own.mkdir(parents=True)
     (own / "instruction_following.toml").write_text(OWN_PROMPT)
-    async with scripted(tmp_path) as (arguments, _, url):
+    async with serve_scripted(tmp_path) as (arguments, _, url):
         asked = [*arguments, "--prompts", own.parent]
-        through, _ = await ran(*asked, "--gateway", url)
+        through, _ = await run_command(*asked, "--gateway", url)
         asked[asked.index(tmp_path / "run")] = tmp_path / "direct"
-        direct, _ = await ran(*asked, "--config", tmp_path / "editjudge.toml")
+        direct, _ = await run_command(*asked, "--config", tmp_path / "editjudge.toml")
     assert (through, direct) == (3, 3)  # the judge's script knows other words
-    assert kept(tmp_path / "run") == kept(tmp_path / "direct")
-    signatures = {signature for _, signature, *_ in kept(tmp_path / "run").values()}
+    assert read_verdicts(tmp_path / "run") == read_verdicts(tmp_path / "direct")
+    signatures = {signature for _, signature, *_ in read_verdicts(tmp_path / "run").values()}
     assert any("custom" in signature for signature in signatures)
 
 
 async def test_doctor_says_who_judges(tmp_path: Path) -> None:
-    async with scripted(tmp_path) as (_, service, url):
+    async with serve_scripted(tmp_path) as (_, service, url):
         service.token = "right"
         (tmp_path / "token").write_text("right\n")
         file = config(tmp_path, url, at={"api_key": f'{{ file = "{tmp_path / "token"}" }}'})
@@ -534,7 +534,7 @@ async def test_doctor_says_who_judges(tmp_path: Path) -> None:
 async def test_a_dry_run_says_through_whom_and_calls_nobody(tmp_path: Path) -> None:
     async with small(tmp_path) as (arguments, _):
         asked = [*arguments, "--out", tmp_path / "run", "--gateway", "grpc://127.0.0.1:1"]
-        code, estimate = await ran(*asked, "--dry-run")
+        code, estimate = await run_command(*asked, "--dry-run")
     assert code == 0
     assert any("Judge service at grpc://127.0.0.1:1" in note for note in estimate["notes"])
 

@@ -23,16 +23,16 @@ from editjudge_services.runtime import vllm_specialist
 from editjudge_services.runtime.specialist import Request, Unavailable
 from editjudge_services.runtime.vllm_specialist import Backend, read_prompts
 
-from ..fakes.openai import ScriptedOpenAi, beside, problem, reply
+from ..fakes.openai import ScriptedOpenAi, problem, reply, serve_in_thread
 
 IMAGE = np.full((8, 8, 3), 90, np.uint8)
 GOOD = '<think>sharp</think><answer>{"rating": 4.25}</answer>'
 NAMES = {QInsight: "QINSIGHT", ArtiMuse: "ARTIMUSE"}
-Loaded = Callable[..., AbstractContextManager[Any]]
+LoadSpecialist = Callable[..., AbstractContextManager[Any]]
 
 
 @pytest.fixture
-def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Loaded:
+def load_specialist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LoadSpecialist:
     """Loads a specialist before a server, with stand-ins for the authors' prompts."""
     for kind in NAMES:
         prompts = {name: f"stand-in for {name}\n".encode() for name in kind.prompts}
@@ -44,7 +44,7 @@ def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Loaded:
     @contextmanager
     def load(server: ScriptedOpenAi, kind: type[Any] = QInsight) -> Iterator[Any]:
         server.owner, server.vocabulary = "vllm", {level: n for n, level in enumerate(LEVELS)}
-        with beside(server) as url:
+        with serve_in_thread(server) as url:
             given = {"URL": url, "MODEL": "judge", "PROMPTS": str(tmp_path)}
             for name, value in given.items():
                 monkeypatch.setenv(f"EDITJUDGE_{NAMES[kind]}_{name}", value)
@@ -96,8 +96,8 @@ def test_no_rating_is_never_a_guess(case: str) -> None:
     assert caught.value.kind == "unparsable"
 
 
-def test_qinsight(loaded: Loaded) -> None:
-    with loaded(server := ScriptedOpenAi(reply(GOOD))) as specialist:
+def test_qinsight(load_specialist: LoadSpecialist) -> None:
+    with load_specialist(server := ScriptedOpenAi(reply(GOOD))) as specialist:
         (answer,) = ask(specialist)
     assert answer["SCORE"] == pytest.approx((4.25 - 1) / 4)
     (request,) = server.requests
@@ -107,8 +107,8 @@ def test_qinsight(loaded: Loaded) -> None:
     assert (request["temperature"], request["model"]) == (0, "judge")
 
 
-def test_one_bad_reply_does_not_cost_the_others(loaded: Loaded) -> None:
-    with loaded(ScriptedOpenAi(reply("no idea"), reply(GOOD))) as specialist:
+def test_one_bad_reply_does_not_cost_the_others(load_specialist: LoadSpecialist) -> None:
+    with load_specialist(ScriptedOpenAi(reply("no idea"), reply(GOOD))) as specialist:
         answers = ask(specialist, 3)
     assert sum(isinstance(answer, Abstention) for answer in answers) == 1
 
@@ -126,9 +126,9 @@ UNSCORED: dict[str, tuple[type[Any], Any, str]] = {
 
 
 @pytest.mark.parametrize("case", UNSCORED)
-def test_replies_without_a_score(case: str, loaded: Loaded) -> None:
+def test_replies_without_a_score(case: str, load_specialist: LoadSpecialist) -> None:
     kind, answer, reason = UNSCORED[case]
-    with loaded(ScriptedOpenAi(answer), kind) as specialist:
+    with load_specialist(ScriptedOpenAi(answer), kind) as specialist:
         (got,) = ask(specialist)
     assert isinstance(got, Abstention)
     assert reason in got.reason
@@ -137,16 +137,18 @@ def test_replies_without_a_score(case: str, loaded: Loaded) -> None:
 # Faults
 
 
-def test_passing_faults_are_retried(loaded: Loaded) -> None:
-    with loaded(server := ScriptedOpenAi(problem(503, "busy"), problem(429, "busy"), reply(GOOD))) as specialist:
+def test_passing_faults_are_retried(load_specialist: LoadSpecialist) -> None:
+    with load_specialist(
+        server := ScriptedOpenAi(problem(503, "busy"), problem(429, "busy"), reply(GOOD))
+    ) as specialist:
         assert "SCORE" in ask(specialist)[0]
     assert len(server.requests) == 3
 
 
 @pytest.mark.parametrize("seconds", ["0", "3600"])
-def test_a_busy_server_is_waited_for_within_the_deadline(loaded: Loaded, seconds: str) -> None:
+def test_a_busy_server_is_waited_for_within_the_deadline(load_specialist: LoadSpecialist, seconds: str) -> None:
     server = ScriptedOpenAi(problem(429, "busy", headers={"Retry-After": seconds}), reply(GOOD))
-    with loaded(server) as specialist:
+    with load_specialist(server) as specialist:
         if seconds == "0":
             assert "SCORE" in ask(specialist)[0]
         else:
@@ -155,47 +157,49 @@ def test_a_busy_server_is_waited_for_within_the_deadline(loaded: Loaded, seconds
 
 
 @pytest.mark.parametrize(("status", "calls"), [(503, 4), (400, 1), (500, 4)])
-def test_a_server_that_stays_busy_and_other_faults_are_told(status: int, calls: int, loaded: Loaded) -> None:
-    with loaded(server := ScriptedOpenAi(problem(status, "scripted"))) as specialist:
+def test_a_server_that_stays_busy_and_other_faults_are_told(
+    status: int, calls: int, load_specialist: LoadSpecialist
+) -> None:
+    with load_specialist(server := ScriptedOpenAi(problem(status, "scripted"))) as specialist:
         with pytest.raises(Unavailable, match=f"chat/completions: HTTP {status}"):
             ask(specialist)
     assert len(server.requests) == calls
 
 
-def test_a_lost_connection_is_told(loaded: Loaded) -> None:
-    with loaded(ScriptedOpenAi(reply(GOOD))) as specialist:
+def test_a_lost_connection_is_told(load_specialist: LoadSpecialist) -> None:
+    with load_specialist(ScriptedOpenAi(reply(GOOD))) as specialist:
         pass
     with pytest.raises(Unavailable, match="chat/completions"):
         ask(specialist)
 
 
-def test_another_model_than_asked_for_is_refused(loaded: Loaded) -> None:
-    with loaded(ScriptedOpenAi(reply(GOOD), answers_as="newer-judge")) as specialist:
+def test_another_model_than_asked_for_is_refused(load_specialist: LoadSpecialist) -> None:
+    with load_specialist(ScriptedOpenAi(reply(GOOD), answers_as="newer-judge")) as specialist:
         with pytest.raises(Unavailable, match="'newer-judge' answered"):
             ask(specialist)
 
 
-def test_a_server_without_the_model(loaded: Loaded) -> None:
+def test_a_server_without_the_model(load_specialist: LoadSpecialist) -> None:
     with pytest.raises(RuntimeError, match="not 'judge'"):
-        with loaded(ScriptedOpenAi(reply(GOOD), models=("other",))):
+        with load_specialist(ScriptedOpenAi(reply(GOOD), models=("other",))):
             pass
 
 
-def test_another_tokenizer_is_refused(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_tokenizer_is_refused(load_specialist: LoadSpecialist, monkeypatch: pytest.MonkeyPatch) -> None:
     server = ScriptedOpenAi(reply("x"))
     monkeypatch.setattr(server, "tokens", lambda text: [ord(letter) for letter in text])
     with pytest.raises(RuntimeError, match="'aa' is 2 tokens"):
-        with loaded(server, ArtiMuse):
+        with load_specialist(server, ArtiMuse):
             pass
 
 
 # Levels
 
 
-def test_artimuse(loaded: Loaded) -> None:
+def test_artimuse(load_specialist: LoadSpecialist) -> None:
     weights = np.exp([0.0 if index == 75 else -9.0 - index / 50 for index in range(101)])
     server = ScriptedOpenAi(probabilities=dict(zip(LEVELS, weights, strict=True)))
-    with loaded(server, ArtiMuse) as specialist:
+    with load_specialist(server, ArtiMuse) as specialist:
         (answer,) = ask(specialist)
     expected = (weights @ np.arange(101)) / weights.sum() / 100
     assert answer["SCORE"][0] == pytest.approx(expected, abs=1e-6)

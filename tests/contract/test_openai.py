@@ -13,7 +13,7 @@ from editjudge.panel.calls import Reply, Usage
 from editjudge.panel.prompt import Picture, Prompt, Text
 from editjudge.panel.transport import JudgeModel, Sampling
 
-from ..fakes.openai import Fault, ScriptedOpenAi, asking, problem, reply
+from ..fakes.openai import Fault, ScriptedOpenAi, open_transport, problem, reply
 
 BEFORE = Picture(b"\x89PNG before", "image/png", (8, 8))
 AFTER = Picture(b"\xff\xd8 after", "image/jpeg", (8, 8))
@@ -32,12 +32,12 @@ async def complete(
     prompt: Prompt = ASKED,
 ) -> Reply:
     """One reply of a server."""
-    async with asking(server) as transport:
+    async with open_transport(server) as transport:
         return await transport.complete(prompt, sampling)
 
 
 async def identify(server: ScriptedOpenAi, model: str = "") -> JudgeModel:
-    async with asking(server, model=model) as transport:
+    async with open_transport(server, model=model) as transport:
         return await transport.identify(5)
 
 
@@ -61,7 +61,7 @@ async def test_vllm_tells_what_it_serves_and_others_tell_less() -> None:
     ],
 )
 async def test_another_model_is_not_taken(models: tuple[str, ...], asked: str, owner: str, text: str) -> None:
-    async with asking(ScriptedOpenAi(models=models, owner=owner), model=asked) as transport:
+    async with open_transport(ScriptedOpenAi(models=models, owner=owner), model=asked) as transport:
         with pytest.raises(errors.NoModel, match=text):
             await transport.identify(5)
 
@@ -69,12 +69,12 @@ async def test_another_model_is_not_taken(models: tuple[str, ...], asked: str, o
 async def test_a_named_model_that_is_not_listed_is_tried() -> None:
     absent = problem(404, "The model does not exist")
     server = ScriptedOpenAi(reply("fine"), absent, models=("models/a", "models/b"))
-    async with asking(server, model="c", accept=("judge",)) as transport:
+    async with open_transport(server, model="c", accept=("judge",)) as transport:
         assert (await transport.identify(5)).name == "c"
         assert (await transport.complete(ASKED, Sampling())).content["text"] == "fine"
         with pytest.raises(errors.NoModel, match="does not exist; it lists models/a, models/b"):
             await transport.complete(ASKED, Sampling())
-    async with asking(server, model="a") as transport:
+    async with open_transport(server, model="a") as transport:
         model = await transport.identify(5)
     assert (model.name, model.server) == ("a", "openai")
 
@@ -82,7 +82,7 @@ async def test_a_named_model_that_is_not_listed_is_tried() -> None:
 @pytest.mark.parametrize("status", [404, 405])
 async def test_gateways_without_a_list_of_models(status: int) -> None:
     server = ScriptedOpenAi(models_answer=Fault(status))
-    async with asking(server, model="judge") as transport:
+    async with open_transport(server, model="judge") as transport:
         assert (await transport.identify(5)).name == "judge"
         assert (await transport.complete(ASKED, Sampling())).content["text"] == "Yes"
     with pytest.raises(errors.ServiceError, match=str(status)):
@@ -104,7 +104,7 @@ async def test_lists_of_models_that_are_none(answer: Fault, kind: type[errors.Se
 
 async def test_the_model_is_looked_for_once_by_whoever_is_first() -> None:
     server = ScriptedOpenAi()
-    async with asking(server) as transport:
+    async with open_transport(server) as transport:
         await asyncio.gather(*(transport.complete(ASKED, Sampling()) for _ in range(8)))
     assert server.listed == 1
 
@@ -174,7 +174,7 @@ async def test_a_schema_goes_along() -> None:
 async def test_the_name_of_the_limit_is_that_of_the_server() -> None:
     fault = problem(400, "Unsupported parameter: 'max_tokens' is not supported.", param="max_tokens")
     server = ScriptedOpenAi(fault, reply())
-    async with asking(server) as transport:
+    async with open_transport(server) as transport:
         await transport.complete(ASKED, Sampling())
         await transport.complete(ASKED, Sampling())
     assert ["max_tokens" in asked for asked in server.requests] == [True, False, False]
@@ -199,7 +199,7 @@ REFUSED: dict[str, tuple[Fault, str]] = {
 async def test_a_field_that_a_server_refuses_is_named_and_not_left_out_here(case: str) -> None:
     fault, setting = REFUSED[case]
     server = ScriptedOpenAi(fault)
-    async with asking(server) as transport:
+    async with open_transport(server) as transport:
         with pytest.raises(errors.Rejection) as caught:
             await transport.complete(ASKED, Sampling(schema={"type": "object"}))
     assert getattr(caught.value, "field", "") == setting
@@ -266,7 +266,7 @@ BLOCKED: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize("case", BLOCKED)
 async def test_blocked_calls_are_no_failures(case: str) -> None:
     answer, text = BLOCKED[case]
-    async with asking(ScriptedOpenAi(answer)) as transport:
+    async with open_transport(ScriptedOpenAi(answer)) as transport:
         choosing = transport.choose(ASKED, ("Yes", "No"))
         for call in (transport.complete(ASKED, Sampling()), choosing):
             if isinstance(answer, Fault):  # a rejection is not paid for, so it is no reply
@@ -308,7 +308,7 @@ async def test_control_tokens_in_data_are_broken_where_they_would_be_read(case: 
 async def test_a_control_token_may_be_split_over_parts_and_ours_are_none() -> None:
     server = ScriptedOpenAi(owner="vllm")
     parts = (Text("T <|im_end|> "), Text("x<|im_", is_data=True), Text("end|>", is_data=True))
-    async with asking(server) as transport:
+    async with open_transport(server) as transport:
         for prompt in (Prompt("", (Text(TRICKS, is_data=True),)), Prompt("", parts)):
             await transport.complete(prompt, Sampling())
     assert server.requests[1]["messages"][0]["content"] == "T <|im_end|> x<\u200b|im_end|>"

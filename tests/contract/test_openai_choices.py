@@ -13,7 +13,7 @@ from editjudge.panel.calls import Reply, Usage
 from editjudge.panel.choices import list_labels
 from editjudge.panel.prompt import Prompt, Text
 
-from ..fakes.openai import POLICY, ScriptedOpenAi, asking, problem, reply
+from ..fakes.openai import POLICY, ScriptedOpenAi, open_transport, problem, reply
 from ..fakes.transport import distribution
 
 ASKED = Prompt("", (Text("Is it there: "), Text("a <|im_end|> sign", is_data=True)))
@@ -22,7 +22,7 @@ EXPECTED = pytest.approx({"Yes": 0.7 / 0.9, "No": 0.2 / 0.9})
 
 
 async def choose(server: ScriptedOpenAi, choices: tuple[str, ...] = CHOICES) -> Reply:
-    async with asking(server) as transport:
+    async with open_transport(server) as transport:
         return await transport.choose(ASKED, choices)
 
 
@@ -79,7 +79,7 @@ async def test_the_likeliest_tokens_where_there_is_no_more(case: str) -> None:
 
 async def test_callers_share_one_look_at_the_labels() -> None:
     server = ScriptedOpenAi(owner="vllm")
-    async with asking(server) as transport:
+    async with open_transport(server) as transport:
         await asyncio.gather(*(transport.choose(ASKED, CHOICES) for _ in range(32)))
     # The candidate in the data is one more.
     assert sorted(server.tokenized) == sorted(["<|im_end|>", *list_labels(CHOICES)])
@@ -129,7 +129,7 @@ NO_LOGPROBS = {
 @pytest.mark.parametrize("case", NO_LOGPROBS)
 async def test_servers_without_probabilities_are_asked_a_few_times(case: str) -> None:
     server = ScriptedOpenAi(NO_LOGPROBS[case])
-    async with asking(server) as transport:
+    async with open_transport(server) as transport:
         for _ in range(40):
             with pytest.raises(LogprobsUnavailable):
                 await transport.choose(ASKED, CHOICES)
@@ -140,7 +140,7 @@ async def test_servers_without_probabilities_are_asked_a_few_times(case: str) ->
 async def test_a_reply_without_probabilities_costs_itself(case: str) -> None:
     """A gateway has many servers behind it, and not every one has them."""
     server = ScriptedOpenAi(*[NO_LOGPROBS[case], None] * 6)
-    async with asking(server) as transport:
+    async with open_transport(server) as transport:
         for _ in range(6):
             with pytest.raises(LogprobsUnavailable):
                 await transport.choose(ASKED, CHOICES)
@@ -150,7 +150,7 @@ async def test_a_reply_without_probabilities_costs_itself(case: str) -> None:
 async def test_servers_that_list_fewer_tokens() -> None:
     fault = problem(400, "Requested sample logprobs of 20, which is greater than max allowed: 5")
     server = ScriptedOpenAi(fault, None)
-    async with asking(server) as transport:
+    async with open_transport(server) as transport:
         for _ in range(2):
             await transport.choose(ASKED, CHOICES)
     assert [asked["top_logprobs"] for asked in server.requests] == [20, 5, 5]
@@ -212,7 +212,7 @@ async def test_no_deadline_is_passed_while_waiting_for_others() -> None:
         await slow.wait()
 
     server = ScriptedOpenAi(owner="vllm")
-    async with asking(server, replace(POLICY, deadline=0.2)) as transport:
+    async with open_transport(server, replace(POLICY, deadline=0.2)) as transport:
         transport._vocabulary._tokenize = never  # type: ignore[method-assign,assignment]
         with pytest.raises(ServiceError, match="no reply within"):
             await transport.choose(ASKED, CHOICES)

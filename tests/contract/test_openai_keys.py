@@ -22,7 +22,7 @@ from editjudge.panel.openai import OpenAiTransport, http
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.panel.transport import Sampling
 
-from ..fakes.openai import POLICY, RESET, Fault, ScriptedOpenAi, asking, problem, reply
+from ..fakes.openai import POLICY, RESET, Fault, ScriptedOpenAi, open_transport, problem, reply
 from ..fakes.transport import distribution
 
 ASKED = Prompt("", (Text("Good?"),))
@@ -35,7 +35,7 @@ async def ask(transport: OpenAiTransport) -> Reply:
 
 async def test_errors_are_short_and_name_the_request() -> None:
     fault = problem(400, "long\n" * 1000, headers={"x-request-id": "req_7"})
-    async with asking(ScriptedOpenAi(fault)) as transport:
+    async with open_transport(ScriptedOpenAi(fault)) as transport:
         with pytest.raises(errors.Rejection, match=r"long long .*… \(request req_7\)") as caught:
             await ask(transport)
     assert len(str(caught.value)) < 500
@@ -44,7 +44,7 @@ async def test_errors_are_short_and_name_the_request() -> None:
 async def test_a_reply_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "MAX_REPLY_BYTES", 1000)
     server = ScriptedOpenAi(reply("x" * 2000))
-    async with asking(server) as transport:
+    async with open_transport(server) as transport:
         with pytest.raises(errors.BadReply, match="more than 1,000 bytes"):
             await ask(transport)
     assert len(server.requests) == 1
@@ -63,7 +63,7 @@ WAITS = [
 @pytest.mark.parametrize(("header", "wait", "least"), WAITS)
 async def test_a_server_that_names_the_wait_is_heeded(header: str, wait: str, least: float) -> None:
     server = ScriptedOpenAi(problem(429, "slow down", headers={header: wait}), reply())
-    async with asking(server) as transport:
+    async with open_transport(server) as transport:
         await ask(transport)
     first, second = server.times
     assert second - first > least
@@ -72,14 +72,14 @@ async def test_a_server_that_names_the_wait_is_heeded(header: str, wait: str, le
 async def test_a_date_to_wait_for() -> None:
     fault = problem(503, "later", headers={"retry-after": formatdate(time.time() + 2)})
     server = ScriptedOpenAi(fault, reply())
-    async with asking(server) as transport:
+    async with open_transport(server) as transport:
         await ask(transport)
     assert server.times[1] - server.times[0] > 0.9, "dates have whole seconds"
 
 
 async def test_a_wait_beyond_the_deadline_is_not_begun() -> None:
     server = ScriptedOpenAi(problem(429, "slow down", headers={"retry-after": "3600"}))
-    async with asking(server) as transport:
+    async with open_transport(server) as transport:
         with pytest.raises(errors.Overload) as caught:
             await ask(transport)
     assert caught.value.retry_after == 3600
@@ -88,7 +88,7 @@ async def test_a_wait_beyond_the_deadline_is_not_begun() -> None:
 
 async def test_one_impatient_caller_does_not_take_the_look_up_from_the_others() -> None:
     server = ScriptedOpenAi(owner="vllm")
-    async with asking(server) as transport:
+    async with open_transport(server) as transport:
         first, second = (asyncio.create_task(transport.choose(ASKED, ("Yes", "No"))) for _ in range(2))
         await asyncio.sleep(0)
         first.cancel()
@@ -98,7 +98,7 @@ async def test_one_impatient_caller_does_not_take_the_look_up_from_the_others() 
 
 async def test_a_failed_look_up_is_made_again() -> None:
     server = ScriptedOpenAi(owner="vllm", models_answer=problem(400, "not yet"))
-    async with asking(server) as transport:
+    async with open_transport(server) as transport:
         with pytest.raises(errors.Rejection, match="not yet"):
             await ask(transport)
         server.models_answer = None
@@ -137,7 +137,7 @@ async def test_keys_stay_out_of_errors_and_logs(
     caplog.set_level(logging.DEBUG)
     server = ScriptedOpenAi(ECHOES[case])
     headers: Any = {"X-Team": Secret(env="JUDGE_TEAM"), "x-run": "7"}
-    async with asking(server, api_key=key, headers=headers) as transport:
+    async with open_transport(server, api_key=key, headers=headers) as transport:
         with pytest.raises(errors.ServiceError) as caught:
             await ask(transport)
         shown = [str(caught.value), repr(caught.value), repr(transport), caplog.text]
@@ -159,7 +159,7 @@ SAID: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("case", SAID)
 async def test_keys_stay_out_of_names_texts_and_reasons(case: str, key: Secret) -> None:
     server = ScriptedOpenAi(SAID[case], models=(f"judge-{KEY}",))
-    async with asking(server, api_key=key) as transport:
+    async with open_transport(server, api_key=key) as transport:
         shown = [repr(await transport.identify(5))]
         try:
             shown.append(repr(await ask(transport)))
@@ -173,7 +173,7 @@ async def test_a_word_is_no_secret_though_it_is_the_key(monkeypatch: pytest.Monk
     """Servers at home take any key; people give `EMPTY` or `1`."""
     monkeypatch.setenv("JUDGE_KEY", "1")
     server = ScriptedOpenAi(reply('{"score": 1}'))
-    async with asking(server, api_key=Secret(env="JUDGE_KEY")) as transport:
+    async with open_transport(server, api_key=Secret(env="JUDGE_KEY")) as transport:
         assert (await ask(transport)).content["text"] == '{"score": 1}'
 
 

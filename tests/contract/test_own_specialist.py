@@ -76,7 +76,7 @@ def settings_of_the_page(folder: Path, url: str) -> None:
     assert list_custom_services(load_settings(folder / "editjudge.toml")) == (MINE,)
 
 
-def typed() -> list[list[str]]:
+def read_commands() -> list[list[str]]:
     """The commands of the page that are about it."""
     page = read("docs", "howto", "own.md").partition("## A specialist of your own")[2].partition("\n## ")[0]
     lines = (re.sub(r"\\\n\s*", " ", code).splitlines() for code in blocks(page, "sh"))
@@ -85,7 +85,7 @@ def typed() -> list[list[str]]:
 
 async def test_a_specialist_from_an_empty_folder(folder: Path) -> None:
     server = ScriptedTriton(score(0.75), models=("quality_mylab",), implementation="mylab.1")
-    doctor, listed, scored, judged, summary = typed()
+    doctor, listed, scored, judged, summary = read_commands()
     async with server.serving() as url:
         settings_of_the_page(folder, url)
         told = await ran(*doctor)

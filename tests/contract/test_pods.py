@@ -26,7 +26,7 @@ from editjudge.v1 import judge_pb2_grpc
 
 from ..fakes.grpc_server import Failure
 from ..fakes.openai import ScriptedOpenAi
-from ..fakes.pods import REFUSAL, SHARE, UNLOADED, Ask, Pods, calling, check_shares, come_and_go
+from ..fakes.pods import REFUSAL, SHARE, UNLOADED, Ask, Pods, check_shares, come_and_go, keep_calling
 from ..fakes.triton import ScriptedTriton
 from ..fakes.vllm_grpc import ScriptedVllmGrpc
 from ..judge_service import make_body, make_request, png, serve
@@ -81,11 +81,11 @@ class ServicePod:
         async with serve(self._settings, host=host, ports=ports, notice=0.3, drain=5, edits=64) as served:
             score = served.service.score
 
-            async def counted(*given: Any, **named: Any) -> Any:
+            async def keep_request(*given: Any, **named: Any) -> Any:
                 self.requests.append(given)
                 return await score(*given, **named)
 
-            served.service.score = counted  # type: ignore[method-assign]
+            served.service.score = keep_request  # type: ignore[method-assign]
             yield served.web if self._json else f"grpc://{served.address}"
 
     async def refuse(self) -> None:
@@ -189,7 +189,7 @@ async def test_a_judge_service_follows_the_pods_that_it_asks() -> None:
                 outcomes = (await served.stub.Score(request)).outcomes
                 assert {outcome.status for outcome in outcomes} == {pb.STATUS_SCORED}, outcomes
 
-            async with calling(score) as lost:
+            async with keep_calling(score) as lost:
                 for pods in (tritons, judges):
                     await pods.scale(3)
                     await check_shares(pods, lost, AGE)

@@ -19,7 +19,7 @@ PRESERVATION = "core.preservation"
 SAID = {"excellent": 0.5, "fair": 0.3, "bad": 0.1, "Perhaps": 0.1}
 
 
-def drawn(folder: Path, name: str, level: int) -> Path:
+def draw(folder: Path, name: str, level: int) -> Path:
     path = folder / f"{name}.png"
     Pil.fromarray(np.full((24, 32, 3), level, np.uint8)).save(path)
     return path
@@ -27,12 +27,12 @@ def drawn(folder: Path, name: str, level: int) -> Path:
 
 @pytest.mark.parametrize("names", [("source",), ("first", "second")])
 async def test_sources_edit_and_instruction_go_out(tmp_path: Path, names: tuple[str, ...]) -> None:
-    files = [drawn(tmp_path, name, 40 * n) for n, name in enumerate((*names, "edited"), 1)]
+    files = [draw(tmp_path, name, 40 * n) for n, name in enumerate((*names, "edited"), 1)]
     edit = Edit.load(
         source=files[:-1],
         edited=files[-1],
         instruction="make the cup red",
-        target=drawn(tmp_path, "target", 200),
+        target=draw(tmp_path, "target", 200),
         target_text="a sign",
     )
     server = ScriptedOpenAi(probabilities=SAID)

@@ -25,7 +25,7 @@ GIE, KRIS = "gie.functional_correctness", "kris.visual_consistency"
 class Judge(ScriptedProvider):
     """Takes the first of the choices that it is held to, or the one that is right; scores 4."""
 
-    def said(self) -> dict[str, Any]:
+    def make_reply(self) -> dict[str, Any]:
         request = self.requests[-1]
         choices = choices_of(request)
         if choices and self.habits.get("holds", True):

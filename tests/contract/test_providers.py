@@ -33,7 +33,9 @@ PRICE = Price(input=0, output=1e6)  # 1 a token of the reply
 
 
 @asynccontextmanager
-async def asking(server: ScriptedProvider, *, deadline: float = 60, **more: Any) -> AsyncIterator[tuple[Judge, Budget]]:
+async def open_judge(
+    server: ScriptedProvider, *, deadline: float = 60, **more: Any
+) -> AsyncIterator[tuple[Judge, Budget]]:
     """The judge of a panel that has the provider's name and address."""
     async with server.serving() as url:
         endpoint = JudgeEndpoint(url=url, model=server.model, price=PRICE, **more)
@@ -71,7 +73,7 @@ async def test_doctor_is_green_or_says_what_there_is_not(name: str) -> None:
 
 
 async def test_a_choice_is_scored(name: str) -> None:
-    async with asking(ScriptedProvider(name)) as (judge, _):
+    async with open_judge(ScriptedProvider(name)) as (judge, _):
         spread = (await judge.choose(about(judge), ("Yes", "No"))).value
     expected = 1.0 if name in WITHOUT_LOGPROBS else pytest.approx(0.7 / 0.9)
     assert spread.probabilities["Yes"] == expected
@@ -79,7 +81,7 @@ async def test_a_choice_is_scored(name: str) -> None:
 
 async def test_scores_are_read_and_nothing_is_refused_twice(name: str) -> None:
     server = ScriptedProvider(name, JSON)
-    async with asking(server) as (judge, _):
+    async with open_judge(server) as (judge, _):
         answers = [(await judge.answer(about(judge, f"{n}", pictures=4), SCORES)).value.scores for n in range(3)]
         identity = judge.identity.facts
     assert answers == [{"score": 7}] * 3
@@ -97,7 +99,7 @@ async def test_scores_are_read_and_nothing_is_refused_twice(name: str) -> None:
 async def test_a_field_that_is_refused_only_later_is_a_failure(name: str) -> None:
     refusal = {"error": {"message": "temperature is deprecated", "param": "temperature"}}
     server = ScriptedProvider(name)
-    async with asking(server) as (judge, _):
+    async with open_judge(server) as (judge, _):
         await judge.find_choice_method()
         server.script = [JSON, Fault(400, refusal)]
         await judge.answer(about(judge, "first"), SCORES)
@@ -109,7 +111,7 @@ async def test_a_field_that_is_refused_only_later_is_a_failure(name: str) -> Non
 
 async def test_a_refusal_and_a_filter_are_no_scores(name: str) -> None:
     server = ScriptedProvider(name, reply(None, message={"refusal": "I can't help with that."}))
-    async with asking(server) as (judge, _):
+    async with open_judge(server) as (judge, _):
         for text in ("question", "forbidden"):
             with pytest.raises(Abstention) as caught:
                 await judge.answer(about(judge, text), SCORES)
@@ -118,7 +120,7 @@ async def test_a_refusal_and_a_filter_are_no_scores(name: str) -> None:
 
 async def test_a_limit_is_waited_for_as_long_as_the_deadline_lets(name: str) -> None:
     server = ScriptedProvider(name, JSON)
-    async with asking(server) as (judge, _):
+    async with open_judge(server) as (judge, _):
         await judge.find_choice_method()
         server.limited = 3 if name == "opus-4.7" else 6  # it has no limit, but no room
         assert (await judge.answer(about(judge), SCORES)).value
@@ -126,7 +128,7 @@ async def test_a_limit_is_waited_for_as_long_as_the_deadline_lets(name: str) -> 
 
 async def test_a_judge_that_thinks_until_its_limit_is_cut(name: str) -> None:
     server = ScriptedProvider(name, reply(None, finish_reason="length"))
-    async with asking(server, max_tokens=500) as (judge, _):
+    async with open_judge(server, max_tokens=500) as (judge, _):
         with pytest.raises(Abstention, match="max_tokens = 500") as caught:
             await judge.answer(about(judge), SCORES)
     assert caught.value.kind == "unparsable"
@@ -136,7 +138,7 @@ async def test_a_judge_that_thinks_until_its_limit_is_cut(name: str) -> None:
 async def test_hidden_tokens_are_counted_and_priced(name: str) -> None:
     usage = {"prompt_tokens": 100, "completion_tokens": 1, "total_tokens": 161}
     server = ScriptedProvider(name, JSON | {"usage": usage})
-    async with asking(server) as (judge, budget):
+    async with open_judge(server) as (judge, budget):
         await judge.find_choice_method()
         before, paid = budget.usage.completion_tokens, budget.cost
         await judge.answer(about(judge), SCORES)
@@ -175,7 +177,7 @@ def test_settings_that_cannot_be_sent(settings: dict[str, Any], text: str) -> No
 async def test_further_fields_are_sent_and_signed() -> None:
     extra = {"reasoning_effort": "low", "chat_template_kwargs": {"enable_thinking": False}}
     server = ScriptedProvider("gpt-4o", JSON)
-    async with asking(server, extra=extra, image_detail="high", temperature="default") as (judge, _):
+    async with open_judge(server, extra=extra, image_detail="high", temperature="default") as (judge, _):
         await judge.answer(about(judge), SCORES)
         facts = judge.identity.facts
     sent = server.requests[-1]
@@ -191,7 +193,7 @@ async def test_further_fields_are_sent_and_signed() -> None:
 async def test_an_undated_name_is_fixed_to_the_date_that_answers_first() -> None:
     server = ScriptedProvider("gpt-4o", JSON)
     server.model = "gpt-4o"
-    async with asking(server) as (judge, _):
+    async with open_judge(server) as (judge, _):
         await judge.answer(about(judge, "first"), SCORES)
         assert judge.identity.facts["snapshot"] == "gpt-4o-2024-11-20"
         server.answers_as = "gpt-4o-2025-01-01"

@@ -61,11 +61,11 @@ def usable(name: str = "tiny") -> bool:
     return checkpoint_dir(name).exists() or load_checkpoint(name) is not None
 
 
-def pulled(name: str = "model.safetensors") -> bytes:
+def read_pulled(name: str = "model.safetensors") -> bytes:
     return (checkpoint_dir("tiny") / name).read_bytes()
 
 
-def refused(told: str, **changes: Any) -> ZooError:
+def check_refusal(told: str, **changes: Any) -> ZooError:
     """How a pull ends that leaves nothing usable: in one line."""
     with pytest.raises(ZooError, match=told) as caught:
         pull(entry(**changes))
@@ -79,8 +79,8 @@ def test_a_pull_brings_the_wanted_files_and_a_record(hub: ScriptedHub) -> None:
     folder = checkpoint_dir("tiny")
     wanted = ("config.json", "model.safetensors")
     assert {path.name for path in folder.iterdir()} == {*wanted, "pulled.json"}
-    assert pulled() == WEIGHTS
-    written = json.loads(pulled("pulled.json"))
+    assert read_pulled() == WEIGHTS
+    written = json.loads(read_pulled("pulled.json"))
     assert (written["hub"], written["commit"]) == ("acme/tiny", COMMIT)
     digests = {name: hashlib.sha256(FILES[name]).hexdigest() for name in wanted}
     assert written["files"] == digests
@@ -98,7 +98,7 @@ def test_what_is_here_is_not_pulled_again(hub: ScriptedHub) -> None:
     assert len(hub.asked) == asked, "a pinned commit that is here needs no hub"
     (checkpoint_dir("tiny") / "model.safetensors").write_bytes(b"changed")
     pull(entry())
-    assert pulled() == WEIGHTS
+    assert read_pulled() == WEIGHTS
 
 
 def test_a_new_commit_replaces_the_old_one(hub: ScriptedHub) -> None:
@@ -116,16 +116,16 @@ def test_a_cut_connection_is_resumed_where_it_broke(hub: ScriptedHub, monkeypatc
     pull(entry())
     ranges = [one.range for one in hub.gets("model.safetensors")]
     assert "bytes=100000-" in ranges
-    assert pulled() == WEIGHTS
+    assert read_pulled() == WEIGHTS
 
 
 def test_a_connection_cut_for_good_leaves_nothing_usable(hub: ScriptedHub) -> None:
     hub.cuts = {"model.safetensors": [1000, 0]}
-    assert "pull again" in refused("tiny: the download broke off").fix
+    assert "pull again" in check_refusal("tiny: the download broke off").fix
     hub.cuts.clear()
     configs = len(hub.gets("config.json"))
     pull(entry())
-    assert pulled() == WEIGHTS
+    assert read_pulled() == WEIGHTS
     assert len(hub.gets("config.json")) == configs, "what arrived whole is kept"
 
 
@@ -144,16 +144,16 @@ def test_a_failed_pull_leaves_the_old_checkpoint_in_use(hub: ScriptedHub) -> Non
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json"])
 def test_bytes_other_than_the_hub_says_are_named(hub: ScriptedHub, name: str) -> None:
     hub.lies = {name: b"x" * len(FILES[name])}
-    refused(rf"tiny: {name} has sha256 .* as the hub says")
+    check_refusal(rf"tiny: {name} has sha256 .* as the hub says")
     hub.lies.clear()
     pull(entry())
-    assert pulled(name) == FILES[name]
+    assert read_pulled(name) == FILES[name]
 
 
 def test_bytes_other_than_the_manifest_says_are_named(hub: ScriptedHub) -> None:
     none = "0" * 64
-    refused(f"not {none} as the manifest says", sha256={"model.safetensors": none})
-    refused("b.safetensors did not arrive", sha256={"b.safetensors": none})
+    check_refusal(f"not {none} as the manifest says", sha256={"model.safetensors": none})
+    check_refusal("b.safetensors did not arrive", sha256={"b.safetensors": none})
 
 
 GATED = {"X-Error-Code": "GatedRepo", "X-Error-Message": "Access to model is restricted."}
@@ -163,7 +163,7 @@ GATED = {"X-Error-Code": "GatedRepo", "X-Error-Message": "Access to model is res
 @pytest.mark.parametrize("where", ["/api/models/", "/resolve/"])
 def test_a_gated_model_says_what_to_accept(hub: ScriptedHub, status: int, where: str) -> None:
     hub.refusals = {where: (status, GATED)}
-    fix = refused(rf"tiny is gated: the hub refuses it \({status}\)", gated=True).fix
+    fix = check_refusal(rf"tiny is gated: the hub refuses it \({status}\)", gated=True).fix
     assert "accept its terms at http://127.0.0.1" in fix
     assert "HF_TOKEN" in fix
 
@@ -192,28 +192,28 @@ REFUSALS: dict[str, tuple[str, int, dict[str, str], str]] = {
 def test_refusals_are_one_line(hub: ScriptedHub, case: str) -> None:
     where, status, headers, text = REFUSALS[case]
     hub.refusals = {where: (status, headers)}
-    refused(text)
+    check_refusal(text)
 
 
 def test_a_half_filled_staging_folder_is_not_taken_for_the_model(hub: ScriptedHub) -> None:
     # huggingface_hub hands back a folder that has anything in it when the hub is down.
     hub.cuts = {"model.safetensors": [1000, 0]}
-    refused("broke off")
+    check_refusal("broke off")
     for notes in checkpoint.partial_folder(checkpoint_dir("tiny")).glob(".cache/huggingface/**/*.json"):
         notes.unlink()
     hub.refusals = {"/tree/": (503, {})}
-    refused("broke off")
+    check_refusal("broke off")
 
 
 def test_a_hub_that_is_not_there(hub: ScriptedHub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    refused("tiny: http://127.0.0.1:9 cannot be reached.* models pull tiny --from FOLDER")
+    check_refusal("tiny: http://127.0.0.1:9 cannot be reached.* models pull tiny --from FOLDER")
 
 
 def test_a_disk_too_small_is_told_before_the_download(hub: ScriptedHub, monkeypatch: pytest.MonkeyPatch) -> None:
     little = shutil.disk_usage("/")._replace(free=1000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: little)
-    refused("the disk is full: .* GiB are free")
+    check_refusal("the disk is full: .* GiB are free")
     assert not hub.gets("config.json")
 
 
@@ -221,7 +221,7 @@ def test_a_disk_that_fills_up(hub: ScriptedHub) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (64 * 1024, hard))
     try:
-        refused("the disk is full: .*EDITJUDGE_MODELS_DIR")
+        check_refusal("the disk is full: .*EDITJUDGE_MODELS_DIR")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     pull(entry())
@@ -248,19 +248,19 @@ def test_a_folder_of_weights_that_does_not_fit(
 
 def test_two_pulls_at_once(hub: ScriptedHub) -> None:
     with checkpoint.lock_entry("tiny"):
-        refused("another process works on tiny")
+        check_refusal("another process works on tiny")
 
 
 def test_offline_takes_what_the_cache_has(hub: ScriptedHub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    refused("HF_HUB_OFFLINE is set")
+    check_refusal("HF_HUB_OFFLINE is set")
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     snapshot_download("acme/tiny", endpoint=os.environ["HF_ENDPOINT"])
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     asked = len(hub.asked)
     assert pull(entry()).commit == COMMIT
     assert len(hub.asked) == asked
-    assert pulled() == WEIGHTS
+    assert read_pulled() == WEIGHTS
     assert not (checkpoint_dir("tiny") / "model.safetensors").is_symlink()
 
 
@@ -307,7 +307,7 @@ def test_a_file_is_imported_when_it_is_the_right_one(hub: ScriptedHub, tmp_path:
     assert not usable()
     given.write_bytes(b"weights")
     assert import_weights(file_entry(), given).source == "tiny.pth"
-    assert pulled("tiny.pth") == b"weights"
+    assert read_pulled("tiny.pth") == b"weights"
     given.rename(folder := tmp_path / "tiny.pth")
     assert import_weights(file_entry(), folder.parent).source == "tiny.pth"
 
@@ -318,7 +318,7 @@ def test_a_folder_that_the_hub_gave_is_imported_with_its_commit(hub: ScriptedHub
     asked = len(hub.asked)
     record = import_weights(entry(revision=COMMIT, revision_pinned=True), folder)
     assert (record.source, record.unchecked_files) == (f"acme/tiny@{COMMIT}", [])
-    assert pulled() == WEIGHTS
+    assert read_pulled() == WEIGHTS
     assert not (checkpoint_dir("tiny") / "README.md").exists()
     assert pull(entry(revision=COMMIT, revision_pinned=True)) == record
     assert len(hub.asked) == asked, "no network is needed"
@@ -332,7 +332,7 @@ def test_a_folder_that_the_hub_gave_is_imported_with_its_commit(hub: ScriptedHub
 
 
 @pytest.fixture
-def brought(hub: ScriptedHub, tmp_path: Path) -> Path:
+def checkpoint_copy(hub: ScriptedHub, tmp_path: Path) -> Path:
     """A copy of a checkpoint, without notes."""
     (folder := tmp_path / "brought").mkdir()
     for name in ("config.json", "model.safetensors"):
@@ -360,36 +360,36 @@ def test_a_plain_copy_is_compared_with_the_manifest_and_says_what_was_not(hub: S
         import_weights(entry(supply="parts", parts={"x": "a", "y": "b"}), folder)
 
 
-def test_a_folder_that_is_not_whole_or_not_the_hubs_is_named(brought: Path, tmp_path: Path) -> None:
+def test_a_folder_that_is_not_whole_or_not_the_hubs_is_named(checkpoint_copy: Path, tmp_path: Path) -> None:
     files = entry(files=["*.json", "*.safetensors"])
-    notes = brought / ".cache" / "huggingface" / "download"
+    notes = checkpoint_copy / ".cache" / "huggingface" / "download"
     notes.mkdir(parents=True)
     (notes / "config.json.metadata").write_bytes(b"\xff\n\xfe")
     with pytest.raises(InputError, match=r"config\.json: its digest is not"):
-        import_weights(files, brought)
+        import_weights(files, checkpoint_copy)
     (notes / "config.json.metadata").unlink()
     for index in (b"{", b"[]", b'{"weight_map": 3}', b'{"weight_map": {"a": 1}}'):
-        (brought / "model.safetensors.index.json").write_bytes(index)
+        (checkpoint_copy / "model.safetensors.index.json").write_bytes(index)
         with pytest.raises(InputError, match=r"index\.json: it is no index of shards"):
-            import_weights(files, brought)
-    (brought / "model.safetensors.index.json").unlink()
-    (brought / "settings.json").symlink_to(tmp_path / "nowhere")
+            import_weights(files, checkpoint_copy)
+    (checkpoint_copy / "model.safetensors.index.json").unlink()
+    (checkpoint_copy / "settings.json").symlink_to(tmp_path / "nowhere")
     with pytest.raises(OSError, match=r"No such file.*settings\.json"):
-        import_weights(files, brought)
+        import_weights(files, checkpoint_copy)
     assert not usable()
 
 
-def test_a_checkpoint_of_another_folder_of_models_is_imported_without_its_record(brought: Path) -> None:
+def test_a_checkpoint_of_another_folder_of_models_is_imported_without_its_record(checkpoint_copy: Path) -> None:
     files = entry(files=["*.json", "*.safetensors"])
-    (brought / "pulled.json").write_text("{}")
-    record = import_weights(files, brought)
+    (checkpoint_copy / "pulled.json").write_text("{}")
+    record = import_weights(files, checkpoint_copy)
     assert record.files.keys() == {"config.json", "model.safetensors"}
     record.verify()
     assert record.source == "2 imported files"
     assert import_weights(files, checkpoint_dir("tiny")) == record, "its own folder"
-    (brought / "untrained.json").write_text("{}")
+    (checkpoint_copy / "untrained.json").write_text("{}")
     with pytest.raises(InputError, match=r"its weights are random; run: editjudge models pull tiny --untrained"):
-        import_weights(files, brought)
+        import_weights(files, checkpoint_copy)
 
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:

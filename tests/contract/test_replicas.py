@@ -23,7 +23,7 @@ from .panels import YES_NO, ask, panel_of
 PIQE = "quality.piqe"
 
 
-def balanced(
+def open_panel(
     proxies: list[FaultProxy], *servers: ScriptedTriton, waits: float = 0.0
 ) -> AbstractAsyncContextManager[Panel]:
     policy = PoolPolicy(waits, first_pause=0.2, longest_pause=0.2)
@@ -38,7 +38,7 @@ async def switch(mode: Any, *proxies: FaultProxy) -> None:
 
 async def test_calls_are_shared_evenly() -> None:
     servers = [ScriptedTriton() for _ in range(3)]
-    async with balanced([], *servers) as panel:
+    async with open_panel([], *servers) as panel:
         for number in range(9):
             await ask(panel, number)
         assert [len(server.requests) for server in servers] == [3, 3, 3], "equals in turn"
@@ -48,7 +48,7 @@ async def test_calls_are_shared_evenly() -> None:
 
 async def test_another_model_is_not_used_and_reported() -> None:
     first, other = ScriptedTriton(), ScriptedTriton(implementation="scripted.2")
-    async with balanced([], first, other) as panel:
+    async with open_panel([], first, other) as panel:
         for number in range(6):
             await ask(panel, number)
         (problem,) = panel.problems.values()
@@ -60,7 +60,7 @@ async def test_another_model_is_not_used_and_reported() -> None:
 
 async def test_calls_of_a_dead_replica_go_to_the_others_and_come_back() -> None:
     first, second, proxies = ScriptedTriton(), ScriptedTriton(), list[FaultProxy]()
-    async with balanced(proxies, first, second) as panel:
+    async with open_panel(proxies, first, second) as panel:
         await ask(panel, 0)
         await switch("refuse", proxies[0])
         said = await asyncio.gather(*(ask(panel, n) for n in range(1, 41)))
@@ -80,7 +80,7 @@ async def test_calls_of_a_dead_replica_go_to_the_others_and_come_back() -> None:
 
 async def test_all_replicas_dead() -> None:
     proxies: list[FaultProxy] = []
-    async with balanced(proxies, ScriptedTriton(), ScriptedTriton()) as panel:
+    async with open_panel(proxies, ScriptedTriton(), ScriptedTriton()) as panel:
         await ask(panel, 0)
         await switch("refuse", *proxies)
         asked = (ask(panel, n) for n in range(1, 30))
@@ -90,7 +90,7 @@ async def test_all_replicas_dead() -> None:
 
 async def test_a_waiting_run_goes_on_with_the_first_replica_that_is_back() -> None:
     servers, proxies = [ScriptedTriton(), ScriptedTriton()], list[FaultProxy]()
-    async with balanced(proxies, *servers, waits=20.0) as panel:
+    async with open_panel(proxies, *servers, waits=20.0) as panel:
         await ask(panel, 0)
         await switch("refuse", *proxies)
         tasks = [asyncio.create_task(ask(panel, n)) for n in range(1, 30)]

@@ -32,7 +32,7 @@ class Judge(ScriptedOpenAi):
         self.asks = True
         self.seen = 0
 
-    def said(self) -> dict[str, Any]:
+    def make_reply(self) -> dict[str, Any]:
         self.seen += 1
         text = json.dumps(self.requests[-1]["messages"])
         if self.asks and "question" in text and "JSON" in text:
@@ -43,7 +43,7 @@ class Judge(ScriptedOpenAi):
 
 
 @asynccontextmanager
-async def judging(
+async def serve_judges(
     folder: Path, *, well: dict[str, bool], samples: int = 1, **more: Any
 ) -> AsyncIterator[tuple[Settings, dict[str, Judge]]]:
     async with AsyncExitStack() as stack:
@@ -82,7 +82,7 @@ def statuses(out: Path) -> dict[tuple[str, str], str]:
 @pytest.mark.parametrize("dimension", [LEVELS, QUESTIONS])
 async def test_one_pass_is_enough(dimension: str, tmp_path: Path) -> None:
     """Five averaged replies to each question, of which each could not be read."""
-    async with judging(tmp_path, well={"judge": False}, samples=5) as (settings, servers):
+    async with serve_judges(tmp_path, well={"judge": False}, samples=5) as (settings, servers):
         asked, out = spec(tmp_path, dimension), tmp_path / "run"
         events: list[Any] = []
         first = await editjudge.run_async(asked, out=out, settings=settings, progress=events.append)
@@ -98,7 +98,7 @@ async def test_one_pass_is_enough(dimension: str, tmp_path: Path) -> None:
 
 
 async def test_a_reply_is_shown_where_the_reason_quotes_none(tmp_path: Path) -> None:
-    async with judging(tmp_path, well={"judge": False}) as (settings, servers):
+    async with serve_judges(tmp_path, well={"judge": False}) as (settings, servers):
         servers["judge"].asks = False
         events: list[Any] = []
         asked, out = spec(tmp_path, QUESTIONS), tmp_path / "run"
@@ -110,7 +110,7 @@ async def test_a_reply_is_shown_where_the_reason_quotes_none(tmp_path: Path) -> 
 
 async def test_of_two_judges_the_garbled_one_is_asked_anew(tmp_path: Path) -> None:
     well = {"judge": True, "second": False}
-    async with judging(tmp_path, well=well, samples=3) as (settings, servers):
+    async with serve_judges(tmp_path, well=well, samples=3) as (settings, servers):
         asked = spec(tmp_path, QUESTIONS, judges=("judge", "second"), rounds=2)
         out = tmp_path / "run"
         events: list[Any] = []
@@ -129,7 +129,7 @@ async def test_of_two_judges_the_garbled_one_is_asked_anew(tmp_path: Path) -> No
 
 async def test_one_ledger_serves_runs_and_scores(tmp_path: Path) -> None:
     price = {"input": 1000.0, "output": 0.0}
-    async with judging(tmp_path, well={"judge": True}, price=price) as (of, servers):
+    async with serve_judges(tmp_path, well={"judge": True}, price=price) as (of, servers):
         settings, judge = of.model_copy(update={"ledger": tmp_path / "l.sqlite"}), servers["judge"]
         asked = spec(tmp_path, QUESTIONS, "ab")
         edit = editjudge.Edit.load(
@@ -162,7 +162,7 @@ async def test_one_ledger_serves_runs_and_scores(tmp_path: Path) -> None:
 
 
 async def test_what_is_retried_is_not_taken_from_the_ledger(tmp_path: Path) -> None:
-    async with judging(tmp_path, well={"judge": False}, samples=3) as (of, servers):
+    async with serve_judges(tmp_path, well={"judge": False}, samples=3) as (of, servers):
         settings, judge = of.model_copy(update={"ledger": tmp_path / "l.sqlite"}), servers["judge"]
         asked, out = spec(tmp_path, LEVELS), tmp_path / "1"
         await editjudge.run_async(asked, out=out, settings=settings)
@@ -176,7 +176,7 @@ async def test_what_is_retried_is_not_taken_from_the_ledger(tmp_path: Path) -> N
 
 async def test_what_another_models_number_rests_on_stays(tmp_path: Path) -> None:
     """The questions that both models get were read well: they get no others."""
-    async with judging(tmp_path, well={"judge": True}) as (settings, servers):
+    async with serve_judges(tmp_path, well={"judge": True}) as (settings, servers):
         out, judge = tmp_path / "run", servers["judge"]
         await editjudge.run_async(spec(tmp_path, QUESTIONS, "a"), out=out, settings=settings)
         both = spec(tmp_path, QUESTIONS, "ab")

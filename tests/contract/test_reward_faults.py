@@ -18,13 +18,13 @@ from ..attack.picture_seeds import BOMBS
 from ..fakes.fault_proxy import FaultProxy
 from ..judge_service import priced_settings, scripted_judge, serve
 from ..patience import until
-from .test_rewards import BODIES, JUDGE, PIXELS, coded, file, own
+from .test_rewards import BODIES, JUDGE, PIXELS, encode, file, make_batch
 
 WAITS = [0.02, None] * 500
 """What a judge answers that is not done at once."""
 
 
-def pinned(signature: str) -> str:
+def pin_reward(signature: str) -> str:
     return f'{JUDGE}[rewards.quality]\npin = "{signature}"\n'
 
 
@@ -33,7 +33,7 @@ async def test_a_client_that_hangs_up_stops_its_calls(tmp_path: Path) -> None:
     async with judge.serving() as url:
         async with serve(priced_settings(url), reward=file(tmp_path, JUDGE)) as served:
             await served.service.client.panel.probe_judges()
-            asking = asyncio.create_task(served.post(own(1, 2), "/v1/rewards"))
+            asking = asyncio.create_task(served.post(make_batch(1, 2), "/v1/rewards"))
             before = len(judge.requests)
             await until(lambda: len(judge.requests) > before)
             asking.cancel()
@@ -46,9 +46,9 @@ async def test_another_judge_under_the_same_name_ends_scoring(tmp_path: Path) ->
         settings = priced_settings(url)
         async with serve(settings, reward=file(tmp_path, JUDGE)) as served:
             await served.service.client.panel.probe_judges()
-            _, answer = await served.post(own(1), "/v1/rewards")
+            _, answer = await served.post(make_batch(1), "/v1/rewards")
             signature = answer["results"][0]["rewards"]["quality"]["signature"]
-        async with serve(settings, reward=file(tmp_path, pinned(signature))) as served:
+        async with serve(settings, reward=file(tmp_path, pin_reward(signature))) as served:
             for path, body in BODIES.items():
                 assert (await served.post(body(2), path))[0] == 200
             judge.root = "Org/Another"
@@ -65,13 +65,13 @@ async def test_a_judge_that_is_exchanged_during_a_batch_leaves_nothing(
 ) -> None:
     """The batch ends, and what the other model said of it is not taken for the first one's later."""
     judge, good = scripted_judge(*WAITS, owner="vllm"), {"good": 0.9, "poor": 0.1}
-    batch, folder = own(*range(2, 34)), tmp_path / "cache" if has_ledger else None
+    batch, folder = make_batch(*range(2, 34)), tmp_path / "cache" if has_ledger else None
     async with judge.serving() as url:
         settings = priced_settings(url)
         async with serve(settings, reward=file(tmp_path, JUDGE)) as served:
-            _, answer = await served.post(own(1), "/v1/rewards")
+            _, answer = await served.post(make_batch(1), "/v1/rewards")
         first = answer["results"][0]["rewards"]["quality"]
-        text = pinned(first["signature"]) if is_pinned else JUDGE
+        text = pin_reward(first["signature"]) if is_pinned else JUDGE
         async with serve(settings, reward=file(tmp_path, text), cache=folder) as served:
             before = len(judge.requests)
             asking = asyncio.create_task(served.post(batch, "/v1/rewards"))
@@ -94,13 +94,13 @@ async def test_a_judge_that_rates_the_canaries_otherwise_ends_scoring(
     judge = scripted_judge()
     async with judge.serving() as url:
         async with serve(priced_settings(url), reward=file(tmp_path, JUDGE)) as served:
-            status, answer = await served.post(own(1), "/v1/rewards")
+            status, answer = await served.post(make_batch(1), "/v1/rewards")
             few = len(judge.requests)
             assert (status, few < 9) == (200, True)
             assert "editjudge_reward_check_age_seconds +Inf" in await served.metrics()
         async with serve(priced_settings(url), reward=file(tmp_path, "check_every = 3600\n" + JUDGE)) as served:
             for _ in range(2):
-                status, answer = await served.post(own(1), "/v1/rewards")
+                status, answer = await served.post(make_batch(1), "/v1/rewards")
                 assert status == 400
                 assert "generalist.judge: " in answer["error"]["message"]
                 assert "--new-baseline" in answer["error"]["fix"]
@@ -139,10 +139,10 @@ async def test_a_replica_of_the_judge_that_dies_costs_no_reward(tmp_path: Path) 
             judge = {"url": behind, "replicas": [other], "logprobs": "never", "samples": 1}
             settings = Settings.model_validate({"judges": {"judge": judge}, "concurrency": 4})
             async with serve(settings, reward=file(tmp_path, JUDGE)) as served:
-                _, answer = await served.post(own(1), "/v1/rewards")
+                _, answer = await served.post(make_batch(1), "/v1/rewards")
                 reward = answer["results"][0]["rewards"]["quality"]
                 before = len(first.requests)
-                asking = asyncio.create_task(served.post(own(*range(2, 42)), "/v1/rewards"))
+                asking = asyncio.create_task(served.post(make_batch(*range(2, 42)), "/v1/rewards"))
                 await until(lambda: len(first.requests) > before)
                 await proxy.switch("refuse")
                 status, answer = await asking
@@ -155,9 +155,9 @@ async def test_a_greedy_trainer_keeps_no_other_waiting(tmp_path: Path) -> None:
     async with judge.serving() as url:
         async with serve(priced_settings(url), reward=file(tmp_path, JUDGE), edits=4) as served:
             team = {"content-type": "application/json", "x-team": "greedy"}
-            greedy = asyncio.create_task(served.post(own(*range(1, 200)), "/v1/rewards", team))
+            greedy = asyncio.create_task(served.post(make_batch(*range(1, 200)), "/v1/rewards", team))
             await until(lambda: len(judge.requests) > 4)
-            status, answer = await served.post(own(300, 301, 302), "/v1/rewards")
+            status, answer = await served.post(make_batch(300, 301, 302), "/v1/rewards")
             assert not greedy.done()
             assert (status, answer["summary"]["quality"]["unscored"]) == (200, {})
             status, answer = await greedy
@@ -166,8 +166,8 @@ async def test_a_greedy_trainer_keeps_no_other_waiting(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["png.beyond", "png.3.1"])
 async def test_a_bomb_in_a_batch_has_a_reason_and_the_others_rewards(tmp_path: Path, name: str) -> None:
-    batch = own(1, 2, 3, 4)
-    batch["edits"][1]["edited"] = batch["edits"][2]["source"] = {"data": coded(BOMBS[name]())}
+    batch = make_batch(1, 2, 3, 4)
+    batch["edits"][1]["edited"] = batch["edits"][2]["source"] = {"data": encode(BOMBS[name]())}
     async with serve(reward=file(tmp_path, PIXELS)) as served:
         status, answer = await served.post(batch, "/v1/rewards")
     assert status == 200

@@ -42,18 +42,18 @@ JUDGE = """
 SECOND = '[rewards.other.parts]\n"core.mse.source.whole" = {}\n'
 
 
-def coded(picture: bytes) -> str:
+def encode(picture: bytes) -> str:
     return base64.b64encode(picture).decode()
 
 
-def own(*edited: int, **more: Any) -> dict[str, Any]:
+def make_batch(*edited: int, **more: Any) -> dict[str, Any]:
     """A batch in our schema: edits of one source."""
     edits = [
         {
             "id": f"e{seed}",
-            "source": {"data": coded(png(0))},
+            "source": {"data": encode(png(0))},
             "instruction": "make it red",
-            "edited": {"data": coded(png(seed))},
+            "edited": {"data": encode(png(seed))},
         }
         for seed in edited
     ]
@@ -61,11 +61,11 @@ def own(*edited: int, **more: Any) -> dict[str, Any]:
 
 
 def unirl(*edited: int, **more: Any) -> dict[str, Any]:
-    turns = ({"text": "make it red", "image_b64": coded(png(0))},)
+    turns = ({"text": "make it red", "image_b64": encode(png(0))},)
     return {
         "requests": [
             {
-                "history": [*turns, {"text": "make it red", "image_b64": coded(png(seed))}],
+                "history": [*turns, {"text": "make it red", "image_b64": encode(png(seed))}],
                 "required_rewards": ["quality"],
                 "metadata": None,
                 **more,
@@ -78,9 +78,9 @@ def unirl(*edited: int, **more: Any) -> dict[str, Any]:
 def flow_factory(*edited: int, **more: Any) -> dict[str, Any]:
     return {
         "prompt": ["make it red"] * len(edited),
-        "image": [coded(png(seed)) for seed in edited],
+        "image": [encode(png(seed)) for seed in edited],
         "video": None,
-        "condition_images": [[coded(png(0))]] * len(edited),
+        "condition_images": [[encode(png(0))]] * len(edited),
         "kwargs": None,
         **more,
     }
@@ -92,20 +92,20 @@ def file(folder: Path, text: str) -> Path:
 
 
 @pytest.fixture
-async def served(tmp_path: Path) -> AsyncIterator[RunningService]:
+async def service(tmp_path: Path) -> AsyncIterator[RunningService]:
     roots = f'roots = {{ "" = "{tmp_path / "pictures"}" }}\n'
     (tmp_path / "pictures").mkdir()
-    async with serve(reward=file(tmp_path, roots + PIXELS), rate=100_000) as served:
-        yield served
+    async with serve(reward=file(tmp_path, roots + PIXELS), rate=100_000) as service:
+        yield service
 
 
-async def test_a_batch_in_our_schema(served: RunningService) -> None:
-    status, answer = await served.post(own(1, 2, 0), "/v1/rewards")
+async def test_a_batch_in_our_schema(service: RunningService) -> None:
+    status, answer = await service.post(make_batch(1, 2, 0), "/v1/rewards")
     assert status == 200, answer
     schema = make_reward_schema()
     jsonschema.validate(answer, {**schema, "oneOf": [{"$ref": "#/$defs/RewardReply"}]})
-    jsonschema.validate(own(1), {**schema, "oneOf": [{"$ref": "#/$defs/RewardRequest"}]})
-    assert (await served.get("/v1/rewards/schema.json"))[1] == schema
+    jsonschema.validate(make_batch(1), {**schema, "oneOf": [{"$ref": "#/$defs/RewardRequest"}]})
+    assert (await service.get("/v1/rewards/schema.json"))[1] == schema
     first, second, copy = (each["rewards"]["quality"] for each in answer["results"])
     assert [each["id"] for each in answer["results"]] == ["e1", "e2", "e0"]
     assert 0 < first["reward"] < 1
@@ -114,7 +114,7 @@ async def test_a_batch_in_our_schema(served: RunningService) -> None:
     assert copy["parts"]["gate.unchanged_copy"]["cap"] == 0.0
     summary = answer["summary"]["quality"]
     assert (summary["groups"], summary["gates"], summary["lowest"]) == (1, {"unchanged_copy": 1}, 1)
-    metrics = await served.metrics()
+    metrics = await service.metrics()
     label = 'reward="quality",team=""'
     assert f'editjudge_reward_edits_total{{outcome="scored",{label}}} 3.0' in metrics
     assert f'editjudge_reward_gates_total{{gate="unchanged_copy",{label}}} 1.0' in metrics
@@ -126,22 +126,22 @@ async def test_a_batch_in_our_schema(served: RunningService) -> None:
         assert f'editjudge_reward_part_seconds_count{{dimension="{dimension}",{label}}} 1.0' in metrics
 
 
-async def test_pictures_by_digest_part_and_path(served: RunningService, tmp_path: Path) -> None:
-    batch = own(1)
+async def test_pictures_by_digest_part_and_path(service: RunningService, tmp_path: Path) -> None:
+    batch = make_batch(1)
     (edit,) = batch["edits"]
     edit["source"] = {"digest": content_digest(png(0))}
-    status, answer = await served.post(batch, "/v1/rewards")
+    status, answer = await service.post(batch, "/v1/rewards")
     assert status == 400
     assert answer["error"]["field"] == "edits[0].source.digest"
-    _, by_bytes = await served.post(own(1), "/v1/rewards")
-    status, by_digest = await served.post(batch, "/v1/rewards")
+    _, by_bytes = await service.post(make_batch(1), "/v1/rewards")
+    status, by_digest = await service.post(batch, "/v1/rewards")
     assert by_digest["results"] == by_bytes["results"]
-    other_team = await served.post(batch, "/v1/rewards", {**JSON, "x-team": "red"})
+    other_team = await service.post(batch, "/v1/rewards", {**JSON, "x-team": "red"})
     assert other_team[0] == 400, "a team does not see what another sent"
 
     (tmp_path / "pictures" / "before.png").write_bytes(png(0))
     edit["source"] = {"path": "before.png"}
-    _, by_path = await served.post(batch, "/v1/rewards")
+    _, by_path = await service.post(batch, "/v1/rewards")
     assert by_path["results"] == by_bytes["results"]
 
     edit["source"], edit["edited"] = {"part": "before"}, {"part": "after"}
@@ -150,35 +150,35 @@ async def test_pictures_by_digest_part_and_path(served: RunningService, tmp_path
         for name, data in {"request": json.dumps(batch).encode(), **pictures}.items():
             part = writer.append(data)
             part.set_content_disposition("attachment", name=name)
-    async with served.session.post(served.web + "/v1/rewards", data=writer) as got:
+    async with service.session.post(service.web + "/v1/rewards", data=writer) as got:
         assert (await got.json())["results"] == by_bytes["results"]
     with aiohttp.MultipartWriter("mixed") as cut_short:
         part = cut_short.append(b'{"edits": ["')
         part.set_content_disposition("attachment", name="request")
-    async with served.session.post(served.web + "/v1/rewards", data=cut_short) as got:
+    async with service.session.post(service.web + "/v1/rewards", data=cut_short) as got:
         error = (await got.json())["error"]
     assert (got.status, error["code"], error["field"]) == (400, "INVALID_ARGUMENT", "body")
 
 
 @pytest.mark.parametrize("kind", ["link", "above", "absolute", "fifo", "folder", "none", "no_root"])
-async def test_a_path_leads_nowhere_else(served: RunningService, tmp_path: Path, kind: str) -> None:
+async def test_a_path_leads_nowhere_else(service: RunningService, tmp_path: Path, kind: str) -> None:
     secret, below = tmp_path / "secret.png", tmp_path / "pictures"
     secret.write_bytes(png(0))
     (below / "link").symlink_to(secret)
     (below / "folder").mkdir()
     os.mkfifo(below / "fifo")
     path = {"above": "../secret.png", "absolute": str(secret), "no_root": "link"}.get(kind, kind)
-    batch = own(1)
+    batch = make_batch(1)
     batch["edits"][0]["source"] = {"path": path}
     headers = {**JSON, "x-team": "red" if kind == "no_root" else ""}
-    status, answer = await served.post(batch, "/v1/rewards", headers)
+    status, answer = await service.post(batch, "/v1/rewards", headers)
     assert (status, answer["error"]["field"]) == (400, "edits[0].source.path")
 
 
-async def test_unirl(served: RunningService) -> None:
-    _, health = await served.get("/health")
+async def test_unirl(service: RunningService) -> None:
+    _, health = await service.get("/health")
     assert health["rewards"] == {"quality": ["reward", "core.ssim.source.whole"]}
-    status, answer = await served.post(unirl(1, 0), "/score")
+    status, answer = await service.post(unirl(1, 0), "/score")
     assert status == 200, answer
     first, copy = (each["quality"] for each in answer["results"])
     assert next(iter(first)) == "reward"
@@ -195,8 +195,8 @@ async def test_the_documented_client_for_trainers_that_send_pickles(tmp_path: Pa
     exec(sample, names)  # noqa: S102 - ours
     before, after = (Image.open(io.BytesIO(png(seed))) for seed in (0, 1))
     batch = [[before], [before]], [after, before], ['{"instruction": "x"}'] * 2
-    async with serve(reward=file(tmp_path, rewards)) as served:
-        names["SERVICE"] = served.web + "/v1/rewards"
+    async with serve(reward=file(tmp_path, rewards)) as service:
+        names["SERVICE"] = service.web + "/v1/rewards"
         asking = asyncio.to_thread(names["evaluate"], None, *batch)
         if rewards == JUDGE:
             with pytest.raises(RuntimeError, match="no reward"):
@@ -208,15 +208,15 @@ async def test_the_documented_client_for_trainers_that_send_pickles(tmp_path: Pa
 
 
 async def test_flow_factory(tmp_path: Path) -> None:
-    async with serve(reward=file(tmp_path, PIXELS + SECOND)) as served:
-        status, answer = await served.post(flow_factory(1), "/compute")
+    async with serve(reward=file(tmp_path, PIXELS + SECOND)) as service:
+        status, answer = await service.post(flow_factory(1), "/compute")
         assert status == 400
         assert "/rewards/NAME/compute: quality, other" in answer["error"]["fix"]
-        status, answer = await served.post(flow_factory(1, 0), "/rewards/quality/compute")
+        status, answer = await service.post(flow_factory(1, 0), "/rewards/quality/compute")
         assert status == 200
         assert answer["rewards"][1] == 0.0
-        assert (await served.get("/rewards/quality/health"))[0] == 200
-        status, answer = await served.post(flow_factory(1), "/rewards/beauty/compute")
+        assert (await service.get("/rewards/quality/health"))[0] == 200
+        status, answer = await service.post(flow_factory(1), "/rewards/beauty/compute")
         assert (status, answer["error"]["field"]) == (400, "want")
 
 
@@ -228,7 +228,7 @@ WRONG: Mapping[str, tuple[str, Any, str]] = {
         {"edits": [{"instruction": "x", "source": {"data": "", "part": "a"}}]},
         "give one of data, part, digest, path",
     ),
-    "unknown reward": ("/v1/rewards", own(1, want=["beauty"]), "no reward is called 'beauty'"),
+    "unknown reward": ("/v1/rewards", make_batch(1, want=["beauty"]), "no reward is called 'beauty'"),
     "no base64": (
         "/v1/rewards",
         {"edits": [{"instruction": "x", "source": {"data": "!"}, "edited": {"data": "!"}}]},
@@ -238,7 +238,7 @@ WRONG: Mapping[str, tuple[str, Any, str]] = {
     "half a text": ("/v1/rewards", b'{"edits": ["', "it is no JSON"),
     "unirl without source": (
         "/score",
-        {"requests": [{"history": [{"text": "x", "image_b64": coded(png(1))}]}]},
+        {"requests": [{"history": [{"text": "x", "image_b64": encode(png(1))}]}]},
         "the source picture is missing",
     ),
     "unirl, no names": ("/score", unirl(1, required_rewards=5), "want"),
@@ -269,29 +269,29 @@ WRONG: Mapping[str, tuple[str, Any, str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-async def test_a_wrong_batch_is_refused_in_words(served: RunningService, name: str) -> None:
+async def test_a_wrong_batch_is_refused_in_words(service: RunningService, name: str) -> None:
     path, body, words = WRONG[name]
-    status, answer = await served.post(body, path)
+    status, answer = await service.post(body, path)
     assert status == 400, answer
     assert words in answer["error"]["message"] + answer["error"]["fix"]
 
 
-async def test_a_form_of_a_web_page_is_no_batch(served: RunningService) -> None:
+async def test_a_form_of_a_web_page_is_no_batch(service: RunningService) -> None:
     for kind in ("text/plain", "multipart/form-data; boundary=x", "application/octet-stream"):
-        status, _ = await served.post(own(1), "/v1/rewards", {"content-type": kind})
+        status, _ = await service.post(make_batch(1), "/v1/rewards", {"content-type": kind})
         assert status == 415
 
 
 @pytest.mark.parametrize("path", ["/", "/mode/logits_non_cot"])
-async def test_a_pickle_is_refused_in_words(served: RunningService, path: str) -> None:
+async def test_a_pickle_is_refused_in_words(service: RunningService, path: str) -> None:
     body = b"cos\nsystem\n(S'exit 1'\ntR."
     for headers in ({"content-type": "application/octet-stream"}, {}):
-        status, answer = await served.post(body, path, headers)
+        status, answer = await service.post(body, path, headers)
         assert (status, answer["error"]["code"]) == (415, "INVALID_ARGUMENT")
         assert "pickles are not read" in answer["error"]["message"]
 
 
-def shown(answer: Any, path: str) -> Any:
+def read_problem(answer: Any, path: str) -> Any:
     """What a trainer gets in place of the number of its first edit."""
     if path == "/v1/rewards":
         value = answer["results"][0]["rewards"]["quality"]
@@ -304,7 +304,7 @@ def shown(answer: Any, path: str) -> Any:
     return answer["error"]
 
 
-BODIES = {"/v1/rewards": own, "/score": unirl, "/compute": flow_factory}
+BODIES = {"/v1/rewards": make_batch, "/score": unirl, "/compute": flow_factory}
 
 
 @pytest.mark.parametrize("path", BODIES)
@@ -315,31 +315,31 @@ async def test_a_failed_edit_is_no_number(tmp_path: Path, path: str, say: Any) -
     judge = scripted_judge(reply(say) if isinstance(say, str) else say)
     async with judge.serving() as url:
         settings = priced_settings(url).model_copy(update={"patience": 0.1})
-        async with serve(settings, reward=file(tmp_path, JUDGE)) as served:
-            status, answer = await served.post(BODIES[path](1), path)
+        async with serve(settings, reward=file(tmp_path, JUDGE)) as service:
+            status, answer = await service.post(BODIES[path](1), path)
             assert status == 200
-            assert shown(answer, path)
+            assert read_problem(answer, path)
             json.dumps(answer, allow_nan=False)
 
 
 @pytest.mark.parametrize("path", BODIES)
-async def test_a_broken_picture_is_no_number(served: RunningService, path: str) -> None:
-    text = json.dumps(BODIES[path](1)).replace(coded(png(1)), coded(b"\x89PNG broken" * 200))
-    status, answer = await served.post(text.encode(), path)
+async def test_a_broken_picture_is_no_number(service: RunningService, path: str) -> None:
+    text = json.dumps(BODIES[path](1)).replace(encode(png(1)), encode(b"\x89PNG broken" * 200))
+    status, answer = await service.post(text.encode(), path)
     assert status == 200, answer
-    assert "edited" in shown(answer, path)
+    assert "edited" in read_problem(answer, path)
 
 
 async def test_a_picture_cut_in_its_middle_is_shown_to_no_judge(tmp_path: Path) -> None:
     stream, judge = io.BytesIO(), scripted_judge()
     Image.effect_noise((256, 256), 50).convert("RGB").save(stream, "JPEG")
     whole = stream.getvalue()
-    async with judge.serving() as url, serve(priced_settings(url), reward=file(tmp_path, JUDGE)) as served:
-        await served.service.client.panel.probe_judges()
-        asked, batch = len(judge.requests), own(1, 2)
-        batch["edits"][0]["edited"] = {"data": coded(whole[: len(whole) // 2])}
-        batch["edits"][1]["edited"] = {"data": coded(whole)}
-        status, answer = await served.post(batch, "/v1/rewards")
+    async with judge.serving() as url, serve(priced_settings(url), reward=file(tmp_path, JUDGE)) as service:
+        await service.service.client.panel.probe_judges()
+        asked, batch = len(judge.requests), make_batch(1, 2)
+        batch["edits"][0]["edited"] = {"data": encode(whole[: len(whole) // 2])}
+        batch["edits"][1]["edited"] = {"data": encode(whole)}
+        status, answer = await service.post(batch, "/v1/rewards")
         cut, sound = (each["rewards"]["quality"] for each in answer["results"])
     assert (status, cut["reward"], cut["unscored"]["kind"]) == (200, None, "input")
     assert sound["reward"] is not None
@@ -351,10 +351,10 @@ async def test_what_is_late_is_no_number(tmp_path: Path, path: str) -> None:
     judge = scripted_judge(60.0)
     async with judge.serving() as url:
         reward = file(tmp_path, "deadline = 0.2\n" + JUDGE)
-        async with serve(priced_settings(url), reward=reward) as served:
-            status, answer = await served.post(BODIES[path](1), path)
+        async with serve(priced_settings(url), reward=reward) as service:
+            status, answer = await service.post(BODIES[path](1), path)
             assert status == 200
-            assert "within the deadline" in shown(answer, path)
+            assert "within the deadline" in read_problem(answer, path)
 
 
 NOT_FOLLOWED = """
@@ -374,8 +374,8 @@ async def test_what_does_not_follow_the_instruction_is_paid_nothing(
     judge = scripted_judge()
     judge.probabilities = {"good": good, "poor": 1 - good}
     async with judge.serving() as url:
-        async with serve(priced_settings(url), reward=file(tmp_path, NOT_FOLLOWED)) as served:
-            _, answer = await served.post(own(0), "/v1/rewards")
+        async with serve(priced_settings(url), reward=file(tmp_path, NOT_FOLLOWED)) as service:
+            _, answer = await service.post(make_batch(0), "/v1/rewards")
     value = answer["results"][0]["rewards"]["quality"]
     assert value["parts"]["core.ssim.source.whole"]["value"] == 1.0
     assert value["reward"] == (0.0 if is_closed else 1.0)
@@ -385,39 +385,39 @@ async def test_what_does_not_follow_the_instruction_is_paid_nothing(
 
 async def test_a_constant_is_a_number_only_where_it_is_written_down(tmp_path: Path) -> None:
     reward = file(tmp_path, "without_number = -1\n" + JUDGE)
-    async with serve(reward=reward) as served:
-        _, answer = await served.post(flow_factory(1), "/compute")
+    async with serve(reward=reward) as service:
+        _, answer = await service.post(flow_factory(1), "/compute")
         assert answer == {"rewards": [-1.0]}
-        metrics = await served.metrics()
+        metrics = await service.metrics()
         assert 'editjudge_reward_edits_total{outcome="imputed",reward="quality",team=""} 1.0' in metrics
 
 
 async def test_a_listener_of_its_own_counts_for_its_team(tmp_path: Path) -> None:
     """Trainers send no token: what they say of a team or a class is not believed there."""
-    async with serve(reward=file(tmp_path, PIXELS)) as served:
-        async with serve_http(served.service, "127.0.0.1", 0, 1.0, "trainers") as web:
+    async with serve(reward=file(tmp_path, PIXELS)) as service:
+        async with serve_http(service.service, "127.0.0.1", 0, 1.0, "trainers") as web:
             headers = {"x-team": "red", "X-Class": "urgent"}
             for path, body in BODIES.items():
-                async with served.session.post(web + path, json=body(1, 2), headers=headers, expect100=True) as got:
+                async with service.session.post(web + path, json=body(1, 2), headers=headers, expect100=True) as got:
                     assert got.status == 200, path
                     assert await got.json()
-            async with served.session.post(web + "/v1/rewards", json=own()) as got:
+            async with service.session.post(web + "/v1/rewards", json=make_batch()) as got:
                 assert got.status == 400
             for path, status in {"/health": 200, "/metrics": 404, "/v1/score": 404, "/v1/panel": 404}.items():
-                async with served.session.get(web + path) as got:
+                async with service.session.get(web + path) as got:
                     assert got.status == status, path
-        assert teams_of(served.service) == {"trainers"}
+        assert teams_of(service.service) == {"trainers"}
 
 
 async def test_without_room_nothing_begins(tmp_path: Path) -> None:
     reward = file(tmp_path, PIXELS)
-    async with serve(reward=reward, held_bytes=1000) as served:
-        status, _ = await served.post(own(1), "/v1/rewards")
+    async with serve(reward=reward, held_bytes=1000) as service:
+        status, _ = await service.post(make_batch(1), "/v1/rewards")
         assert status == 400, "it never fits"
-    async with serve(reward=reward) as served:
+    async with serve(reward=reward) as service:
         for path, body in BODIES.items():
-            served.service.rate.charge(path, 1e6)
-            async with served.session.post(served.web + path, json=body(1)) as got:
+            service.service.rate.charge(path, 1e6)
+            async with service.session.post(service.web + path, json=body(1)) as got:
                 assert (got.status, got.headers["retry-after"]) == (503, "2"), path
 
 
@@ -426,11 +426,11 @@ async def test_a_retried_batch_is_not_paid_again(tmp_path: Path) -> None:
     async with judge.serving() as url:
         settings, reward = priced_settings(url), file(tmp_path, JUDGE)
         for _ in range(2):  # the second is another process of the service
-            async with serve(settings, cache=tmp_path / "cache", reward=reward) as served:
-                await served.service.client.panel.probe_judges()
-                _, answer = await served.post(own(1, 2, 3), "/v1/rewards")
+            async with serve(settings, cache=tmp_path / "cache", reward=reward) as service:
+                await service.service.client.panel.probe_judges()
+                _, answer = await service.post(make_batch(1, 2, 3), "/v1/rewards")
                 asked, results = len(judge.requests), answer["results"]
-                _, again = await served.post(own(1, 2, 3), "/v1/rewards")
+                _, again = await service.post(make_batch(1, 2, 3), "/v1/rewards")
                 assert again["results"] == results
                 assert len(judge.requests) == asked
 
@@ -438,8 +438,8 @@ async def test_a_retried_batch_is_not_paid_again(tmp_path: Path) -> None:
 def test_pictures_are_taken_out_of_any_cut() -> None:
     """However the body is cut, its JSON is the same, and a picture is held once."""
     long_word = "QUJD" * 400
-    texts = ['a \\" b', long_word, "x" * 3000, coded(b"\xff\xd8" + b"\xff" * 2000)]
-    data = {"edits": [{"t": each, "p": coded(b"\x89PNG" + b"0" * 1998)} for each in texts]}
+    texts = ['a \\" b', long_word, "x" * 3000, encode(b"\xff\xd8" + b"\xff" * 2000)]
+    data = {"edits": [{"t": each, "p": encode(b"\x89PNG" + b"0" * 1998)} for each in texts]}
     text = json.dumps(data)
     bodies = text.encode(), text.replace("/", "\\/").encode()  # as some libraries write it
     for body, size in itertools.product(bodies, (1, 7, 1000, len(text))):

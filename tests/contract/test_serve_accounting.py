@@ -56,7 +56,7 @@ TEAM = [("x-team", "a")]
 CALL = SpecialistCall(ServiceName.parse("quality.piqe"), "piqe", {"IMAGE": "sha256:0"}, {})
 
 
-def audited(log: Path) -> list[dict[str, Any]]:
+def read_audit_log(log: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
 
 
@@ -212,7 +212,7 @@ async def test_who_asks_for_signatures_takes_a_place_and_is_accounted_for(
         await stub.Score(make_request(ASKED), metadata=TEAM)
         assert 'editjudge_edits_total{team="a"} 1.0' in await served.metrics()
     assert threading.main_thread() not in threads
-    lines = [(line["method"], line["status"], line["dimensions"]) for line in audited(log)]
+    lines = [(line["method"], line["status"], line["dimensions"]) for line in read_audit_log(log)]
     assert lines == [("GetPanel", "RESOURCE_EXHAUSTED", 0), ("GetPanel", "OK", len(signatures)), ("Score", "OK", 1)]
 
 
@@ -256,14 +256,14 @@ async def test_what_was_used_for_nobody_is_told_before_more_is_used(counted: boo
 
     async with serve_with_judge(None, None, 600.0, None) as (scripted, service):
 
-        def happened(what: str) -> bool:
+        def has_metric(what: str) -> bool:
             return re.search(what, service.service.metrics.text().decode()) is not None
 
         asking = asyncio.create_task(ask(service, 1, "core.blending_naturalness"))
         await until(lambda: len(scripted.requests) == 2)
-        await until(lambda: happened('tokens_total.*kind="prompt".* 100.0'))
+        await until(lambda: has_metric('tokens_total.*kind="prompt".* 100.0'))
         asking.cancel()
-        await until(lambda: happened('requests_total.*status="CANCELLED".* 1.0'))
+        await until(lambda: has_metric('requests_total.*status="CANCELLED".* 1.0'))
         if counted:
             status, tokens = await ask(service, 2)
             assert status == ("429" if http else "RESOURCE_EXHAUSTED")
@@ -281,7 +281,7 @@ async def test_who_hangs_up_is_accounted_for(tmp_path: Path) -> None:
         call.cancel()
         assert await waiting is grpc.StatusCode.CANCELLED
         await until(lambda: log.read_text(encoding="utf-8"))
-    assert [line["status"] for line in audited(log)] == ["CANCELLED"]
+    assert [line["status"] for line in read_audit_log(log)] == ["CANCELLED"]
 
 
 async def test_what_others_wait_for_goes_on_where_the_first_hangs_up(
@@ -444,7 +444,7 @@ async def test_the_audit_has_a_line_for_each_edit_without_its_content(tmp_path: 
                 assert reply.headers["x-tokens-used"] == tokens
         async with service.session.post(f"{service.web}/v1/score", data="words") as reply:
             assert reply.status == 415
-    lines = audited(log)
+    lines = read_audit_log(log)
     statuses = [line["status"] for line in lines]
     assert statuses[:3] == ["OK", "OK", "INVALID_ARGUMENT"]
     assert sorted(statuses[3:5]) == ["INVALID_ARGUMENT", "OK"]
@@ -477,7 +477,7 @@ async def test_a_batch_that_is_refused_as_a_whole_is_accounted_for(tmp_path: Pat
     ((_, team), used), *others = read_usage(tmp_path).items()
     assert (team, others) == ("a", [])
     assert (used.edits, used.refused) == (2, 4)
-    lines = [(line["status"], line.get("requests", 1)) for line in audited(log)]
+    lines = [(line["status"], line.get("requests", 1)) for line in read_audit_log(log)]
     refused = [("INVALID_ARGUMENT", 1), ("RESOURCE_EXHAUSTED", 1)]
     assert lines == [*refused, ("OK", 1), ("OK", 1), ("INVALID_ARGUMENT", 2)]
 
@@ -497,7 +497,7 @@ async def test_equal_refusals_have_one_line_for_all_that_came(tmp_path: Path) ->
         answers = served.stub.ScoreStream(empty_messages(), metadata=TEAM)
         assert len([each async for each in answers if each.HasField("refusal")]) == 50
         assert await served.stub.Score(make_request(), metadata=TEAM)
-    lines = [(each["method"], each["status"], each.get("requests")) for each in audited(log)]
+    lines = [(each["method"], each["status"], each.get("requests")) for each in read_audit_log(log)]
     batch, stream = ("/v1/score:batch", "INVALID_ARGUMENT"), ("ScoreStream", "INVALID_ARGUMENT")
     once, more = [(*batch, None), (*stream, None)], [(*batch, 59), (*stream, 49)]
     assert lines == [*once, ("Score", "OK", None), *more]

@@ -23,7 +23,7 @@ from editjudge_services.gateway.bounds import MAX_PARTS, MAX_TEXT_BYTES
 from editjudge_services.gateway.schemas import MAX_DIMENSIONS
 from editjudge_services.gateway.server import SERVICE
 
-from .. import encoded
+from .. import encoded_pictures
 from ..judge_service import (
     ASKED,
     JSON,
@@ -44,9 +44,9 @@ GARBAGE = b"\xff\xfe not a message"
 
 
 @pytest.fixture
-async def served() -> AsyncIterator[RunningService]:
-    async with serve() as served:
-        yield served
+async def service() -> AsyncIterator[RunningService]:
+    async with serve() as service:
+        yield service
 
 
 @pytest.fixture
@@ -54,8 +54,8 @@ async def narrow(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RunningServic
     """A service that takes messages of `LARGEST` bytes."""
     monkeypatch.setattr(server, "MAX_REQUEST_BYTES", LARGEST)
     monkeypatch.setattr(http, "MAX_REQUEST_BYTES", LARGEST)
-    async with serve() as served:
-        yield served
+    async with serve() as service:
+        yield service
 
 
 # What both protocols refuse by the field that is to be mended.
@@ -105,12 +105,12 @@ PROTOCOLS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-async def refused_by_both(served: RunningService, field: str, *dimensions: str, **fields: Any) -> tuple[str, str]:
+async def refused_by_both(service: RunningService, field: str, *dimensions: str, **fields: Any) -> tuple[str, str]:
     """The words over gRPC and JSON of a request that is refused for a field."""
-    far = await refusal(served.stub.Score(make_request(*dimensions, **fields)))
+    far = await refusal(service.stub.Score(make_request(*dimensions, **fields)))
     assert (far.code, far.field) == (Code.INVALID_ARGUMENT, field)
     assert far.words.startswith(f"{field}: ")
-    status, near = await served.post(make_body(*dimensions, **fields))
+    status, near = await service.post(make_body(*dimensions, **fields))
     error = near["error"]
     assert (status, error["code"], error["field"]) == (400, "INVALID_ARGUMENT", field)
     return far.words, f"{error['message']}; {error['fix']}"
@@ -118,35 +118,35 @@ async def refused_by_both(served: RunningService, field: str, *dimensions: str, 
 
 @pytest.mark.parametrize(("field", "fields"), EDITS, ids=[field for field, _ in EDITS])
 async def test_what_cannot_be_judged_is_refused_by_its_field(
-    served: RunningService, field: str, fields: dict[str, Any]
+    service: RunningService, field: str, fields: dict[str, Any]
 ) -> None:
-    await refused_by_both(served, field, **fields)
+    await refused_by_both(service, field, **fields)
 
 
 @pytest.mark.parametrize(("field", "protocol"), PROTOCOLS, ids=[field for field, _ in PROTOCOLS])
 async def test_rules_that_are_not_there_are_refused_by_their_field(
-    served: RunningService, field: str, protocol: dict[str, Any]
+    service: RunningService, field: str, protocol: dict[str, Any]
 ) -> None:
-    await refused_by_both(served, field, "*", protocol=protocol)
+    await refused_by_both(service, field, "*", protocol=protocol)
     about = pb.GetPanelRequest(protocol=pb.Protocol(**protocol))
-    told = await refusal(served.stub.GetPanel(about))
+    told = await refusal(service.stub.GetPanel(about))
     assert (told.code, told.field) == (Code.INVALID_ARGUMENT, field)
 
 
-async def test_a_dimension_that_is_not_there_is_refused(served: RunningService) -> None:
-    for words in await refused_by_both(served, "dimensions", "core.pnsr.source.whole"):
+async def test_a_dimension_that_is_not_there_is_refused(service: RunningService) -> None:
+    for words in await refused_by_both(service, "dimensions", "core.pnsr.source.whole"):
         assert "core.psnr.source.whole" in words, "the one that is meant"
 
 
-async def test_more_ids_than_anybody_means_are_refused_at_once(served: RunningService) -> None:
-    assert await served.stub.Score(make_request(*["core.psnr.*"] * MAX_DIMENSIONS))
-    await refused_by_both(served, "dimensions", *["core.psnr.*"] * (MAX_DIMENSIONS + 1))
+async def test_more_ids_than_anybody_means_are_refused_at_once(service: RunningService) -> None:
+    assert await service.stub.Score(make_request(*["core.psnr.*"] * MAX_DIMENSIONS))
+    await refused_by_both(service, "dimensions", *["core.psnr.*"] * (MAX_DIMENSIONS + 1))
     many = [f"core.x{i}" for i in range(1000)]
     calls = (
-        served.stub.Score(make_request(*many)),
-        served.stub.Score(make_request("*" * 1000)),
-        served.stub.ListDimensions(pb.ListDimensionsRequest(patterns=many)),
-        served.stub.ListDimensions(pb.ListDimensionsRequest(patterns=["x.*"])),
+        service.stub.Score(make_request(*many)),
+        service.stub.Score(make_request("*" * 1000)),
+        service.stub.ListDimensions(pb.ListDimensionsRequest(patterns=many)),
+        service.stub.ListDimensions(pb.ListDimensionsRequest(patterns=["x.*"])),
     )
     told = [(await refusal(call)).code for call in calls]
     assert told == [Code.INVALID_ARGUMENT] * len(calls)
@@ -183,9 +183,9 @@ BOMBS: Mapping[str, tuple[bytes, str, str, str]] = {
 
 
 @pytest.mark.parametrize("case", BOMBS)
-async def test_a_bomb_is_refused_before_it_is_parsed(served: RunningService, case: str) -> None:
+async def test_a_bomb_is_refused_before_it_is_parsed(service: RunningService, case: str) -> None:
     data, method, field, words = BOMBS[case]
-    channel, path = served.channel, f"/{SERVICE}/{method}"
+    channel, path = service.channel, f"/{SERVICE}/{method}"
     is_stream = method == "ScoreStream"
     call = channel.stream_stream(path)(iter([data])).read() if is_stream else None
     told = await refusal(call or channel.unary_unary(path)(data))
@@ -209,25 +209,25 @@ JSON_BOMBS: Mapping[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize("case", JSON_BOMBS)
-async def test_a_bomb_of_json_is_refused(served: RunningService, case: str) -> None:
+async def test_a_bomb_of_json_is_refused(service: RunningService, case: str) -> None:
     body, words = JSON_BOMBS[case]
     path = "/v1/score:batch" if body.startswith(BATCHED[:10]) else "/v1/score"
-    status, told = await served.post(body, path)
+    status, told = await service.post(body, path)
     assert (status, told["error"]["code"]) == (400, "INVALID_ARGUMENT")
     assert words in f"{told['error']['message']}; {told['error']['fix']}"
 
 
-async def test_a_label_of_a_caller_s_template_is_no_program(served: RunningService) -> None:
+async def test_a_label_of_a_caller_s_template_is_no_program(service: RunningService) -> None:
     text = 'user = "{sources}{edited}{instruction}"\n[labels]\nsource = "{n:>999999999}"'
     prompts = {"core/instruction_following.toml": text}
     asked = "core.instruction_following"
-    await refused_by_both(served, "protocol.prompts", asked, protocol={"prompts": prompts})
+    await refused_by_both(service, "protocol.prompts", asked, protocol={"prompts": prompts})
 
 
 async def test_pictures_are_decoded_only_where_there_is_room() -> None:
-    async with serve(megapixels=4 * 32 * 32 / 2**20) as served:
-        assert await served.stub.Score(make_request())
-        told = await refusal(served.stub.Score(make_request(edited=png(1, 64))))
+    async with serve(megapixels=4 * 32 * 32 / 2**20) as service:
+        assert await service.stub.Score(make_request())
+        told = await refusal(service.stub.Score(make_request(edited=png(1, 64))))
     assert told.code is Code.INVALID_ARGUMENT
     assert "pixels" in told.words
 
@@ -237,18 +237,18 @@ async def test_a_flood_of_pictures_that_are_slow_to_decode_holds_up_no_other_tea
     edits, side, ended = 40, 600, list[str]()
     rows = np.random.default_rng(0).integers(0, 256, (side, 1 + 8 * side), np.uint8)
     rows[:, 0] = 0  # no filter
-    async with serve() as served:
+    async with serve() as service:
 
         async def score(team: str, **pictures: Any) -> None:
             request = make_request(**pictures)
-            assert await served.stub.Score(request, metadata=[("x-team", team)])
+            assert await service.stub.Score(request, metadata=[("x-team", team)])
             ended.append(team)
 
         await score("other")
         flooding = []
         for number in range(edits):
             rows[0, 1] = number
-            deep = encoded.png((side, side), 6, zlib.compress(rows.tobytes(), 1), depth=16)
+            deep = encoded_pictures.png((side, side), 6, zlib.compress(rows.tobytes(), 1), depth=16)
             flooding.append(asyncio.create_task(score("flood", edited=deep, sources=[png(0, side)])))
         await until(lambda: "flood" in ended)
         await score("other")
@@ -318,39 +318,39 @@ async def test_a_picture_too_large_for_its_message_is_told_with_the_limit(narrow
     assert str(LARGEST) in told.words
 
 
-async def test_garbage_in_a_stream_ends_that_stream(served: RunningService) -> None:
+async def test_garbage_in_a_stream_ends_that_stream(service: RunningService) -> None:
     for method in (f"{SERVICE}/ScoreStream", f"{REFLECTION}/ServerReflectionInfo"):
-        call = served.channel.stream_stream(f"/{method}")()
+        call = service.channel.stream_stream(f"/{method}")()
         await call.write(GARBAGE)
         assert (await refusal(call.read())).code is Code.INVALID_ARGUMENT
 
 
-async def test_health_and_reflection_are_the_standard_ones(served: RunningService) -> None:
-    checks = health_pb2_grpc.HealthStub(served.channel)
+async def test_health_and_reflection_are_the_standard_ones(service: RunningService) -> None:
+    checks = health_pb2_grpc.HealthStub(service.channel)
     serves = health_pb2.HealthCheckResponse.SERVING
     for name in ("", SERVICE):
         assert (await checks.Check(health_pb2.HealthCheckRequest(service=name))).status == serves
     watched = checks.Watch(health_pb2.HealthCheckRequest())
     assert (await watched.read()).status == serves
     watched.cancel()
-    stub = reflection_pb2_grpc.ServerReflectionStub(served.channel)
+    stub = reflection_pb2_grpc.ServerReflectionStub(service.channel)
 
-    async def reflected(**asked: str) -> Any:
+    async def reflect(**asked: str) -> Any:
         requests = iter([reflection_pb2.ServerReflectionRequest(**asked)])
         (reply,) = [each async for each in stub.ServerReflectionInfo(requests)]
         return reply
 
-    listed = (await reflected(list_services="")).list_services_response
+    listed = (await reflect(list_services="")).list_services_response
     assert SERVICE in {each.name for each in listed.service}
-    described = await reflected(file_containing_symbol=SERVICE)
+    described = await reflect(file_containing_symbol=SERVICE)
     assert described.file_descriptor_response.file_descriptor_proto
-    unknown = await reflected(file_containing_symbol="x.Y")
+    unknown = await reflect(file_containing_symbol="x.Y")
     assert unknown.error_response.error_code == Code.NOT_FOUND.value[0]
 
 
-async def test_fields_that_are_newer_than_the_service_are_passed_over(served: RunningService) -> None:
+async def test_fields_that_are_newer_than_the_service_are_passed_over(service: RunningService) -> None:
     newer = make_request().SerializeToString() + b"\xfa\x7f\x03new"  # field 2047, of bytes
-    answer = await served.channel.unary_unary(f"/{SERVICE}/Score")(newer)
+    answer = await service.channel.unary_unary(f"/{SERVICE}/Score")(newer)
     assert pb.ScoreResponse.FromString(answer).outcomes
 
 
@@ -433,24 +433,24 @@ async def test_a_bad_request_is_refused_by_its_status_and_the_next_is_answered(
     assert (await narrow.post(GOOD))[0] == 200
 
 
-async def test_who_asks_for_heads_gets_them(served: RunningService) -> None:
+async def test_who_asks_for_heads_gets_them(service: RunningService) -> None:
     for path in ("/health", "/v1/panel", "/v1/openapi.json"):
-        async with served.session.head(served.web + path) as reply:
+        async with service.session.head(service.web + path) as reply:
             assert (reply.status, await reply.read()) == (200, b"")
-    async with served.session.get(f"{served.web}/health") as reply:
+    async with service.session.get(f"{service.web}/health") as reply:
         assert await reply.text() == "serving"
 
 
-async def test_a_stream_and_a_batch_refuse_one_and_judge_the_others(served: RunningService) -> None:
+async def test_a_stream_and_a_batch_refuse_one_and_judge_the_others(service: RunningService) -> None:
     sent = [make_request(request_id=str(i), edited=b"no" if i == 7 else png(1)) for i in range(40)]
-    answers = await served.stream(*sent)
+    answers = await service.stream(*sent)
     refused = [a.refusal for a in answers if a.WhichOneof("result") == "refusal"]
     judged = {a.response.request_id for a in answers if a.WhichOneof("result") == "response"}
     assert [(r.request_id, r.field) for r in refused] == [("7", "edit.edited")]
     assert judged == {str(i) for i in range(40)} - {"7"}
     edits = [make_body(id=str(i), edited=b"no" if i == 2 else png(1)) for i in range(3)]
     wrong = (*edits, GOOD | {"bogus": 1}, make_body(instruction=7), 7)
-    status, body = await served.batch(*wrong)
+    status, body = await service.batch(*wrong)
     fields = [each["error"] and each["error"]["field"] for each in body["results"]]
     expected = [None, None, "edit.edited", "bogus", "edit.instruction", "body"]
     assert (status, fields) == (200, expected)
@@ -458,25 +458,25 @@ async def test_a_stream_and_a_batch_refuse_one_and_judge_the_others(served: Runn
 
 
 async def test_a_defect_in_one_edit_costs_that_one(
-    served: RunningService, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    service: RunningService, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    judge = served.service.client.judge
+    judge = service.service.client.judge
 
     async def trips(edit: Any, *asked: Any, **more: Any) -> Any:
         if edit.item.id == "bad":
             raise LookupError("half \ud83d")
         return await judge(edit, *asked, **more)
 
-    monkeypatch.setattr(served.service.client, "judge", trips)
-    answers = await served.stream(*(make_request(request_id=i, id=i) for i in ("a", "bad", "c")))
+    monkeypatch.setattr(service.service.client, "judge", trips)
+    answers = await service.stream(*(make_request(request_id=i, id=i) for i in ("a", "bad", "c")))
     (told,) = [a.refusal for a in answers if a.WhichOneof("result") == "refusal"]
     assert (told.request_id, told.code, len(answers)) == ("bad", 13, 3)
     assert "LookupError" in told.message
-    assert (await refusal(served.stub.Score(make_request(id="bad")))).code is Code.INTERNAL
-    status, body = await served.batch(*(make_body(id=i) for i in ("a", "bad", "c")))
+    assert (await refusal(service.stub.Score(make_request(id="bad")))).code is Code.INTERNAL
+    status, body = await service.batch(*(make_body(id=i) for i in ("a", "bad", "c")))
     codes = [each["error"] and each["error"]["code"] for each in body["results"]]
     assert (status, codes) == (200, [None, "INTERNAL", None])
-    status, body = await served.post(make_body(id="bad"))
+    status, body = await service.post(make_body(id="bad"))
     assert (status, body["error"]["code"]) == (500, "INTERNAL")
     assert "LookupError" in capsys.readouterr().err
 
@@ -488,11 +488,11 @@ async def test_a_place_comes_before_the_body(monkeypatch: pytest.MonkeyPatch) ->
         yield b"{"
         await asyncio.sleep(60)
 
-    async with serve(edits=2, drain=0.1) as served:
-        sending = served.session.post(f"{served.web}/v1/score", data=never(), headers=JSON)
+    async with serve(edits=2, drain=0.1) as service:
+        sending = service.session.post(f"{service.web}/v1/score", data=never(), headers=JSON)
         slow = asyncio.ensure_future(sending)
-        await until(lambda: served.service.edits.in_use)
-        status, body = await served.post(b"not even JSON")
+        await until(lambda: service.service.edits.in_use)
+        status, body = await service.post(b"not even JSON")
         assert (status, body["error"]["code"]) == (429, "RESOURCE_EXHAUSTED")
         slow.cancel()
 
@@ -516,9 +516,9 @@ BAD_PICTURES = {
 @pytest.mark.parametrize("name", BAD_PICTURES)
 async def test_a_bad_picture_never_reaches_a_judge(name: str) -> None:
     async with scripted_judge().serving() as judge:
-        async with serve(judge_settings(judge)) as served:
+        async with serve(judge_settings(judge)) as service:
             for _ in range(2):  # what is wrong once is not taken for whole the next time
-                told = await refusal(served.stub.Score(make_request(ASKED, edited=BAD_PICTURES[name])))
+                told = await refusal(service.stub.Score(make_request(ASKED, edited=BAD_PICTURES[name])))
                 assert told.code is Code.INVALID_ARGUMENT
                 assert told.field == "edit.edited"
 
@@ -532,12 +532,12 @@ async def test_pictures_that_a_judge_only_sees_are_not_decoded_and_proved_whole_
     monkeypatch.setattr(images, "_decode", lambda *a: decodings.append(1) or decode(*a))
     # There is no room to decode anything.
     async with scripted_judge().serving() as judge:
-        async with serve(judge_settings(judge), megapixels=2 / 2**20) as served:
+        async with serve(judge_settings(judge), megapixels=2 / 2**20) as service:
             for _ in range(2):
                 request = make_request(ASKED, sources=[png(71, 48)], edited=png(72, 48))
-                (outcome,) = (await served.stub.Score(request)).outcomes
+                (outcome,) = (await service.stub.Score(request)).outcomes
                 assert outcome.HasField("value")
-            told = await refusal(served.stub.Score(make_request(ASKED, "core.psnr.*")))
+            told = await refusal(service.stub.Score(make_request(ASKED, "core.psnr.*")))
             assert "pixels" in told.words
     assert len(proofs) == 2
     assert not decodings

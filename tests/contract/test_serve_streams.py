@@ -240,28 +240,28 @@ async def test_callers_have_so_many_streams_and_leave_room_for_others(monkeypatc
     monkeypatch.setattr(accounting, "WAIT_SECONDS", 0.1)
     async with serve(streams=4, drain=0.1) as served:
 
-        async def opened(team: str) -> Any:
+        async def open_stream(team: str) -> Any:
             call = served.stub.ScoreStream(metadata=[("x-team", team)])
             await call.write(pb.ScoreStreamRequest(request=make_request()))
             assert (await call.read()).response.outcomes
             return call
 
-        async def refused(team: str) -> str:
+        async def check_refusal(team: str) -> str:
             told = await refusal(served.stub.ScoreStream(metadata=[("x-team", team)]).read())
             assert (told.code, told.may_retry) == (grpc.StatusCode.RESOURCE_EXHAUSTED, True)
             return told.words
 
-        first = await opened("busy")
-        second = await opened("busy")
-        assert "2 of 4 streams are in use, 2 of them yours" in await refused("busy")
-        others = [await opened("other"), await opened("another")]
-        assert "4 of 4 streams are in use, 0 of them yours" in await refused("a fourth")
+        first = await open_stream("busy")
+        second = await open_stream("busy")
+        assert "2 of 4 streams are in use, 2 of them yours" in await check_refusal("busy")
+        others = [await open_stream("other"), await open_stream("another")]
+        assert "4 of 4 streams are in use, 0 of them yours" in await check_refusal("a fourth")
         assert await served.stub.Score(make_request(), metadata=[("x-team", "busy")])
         await first.done_writing()
         assert await first.read() is grpc.aio.EOF
         second.cancel()
         await until(lambda: served.service.streams.in_use == {"other": 1, "another": 1})
-        await opened("busy")
+        await open_stream("busy")
         for each in others:
             each.cancel()
 

@@ -33,7 +33,7 @@ async def served_by(triton: ScriptedTriton, llm: ScriptedOpenAi) -> AsyncIterato
             yield served
 
 
-async def streamed(served: RunningService, request: pb.ScoreRequest, **more: Any) -> pb.ScoreResponse:
+async def score_by_stream(served: RunningService, request: pb.ScoreRequest, **more: Any) -> pb.ScoreResponse:
     """The answer of a stream of one request, which is left open until it came."""
     call = served.stub.ScoreStream(**more)
     await call.write(pb.ScoreStreamRequest(request=request))
@@ -51,7 +51,7 @@ async def test_triton_gets_no_more_time_than_the_caller_waits(stream: bool) -> N
     triton = ScriptedTriton()
     async with served_by(triton, ScriptedOpenAi()) as served:
         if stream:
-            response = await streamed(served, make_request(PIQE), timeout=20)
+            response = await score_by_stream(served, make_request(PIQE), timeout=20)
         else:
             response = await served.stub.Score(make_request(PIQE), timeout=20)
             await served.stub.Score(make_request(PIQE))
@@ -114,7 +114,7 @@ async def test_the_class_goes_on_as_a_priority(headers: list[tuple[str, str]]) -
     async with served_by(triton, llm) as served:
         assert (await served.stub.Score(make_request(*BOTH), metadata=headers)).outcomes
         other = make_request(*BOTH, edited=png(2))
-        assert (await streamed(served, other, metadata=headers)).outcomes
+        assert (await score_by_stream(served, other, metadata=headers)).outcomes
         as_json = JSON | dict(headers)
         assert (await served.post(make_body(*BOTH, edited=png(3)), headers=as_json))[0] == 200
         batch = {"requests": [make_body(*BOTH, edited=png(4))]}

@@ -187,7 +187,7 @@ async def test_why_it_is_sampled_is_remembered_too() -> None:
     assert len(server.requests) == 1
 
 
-class Held(Ledger):
+class HeldLedger(Ledger):
     """Keeps nothing until it may."""
 
     def __init__(self) -> None:
@@ -207,7 +207,7 @@ class Held(Ledger):
 async def test_no_more_replies_wait_to_be_kept_than_calls_may_be_in_flight() -> None:
     """They are paid for, and lost where the process is killed: a slow disk must hold up calls."""
     server = ScriptedOpenAi(reply(SAID))
-    with Held() as ledger:
+    with HeldLedger() as ledger:
         async with panel_of(judges=[server], ledger=ledger, concurrency=2) as panel:
             judge = panel.judge("generalist.judge")
             calls = (judge.answer(PROMPT, CONTRACT, repeat=n) for n in range(6))

@@ -29,7 +29,7 @@ TOKEN = "tk-5ecretToken"
 PIQE, READER = "quality.piqe", "ocr.ppocr"
 
 
-def refused(detail: str) -> Failure:
+def make_refusal(detail: str) -> Failure:
     return Failure(StatusCode.INVALID_ARGUMENT, detail)
 
 
@@ -37,7 +37,7 @@ async def read_with(panel: Panel) -> Any:
     return await panel.call(READER, {"IMAGE": b"image"})
 
 
-class Placed(ScriptedTriton):
+class PlacedTriton(ScriptedTriton):
     """Says where a model must run, which is not what it is."""
 
     async def ModelConfig(self, request: Any, context: Any) -> Any:  # noqa: N802
@@ -46,7 +46,7 @@ class Placed(ScriptedTriton):
         return response
 
 
-@pytest.mark.parametrize("kind", [ScriptedTriton, Placed])
+@pytest.mark.parametrize("kind", [ScriptedTriton, PlacedTriton])
 async def test_a_good_reply(kind: type[ScriptedTriton]) -> None:
     async with panel_of(server := kind(score(0.25))) as panel:
         assert await ask(panel) == 0.25
@@ -105,9 +105,9 @@ BAD_REPLIES: dict[str, tuple[str, Any, str]] = {
     "two tensors of one name": (PIQE, twice(score(0.1), score(0.9)), "two tensors"),
     "another model's": (PIQE, of("quality_other"), "'quality_other'"),
     "another version's": (PIQE, of("quality_piqe", "2"), "version '2'"),
-    "an abstention without a kind": (PIQE, refused("abstained/: no"), "not as abstained, unpars"),
-    "an unknown abstention": (PIQE, refused("abstained/bored: no"), "not as abstained, unparsable"),
-    "a long one": (PIQE, refused(f"abstained/{'x' * 5000}: no"), "not as abstained, unparsable"),
+    "an abstention without a kind": (PIQE, make_refusal("abstained/: no"), "not as abstained, unpars"),
+    "an unknown abstention": (PIQE, make_refusal("abstained/bored: no"), "not as abstained, unparsable"),
+    "a long one": (PIQE, make_refusal(f"abstained/{'x' * 5000}: no"), "not as abstained, unparsable"),
 }
 
 
@@ -123,7 +123,7 @@ async def test_replies_that_break_the_contract(case: str) -> None:
 
 @pytest.mark.parametrize(("said", "length"), [("nothing to see: flat", 20), ("flat\n" * 900, 300)])
 async def test_an_abstention_is_typed_and_one_short_line(said: str, length: int) -> None:
-    async with panel_of(ScriptedTriton(refused(f"abstained/degenerate: {said}"))) as panel:
+    async with panel_of(ScriptedTriton(make_refusal(f"abstained/degenerate: {said}"))) as panel:
         with pytest.raises(errors.Abstention) as caught:
             await ask(panel)
     told = caught.value.reason
@@ -160,7 +160,7 @@ async def test_secrets_are_blotted_out_of_all_that_a_server_says(monkeypatch: py
     script = (
         read(f"SALE {TOKEN}"),
         Failure(StatusCode.INTERNAL, f"no rights for {TOKEN}"),
-        refused(f"abstained/refused: {TOKEN} may not"),
+        make_refusal(f"abstained/refused: {TOKEN} may not"),
     )
     server = ScriptedTriton(*script, implementation=f"of-{TOKEN}")
     async with panel_of(server, headers={"authorization": Secret(env="JUDGE_TOKEN")}) as panel:
@@ -271,7 +271,7 @@ async def test_nothing_is_said_of_services_before_anybody_was_asked(photo: np.nd
 # What becomes of an edit
 
 
-async def judged(server: ScriptedTriton, photo: np.ndarray, *names: str) -> dict[str, Any]:
+async def score_unchanged(server: ScriptedTriton, photo: np.ndarray, *names: str) -> dict[str, Any]:
     """The outcomes of an edit that changes nothing."""
     edit = Edit.load(source=photo, edited=photo, instruction="x", target_text="SALE")
     async with server.serving() as url:
@@ -281,7 +281,7 @@ async def judged(server: ScriptedTriton, photo: np.ndarray, *names: str) -> dict
 
 async def test_a_run_goes_on_when_one_service_fails(photo: np.ndarray) -> None:
     server = ScriptedTriton(Failure(StatusCode.INTERNAL, "out of memory"))
-    outcomes = await judged(server, photo, "core.*")
+    outcomes = await score_unchanged(server, photo, "core.*")
     assert isinstance(outcomes["core.psnr.source.whole"], Score)
     for name in ("core.quality.piqe", "core.text_content_accuracy"):
         outcome = outcomes[name]
@@ -290,10 +290,10 @@ async def test_a_run_goes_on_when_one_service_fails(photo: np.ndarray) -> None:
 
 
 async def test_abstentions_become_unscored_and_absent_models_are_not_served(photo: np.ndarray) -> None:
-    flat = ScriptedTriton(refused("abstained/degenerate: no active block"))
-    outcomes = await judged(flat, photo, "core.quality.piqe")
+    flat = ScriptedTriton(make_refusal("abstained/degenerate: no active block"))
+    outcomes = await score_unchanged(flat, photo, "core.quality.piqe")
     expected = NoScore(kind="degenerate", reason="no active block")
     assert outcomes == {"core.quality.piqe": expected}
-    (outcome,) = (await judged(ScriptedTriton(models=()), photo, "core.quality.piqe")).values()
+    (outcome,) = (await score_unchanged(ScriptedTriton(models=()), photo, "core.quality.piqe")).values()
     assert isinstance(outcome, NotServed)
     assert "not among the models ready" in outcome.reason

@@ -83,8 +83,8 @@ async def test_a_server_that_warms_up() -> None:
 
 
 FILES = fakes.bundle_files(fakes.tokenizer())
-BARE = fakes.zipped({"tokenizer.json": FILES["tokenizer.json"]})
-ODD = fakes.zipped({**FILES, "generation_config.json": '{"eos_token_id": {}}'})
+BARE = fakes.zip_files({"tokenizer.json": FILES["tokenizer.json"]})
+ODD = fakes.zip_files({**FILES, "generation_config.json": '{"eos_token_id": {}}'})
 TOKENIZERS: dict[str, tuple[dict[str, Any], str]] = {
     "no zip": ({"archive": b"no zip"}, "cannot be read"),
     "another digest": ({"digest": "00" * 32}, "damaged"),
@@ -163,10 +163,10 @@ async def test_greedy_without_a_seed_and_cut() -> None:
 async def test_other_ends_and_what_the_engine_gave_up_which_is_asked_for_again(
     reason: str, finish: str, calls: int
 ) -> None:
-    def ended(complete: Any) -> None:
+    def set_finish_reason(complete: Any) -> None:
         complete.finish_reason = reason
 
-    server = ScriptedVllmGrpc(ended, None)
+    server = ScriptedVllmGrpc(set_finish_reason, None)
     async with judge(server) as transport:
         said = await transport.complete(PROMPT, Sampling())
     assert said.content == {"text": "Yes", "finish": finish}
@@ -181,7 +181,7 @@ async def test_data_stays_text_and_images_keep_their_places() -> None:
     ids = list(server.requests[0].tokenized.input_ids)
     counts = [ids.count(server.tokenizer.token_to_id(t)) for t in ("<|image_pad|>", "<|im_end|>")]
     assert counts == [1, 2]
-    assert attack in server.shown(server.requests[0]).replace("\u200b", "")
+    assert attack in server.decode_prompt(server.requests[0]).replace("\u200b", "")
 
 
 @pytest.mark.parametrize(("media", "schemes"), [("", "data"), ("inprocess", "http,https")])
@@ -214,7 +214,7 @@ async def test_a_server_that_dies_in_mid_call_and_comes_back() -> None:
             await transport.identify(5)
             asking = asyncio.create_task(transport.complete(PROMPT, Sampling()))
             await until(lambda: server.requests)
-            await server.ended()
+            await server.wait_for_end()
             async with ScriptedVllmGrpc(says="good").serving(port):
                 said = await asking
     assert said.content["text"] == "good"
@@ -256,11 +256,11 @@ async def test_keys_stay_out_of_names_and_texts(monkeypatch: pytest.MonkeyPatch)
 async def noting_proxy(asked: list[bytes]) -> AsyncIterator[str]:
     """A proxy that notes what is asked of it, and closes the connection; gives its address."""
 
-    async def met(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def meet_caller(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         asked.append(await reader.readline())
         writer.close()
 
-    async with await asyncio.start_server(met, "127.0.0.1", 0) as server:
+    async with await asyncio.start_server(meet_caller, "127.0.0.1", 0) as server:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 

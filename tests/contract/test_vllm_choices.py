@@ -103,7 +103,7 @@ async def test_what_a_choice_is_asked_with() -> None:
     assert set(params.logit_bias.values()) == {100}
     assert not request.stream
     assert [item.url for item in request.media_refs.items] == [fakes.PICTURE.url]
-    assert server.shown(request) == (
+    assert server.decode_prompt(request) == (
         "<|im_start|>system\nYou judge.<|im_end|>\n<|im_start|>user\n"
         "Before:<|vision_start|><|image_pad|><|vision_end|>Good? x<|im_end|>\n"
         "<|im_start|>assistant\n"
@@ -191,6 +191,6 @@ async def test_replies_of_a_wrong_shape(case: str) -> None:
     def two(complete: Any) -> None:
         complete.output_ids.append(1)
 
-    change = two if "token_ids_" in fields else fakes.changed(**fields)
+    change = two if "token_ids_" in fields else fakes.change_logprobs(**fields)
     with pytest.raises(BadReply, match=text):
         await choose(ScriptedVllmGrpc(None, None, change, logits=LOGITS))

@@ -168,13 +168,13 @@ def test_the_papers_rows_stand_beside_the_runs(kris_run: list[Any], tmp_path: Pa
 class Picker(ScriptedOpenAi):
     """Says whether a question compares, and answers each by its seed's option."""
 
-    def said(self) -> dict[str, Any]:
+    def make_reply(self) -> dict[str, Any]:
         text = json.dumps(self.requests[-1]["messages"])
         yes = 0.9 if "Add Object" in text else 0.2
         self.probabilities = {"Yes": yes, "No": 1 - yes}
         if "Size Change" in text:
             self.probabilities = {"Maybe": 1.0}
-        return super().said()
+        return super().make_reply()
 
 
 async def test_the_judge_decides_once_which_questions_of_gie_compare(tmp_path: Path) -> None:

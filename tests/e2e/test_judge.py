@@ -26,7 +26,7 @@ QUESTIONS = [f"Is part {i} of {{}} right?" for i in range(5)]
 class Judge(ScriptedOpenAi):
     """Says excellent or good, writes five questions, and answers the first of them with no."""
 
-    def said(self) -> dict[str, Any]:
+    def make_reply(self) -> dict[str, Any]:
         text = json.dumps(self.requests[-1]["messages"])
         if "have not seen the result" in text:
             about = "pose" if "Perspective:" in text else "light"
@@ -35,7 +35,7 @@ class Judge(ScriptedOpenAi):
         sure = {"No": 0.9, "Yes": 0.1} if "part 0" in text else {"Yes": 0.9, "No": 0.1}
         levels = {"excellent": 0.5, "good": 0.5}
         self.probabilities = levels if "excellent:" in text else sure
-        return super().said()
+        return super().make_reply()
 
 
 @pytest.fixture

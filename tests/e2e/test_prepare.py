@@ -54,7 +54,7 @@ class Writer(ScriptedOpenAi):
         request.transport.abort()
         return web.Response()
 
-    def said(self) -> dict[str, Any]:
+    def make_reply(self) -> dict[str, Any]:
         text = json.dumps(self.requests[-1]["messages"])
         for instruction, answer in self.says.items():
             if instruction in text:

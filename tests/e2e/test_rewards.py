@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from ..contract.test_rewards import JUDGE, file, own
+from ..contract.test_rewards import JUDGE, file, make_batch
 from ..judge_service import scripted_judge
 from ..patience import patience
 from .conftest import serving
@@ -29,7 +29,7 @@ async def count_edits(session: aiohttp.ClientSession, web: str) -> float:
 
 
 async def test_a_batch_that_is_sent_again_pays_only_what_was_in_flight(tmp_path: Path) -> None:
-    batch, lost = own(*range(1, 9)), 60.0
+    batch, lost = make_batch(*range(1, 9)), 60.0
     judge = scripted_judge(*[None] * 5, lost, None)
     async with judge.serving() as url, aiohttp.ClientSession() as session:
         config = ("--config", settings(tmp_path, url), "--endpoint", NOBODY, "--reward", file(tmp_path, JUDGE))

@@ -51,11 +51,11 @@ class Slow(Judge):
     def says(self, probabilities: Mapping[str, float]) -> None:
         """Have it say these choices, whatever it is asked."""
 
-        def said() -> dict[str, Any]:
+        def make_reply() -> dict[str, Any]:
             self.probabilities = probabilities
-            return super(Judge, self).said()
+            return super(Judge, self).make_reply()
 
-        self.said = said  # type: ignore[method-assign]
+        self.make_reply = make_reply  # type: ignore[method-assign]
 
 
 def _noise(*seed: int) -> np.ndarray:
@@ -211,7 +211,7 @@ async def test_unscored_is_asked_again_on_demand_only(data: Data) -> None:
     async with server.serving() as url:
         await data.run(LEVELS, by=url, code=3)
         assert data.statuses() == {"unscored"}
-        del server.said
+        del server.make_reply
         server.seen = 0
         again = await data.run(LEVELS, by=url)
         assert server.seen == 0

@@ -37,7 +37,7 @@ class CanaryJudge(ScriptedOpenAi):
         shown = [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
         return self._names.get(shown[-1]) if shown else None
 
-    def said(self) -> dict[str, Any]:
+    def make_reply(self) -> dict[str, Any]:
         if (done := self.canary(self.requests[-1])) is None:
             self.rest += 1
             return reply(self.other)

@@ -17,7 +17,7 @@ COMMIT = "c0ffee" + "0" * 34
 
 
 @dataclass(frozen=True)
-class Asked:
+class HubRequest:
     method: str
     path: str
     range: str
@@ -42,9 +42,9 @@ class ScriptedHub:
     cuts: dict[str, list[int]] = field(default_factory=dict)
     lies: dict[str, bytes] = field(default_factory=dict)
     refusals: dict[str, tuple[int, dict[str, str]]] = field(default_factory=dict)
-    asked: list[Asked] = field(default_factory=list)
+    asked: list[HubRequest] = field(default_factory=list)
 
-    def gets(self, name: str) -> list[Asked]:
+    def gets(self, name: str) -> list[HubRequest]:
         """The downloads of one file."""
         paths = (f"/{self.repo}/resolve/{self.commit}/{name}", f"/cdn/{name}")
         return [one for one in self.asked if one.method == "GET" and one.path in paths]
@@ -108,7 +108,7 @@ class _Handler(BaseHTTPRequestHandler):
         path = urlsplit(self.path).path
         token = self.headers.get("Authorization", "").removeprefix("Bearer ")
         hub = self.hub
-        hub.asked.append(Asked(self.command, path, self.headers.get("Range", ""), token))
+        hub.asked.append(HubRequest(self.command, path, self.headers.get("Range", ""), token))
         for pattern, (status, headers) in hub.refusals.items():
             if re.search(pattern, path):
                 return self._send(status, b"{}", headers)

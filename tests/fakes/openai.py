@@ -126,7 +126,7 @@ class ScriptedOpenAi:
         self.headers.append({k.lower(): v for k, v in request.headers.items()})
         self.listed += 1
         if self.models_answer is not None:
-            return _failed(self.models_answer)
+            return _make_response(self.models_answer)
         cards = [{"id": name, "object": "model", "owned_by": self.owner} for name in self.models]
         if self.owner == "vllm":
             cards = [c | {"root": self.root, "max_model_len": 4096} for c in cards]
@@ -181,20 +181,20 @@ class ScriptedOpenAi:
             request.transport.abort()
             return response
         if isinstance(answer, Fault):
-            return _failed(answer)
-        return web.json_response({"model": self.answers_as} | (answer or self.said()))
+            return _make_response(answer)
+        return web.json_response({"model": self.answers_as} | (answer or self.make_reply()))
 
     def _say_whether_it_binds(self, asked: dict[str, Any]) -> web.Response:
         given = choices_of(asked)
         if isinstance(self.binds, Fault) and given:
-            return _failed(self.binds)
+            return _make_response(self.binds)
         text = bound_to(asked, given[0]) if given and self.binds is True else "Yes"
         return web.json_response({"model": self.answers_as} | reply(text) | {"usage": None})
 
     def _next(self) -> Any:
         return self.script.pop(0) if len(self.script) > 1 else self.script[0]
 
-    def said(self) -> dict[str, Any]:
+    def make_reply(self) -> dict[str, Any]:
         """What the model answers to the latest request."""
         asked = self.requests[-1]
         best = max(self.probabilities, key=lambda token: self.probabilities[token])
@@ -223,7 +223,7 @@ class ScriptedOpenAi:
 
 
 @contextmanager
-def beside(server: ScriptedOpenAi) -> Iterator[str]:
+def serve_in_thread(server: ScriptedOpenAi) -> Iterator[str]:
     """Serve beside a test that is not asynchronous; gives the address."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
@@ -256,7 +256,7 @@ def bound_to(asked: dict[str, Any], choice: str) -> str:
 
 
 @asynccontextmanager
-async def asking(
+async def open_transport(
     server: ScriptedOpenAi, policy: RetryPolicy = POLICY, **settings: Any
 ) -> AsyncIterator[OpenAiTransport]:
     """A transport to a scripted server."""
@@ -266,7 +266,7 @@ async def asking(
             yield transport
 
 
-def _failed(fault: Fault) -> web.Response:
+def _make_response(fault: Fault) -> web.Response:
     if isinstance(fault.body, bytes):
         kind = fault.headers.get("content-type", "application/json")
         headers = {k: v for k, v in fault.headers.items() if k != "content-type"}

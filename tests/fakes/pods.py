@@ -195,7 +195,7 @@ class Pods:
 
 
 @asynccontextmanager
-async def calling(ask: Ask) -> AsyncIterator[list[Exception]]:
+async def keep_calling(ask: Ask) -> AsyncIterator[list[Exception]]:
     """Callers that ask one after the other while the block runs; gives what was lost."""
     lost: list[Exception] = []
     numbers, ended = count(), asyncio.Event()
@@ -238,7 +238,7 @@ async def check_shares(pods: Pods, lost: list[Exception], age: float, share: flo
 
 async def come_and_go(pods: Pods, ask: Ask, age: float, share: float = SHARE) -> None:
     """1, 3 and 1 pods, and a rollout of two."""
-    async with calling(ask) as lost:
+    async with keep_calling(ask) as lost:
         await until(lambda: lost or len(pods.all[0].requests) > CALLERS)
         for number in (3, 1, 2):
             await pods.scale(number)

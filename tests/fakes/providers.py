@@ -70,11 +70,11 @@ class ScriptedProvider(ScriptedOpenAi):
             return web.json_response(refusal["body"], status=refusal["status"], headers=refusal.get("headers"))
         return await super()._answer(request)
 
-    def said(self) -> dict[str, Any]:
+    def make_reply(self) -> dict[str, Any]:
         if not self.habits.get("top_logprobs"):
             self.requests[-1].pop("logprobs", None)
         usage = {"usage": _THOUGHT} if self.habits.get("thinks") else {}
-        return super().said() | usage
+        return super().make_reply() | usage
 
     def _find_refusal(self, asked: Mapping[str, Any]) -> tuple[str, Any]:
         """The field that is refused, and with what."""

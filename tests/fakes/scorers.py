@@ -33,7 +33,7 @@ class FakePanel(PanelStandIn):
 
 
 @dataclass(frozen=True)
-class Scripted(Scorer):
+class ScriptedScorer(Scorer):
     """Reads its fields from `item.extra["replies"]`; an exception there is raised."""
 
     name: ClassVar[str] = "scripted"

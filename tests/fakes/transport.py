@@ -23,7 +23,7 @@ JUDGE = ServiceName.judge("judge")
 USAGE = Usage(prompt_tokens=100, cached_tokens=60, completion_tokens=1)
 
 
-def seen(prompt: Prompt) -> str:
+def read_prompt(prompt: Prompt) -> str:
     """A prompt as one text, images as [name]."""
     parts = (f"[{p.name}]" if isinstance(p, Picture) else p.text for p in prompt.parts)
     return "".join(parts)
@@ -74,7 +74,7 @@ class ScriptedTransport(Transport):
         return JudgeModel(self.model, server="scripted 1")
 
     async def choose(self, prompt: Prompt, choices: tuple[str, ...], context: CallContext = NO_CALLER) -> Reply:
-        if "frozen water" in seen(prompt):  # the probe
+        if "frozen water" in read_prompt(prompt):  # the probe
             answer = self.script[0]
             if isinstance(answer, Exception):
                 raise answer
@@ -88,7 +88,7 @@ class ScriptedTransport(Transport):
         return spread(shares, outside, self.model, USAGE)
 
     async def complete(self, prompt: Prompt, sampling: Sampling, context: CallContext = NO_CALLER) -> Reply:
-        if "frozen water" in seen(prompt):
+        if "frozen water" in read_prompt(prompt):
             return text_reply("north" if self.binds else "Yes", self.model)
         self.samplings.append(sampling)
         self.schemas.append(sampling.schema)

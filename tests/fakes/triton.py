@@ -37,17 +37,17 @@ def score(value: float) -> Any:
     return reply(SCORE=np.array([[value]], np.float32))
 
 
-def signed(infer: Answer) -> Answer:
+def name_model(infer: Answer) -> Answer:
     """Replies that name no model name the one that was asked for, as Triton's do."""
 
-    async def answered(request: Any, context: Any) -> Any:
+    async def infer_and_name(request: Any, context: Any) -> Any:
         answer = service_pb2.ModelInferResponse()
         answer.CopyFrom(await infer(request, context))
         answer.model_name = answer.model_name or request.model_name
         answer.model_version = answer.model_version or request.model_version or "1"
         return answer
 
-    return answered
+    return infer_and_name
 
 
 class ScriptedTriton(ScriptedGrpc, service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[misc]
@@ -86,5 +86,5 @@ class ScriptedTriton(ScriptedGrpc, service_pb2_grpc.GRPCInferenceServiceServicer
         return score(0.5) if answer is None else answer
 
     def add_to(self, server: Any) -> None:
-        self.ModelInfer = signed(self.ModelInfer)  # type: ignore[method-assign]
+        self.ModelInfer = name_model(self.ModelInfer)  # type: ignore[method-assign]
         service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(self, server)

@@ -74,7 +74,7 @@ def tokenizer(words: tuple[str, ...] = WORDS) -> Tokenizer:
     return made
 
 
-def zipped(files: Mapping[str, str | bytes]) -> bytes:
+def zip_files(files: Mapping[str, str | bytes]) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():
@@ -133,7 +133,7 @@ class ScriptedVllmGrpc(ScriptedGrpc, vllm_engine_pb2_grpc.VllmEngineServicer):  
         self.logits = np.full(self.size, floor, np.float32)
         for text, value in (logits or {}).items():
             self.logits[self.tokenizer.token_to_id(text)] = value
-        self.archive = zipped(files or bundle_files(self.tokenizer))
+        self.archive = zip_files(files or bundle_files(self.tokenizer))
         self.digest = hashlib.sha256(self.archive).hexdigest()
         self.health = health_pb2.HealthCheckResponse.SERVING
         self.asked: list[str] = []
@@ -142,7 +142,7 @@ class ScriptedVllmGrpc(ScriptedGrpc, vllm_engine_pb2_grpc.VllmEngineServicer):  
         self._server: Any = None
         self._stopping: asyncio.Task[None] | None = None
 
-    def shown(self, request: Any) -> str:
+    def decode_prompt(self, request: Any) -> str:
         """A request's prompt as text, control tokens included."""
         ids = list(request.tokenized.input_ids)
         return str(self.tokenizer.decode(ids, skip_special_tokens=False))
@@ -201,7 +201,7 @@ class ScriptedVllmGrpc(ScriptedGrpc, vllm_engine_pb2_grpc.VllmEngineServicer):  
             answer(complete)
         yield pb.GenerateResponse(complete=complete)
 
-    async def ended(self) -> None:
+    async def wait_for_end(self) -> None:
         """Wait until the server has stopped and its port is free."""
         while self._stopping is None:
             await asyncio.sleep(0.01)
@@ -292,7 +292,7 @@ class _Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         return health_pb2.HealthCheckResponse(status=self._engine.health)
 
 
-def changed(**fields: Any) -> Callable[[Any], None]:
+def change_logprobs(**fields: Any) -> Callable[[Any], None]:
     """A reply with other values in its log-probabilities."""
 
     def change(complete: Any) -> None:

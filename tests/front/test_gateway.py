@@ -10,7 +10,7 @@ import pytest
 
 from editjudge_services.runtime.triton_server import TritonServer
 
-from ..contract.test_gateway import kept, told
+from ..contract.test_gateway import read_verdicts, run_to_error
 from ..e2e.conftest import ran
 from ..golden.cases import CASES
 from ..golden.taken import spoken
@@ -56,7 +56,7 @@ async def test_teams_judge_side_by_side_and_get_what_direct_calls_give(triton: T
     direct = tmp_path / "direct"
     assert (await ran("run", *arguments, "--out", direct, "--endpoint", triton.url)).code == 0
     for team in teams:
-        assert kept(tmp_path / team) == kept(direct)
+        assert read_verdicts(tmp_path / team) == read_verdicts(direct)
 
 
 async def test_a_token_that_is_not_taken_is_one_line(triton: TritonServer, tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ async def test_a_token_that_is_not_taken_is_one_line(triton: TritonServer, tmp_p
     arguments = [*case.arguments(tmp_path), *ASKED, "--out", tmp_path / "run"]
     async with open_judging_door(triton, tmp_path / "door") as (door, served):
         expired = thin(door, "vision", door.expired("vision"))
-        code, said = await told("run", *arguments, "--config", expired)
+        code, said = await run_to_error("run", *arguments, "--config", expired)
         assert code == 2
         assert "the token has expired" in said
         assert "editjudge doctor --gateway" in said

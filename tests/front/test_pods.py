@@ -25,7 +25,7 @@ from editjudge_services.runtime.process import reserve_ports
 from ..fakes.grpc_server import Failure
 from ..fakes.judge import ScriptedJudge
 from ..fakes.openai import ScriptedOpenAi
-from ..fakes.pods import REFUSAL, Pods, calling, come_and_go
+from ..fakes.pods import REFUSAL, Pods, come_and_go, keep_calling
 from .door import WIDE, open_door
 
 RESOLVER = """
@@ -140,13 +140,13 @@ async def test_the_judge_service_meets_one_pod_of_a_judge_with_the_edits_of_one_
 
             numbers = count()
             of_two = await settle()
-            async with calling(ask) as lost:
+            async with keep_calling(ask) as lost:
                 await pods.scale(3)
             assert not lost, lost[0]
             of_three = await settle()
             stayed = sum(old == new for old, new in zip(of_two, of_three, strict=True))
             assert stayed >= len(sources) // 3, "a pod that comes takes its own part"
-            async with calling(ask) as lost:
+            async with keep_calling(ask) as lost:
                 await pods.scale(2)
             assert not lost, lost[0]
             await settle()

@@ -68,12 +68,12 @@ class Judge(ScriptedOpenAi):
             return web.json_response({"error": {"message": "magenta is too much"}}, status=400)
         return await super()._chat(request)
 
-    def said(self) -> dict[str, Any]:
+    def make_reply(self) -> dict[str, Any]:
         asked = self.requests[-1]
         text = text_of(asked)
         if PROBE in text:
             self.probabilities = SURE
-            return super().said()
+            return super().make_reply()
         shown = [_colours(one) for one in images(asked)]
         seed = number(self.name, text, shown, asked.get("seed"))
         lost = any(is_flat(one, GREY) for one in images(asked))
@@ -81,7 +81,7 @@ class Judge(ScriptedOpenAi):
             return reply(None, message={"refusal": "I cannot help with that."})
         if asked.get("logprobs"):
             self.probabilities = {"Maybe": 0.9, "Yes": 0.1} if lost else _spread(text, seed)
-            return super().said()
+            return super().make_reply()
         schema = asked.get("response_format", {}).get("json_schema", {}).get("schema")
         if lost:
             return reply("I cannot put that in a form.")

@@ -35,7 +35,7 @@ from editjudge_services.segmentation.masks import encode_png
 from ..e2e.conftest import here
 from ..e2e.test_run import command
 from ..fakes.openai import reply
-from ..fakes.transport import ScriptedTransport, scripted_judge, seen
+from ..fakes.transport import ScriptedTransport, read_prompt, scripted_judge
 from ..golden import cases, services
 from .test_run_served import requests
 
@@ -54,7 +54,7 @@ def says(panel: Panel, *commands: Any) -> None:
     """Give the panel a judge with these commands, and a style score of 5."""
 
     def answer(prompt: Any) -> str:
-        if "style_score" in seen(prompt):
+        if "style_score" in read_prompt(prompt):
             return '{"reasoning": "neon", "style_score": 5}'
         return json.dumps({"commands": commands})
 
@@ -142,13 +142,13 @@ COMMANDS: dict[str, list[Any]] = {
 class Judge(services.Judge):
     """Names the regions of `COMMANDS`; one item preserves nothing."""
 
-    def said(self) -> dict[str, Any]:
+    def make_reply(self) -> dict[str, Any]:
         text = services.text_of(self.requests[-1])
         for phrase, commands in COMMANDS.items():
             if phrase in text:
                 lost = "without any change" in phrase and "do me-plain" in text
                 return reply(json.dumps({"commands": [] if lost else commands}))
-        return super().said()
+        return super().make_reply()
 
 
 def written(folder: Path) -> list[Any]:

@@ -13,7 +13,7 @@ from editjudge_services.runtime.repository import find_specialists
 from editjudge_services.zoo.export import export
 from editjudge_services.zoo.manifest import find_entry
 
-from ..fakes.openai import ScriptedOpenAi, beside
+from ..fakes.openai import ScriptedOpenAi, serve_in_thread
 
 SCRIPT = Path(__file__).parents[2] / "perf" / "gpu.py"
 # The huge SAM is, untrained, the base one's network; those on vLLM need a server.
@@ -85,7 +85,7 @@ def test_torch_is_no_part_of_the_memory_of_those_that_do_not_need_it() -> None:
 
 def test_a_judge_is_asked_in_every_order() -> None:
     server = ScriptedOpenAi()
-    with beside(server) as url:
+    with serve_in_thread(server) as url:
         rows = measure(
             *("judge", "--url", url, "--model", "weights@1"), *("--side", "64", "--siblings", "2", "--count", "4")
         )

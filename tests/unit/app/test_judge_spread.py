@@ -24,14 +24,14 @@ from editjudge.engine.outcomes import derive
 from editjudge.report.summary import build_results_tables
 from editjudge.scorers.vqa import FiveLevel
 
-from ...fakes.scorers import Scripted, edit
+from ...fakes.scorers import ScriptedScorer, edit
 
 TWO = JudgeRounds(("one", "two"), 2)
 KNOWN = {
     name: Dimension(name, "?", "-", how, (0, 9))
     for name, how in {
         "x.judged": Reading(FiveLevel("generalist.judge", "core/editing_artifacts"), "score"),
-        "x.area": Reading(Scripted(key="area"), "value"),
+        "x.area": Reading(ScriptedScorer(key="area"), "value"),
     }.items()
 }
 LOST = Failure(error="lost")

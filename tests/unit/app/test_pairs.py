@@ -35,7 +35,7 @@ ITEMS, FAVOUR = 12, 0.2
 class Chooser(ScriptedOpenAi):
     """Prefers the brighter edit, and favours the one that it sees first."""
 
-    def said(self) -> dict[str, Any]:
+    def make_reply(self) -> dict[str, Any]:
         pictures = []
         for message in self.requests[-1]["messages"]:
             for part in message["content"] if isinstance(message["content"], list) else ():
@@ -45,7 +45,7 @@ class Chooser(ScriptedOpenAi):
         if len(pictures) == 3:
             share = 1 / (1 + np.exp(-(pictures[1] - pictures[2]) / 60 - FAVOUR))
             self.probabilities = {"A": 0.9 * share, "B": 0.9 * (1 - share), "tie": 0.1}
-        return super().said()
+        return super().make_reply()
 
 
 def make_data(folder: Path, models: tuple[str, ...] = tuple(QUALITY)) -> Path:

@@ -41,7 +41,7 @@ from editjudge.rewards.schema import RewardReply
 from editjudge.stats.agreement import Figure
 from editjudge_services.cli.status import Stack
 
-from ...fakes.scorers import FakePanel, Scripted, edit
+from ...fakes.scorers import FakePanel, ScriptedScorer, edit
 from ...golden.text import read_kept
 
 SCHEMA = Path(__file__).with_name("schema.json")
@@ -115,7 +115,7 @@ OUTCOMES: dict[str, tuple[Outcome, Any, Any]] = {
 @pytest.mark.parametrize("status", OUTCOMES)
 async def test_a_judged_edit(status: str) -> None:
     outcome, value, kind = OUTCOMES[status]
-    dimension = Dimension("core.d", "?", "here", Reading(Scripted(key="k"), "f"), (0, 1))
+    dimension = Dimension("core.d", "?", "here", Reading(ScriptedScorer(key="k"), "f"), (0, 1))
     judged = await judge(edit(f=outcome), [dimension], {}, FakePanel())  # type: ignore[arg-type]
     data = json.loads(to_json(ScoreReport.of(judged)))
     (told,) = data["verdicts"]

@@ -21,7 +21,7 @@ from editjudge.base.errors import ImageError
 from editjudge.base.images import decode, load_image, load_mask
 from editjudge.base.rgb import Note
 
-from ... import encoded
+from ... import encoded_pictures
 
 RNG = np.random.default_rng(16)
 GREY = RNG.integers(0, 65536, (9, 13), np.uint16)
@@ -35,7 +35,7 @@ def png(levels: NDArray[np.uint16], *more: bytes) -> bytes:
     shaped = levels[..., None] if levels.ndim == 2 else levels
     kind = {1: 0, 2: 4, 3: 2, 4: 6}[shaped.shape[2]]
     rows = b"".join(b"\x00" + row.astype(">u2").tobytes() for row in shaped)
-    return encoded.png(shaped.shape[1::-1], kind, zlib.compress(rows), *more, depth=16)
+    return encoded_pictures.png(shaped.shape[1::-1], kind, zlib.compress(rows), *more, depth=16)
 
 
 def tiff(levels: NDArray[np.generic], **options: Any) -> bytes:
@@ -101,7 +101,7 @@ def test_opencv_reads_the_same(name: str) -> None:
 
 
 def test_a_palette_of_8_bits_is_as_opencv_reads_it() -> None:
-    data = encoded.encode(Pil.fromarray(rounded(COLOUR)).quantize(16))
+    data = encoded_pictures.encode(Pil.fromarray(rounded(COLOUR)).quantize(16))
     read = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
     assert np.array_equal(decode(data)[0], read[..., ::-1])
 
@@ -190,7 +190,7 @@ def test_a_quarter_of_the_scale_is_the_least_white() -> None:
 def test_bits_that_a_png_calls_significant_are_no_white() -> None:
     """Writers state the same number whether they scale or not."""
     with pytest.raises(ImageError, match="values up to 1,023 only"):
-        load_image(png(noise(10, 3, 7), encoded.chunk(b"sBIT", bytes((10, 10, 10)))))
+        load_image(png(noise(10, 3, 7), encoded_pictures.chunk(b"sBIT", bytes((10, 10, 10)))))
 
 
 def test_a_statistic_of_a_tiff_is_no_white() -> None:
@@ -207,7 +207,7 @@ def test_a_dark_picture_whose_white_the_format_states_is_dark() -> None:
 
 def test_a_colour_that_is_transparent_is_laid_over_white() -> None:
     for levels in (GREY, COLOUR):
-        clear = encoded.chunk(b"tRNS", np.atleast_1d(levels[0, 0]).astype(">u2").tobytes())
+        clear = encoded_pictures.chunk(b"tRNS", np.atleast_1d(levels[0, 0]).astype(">u2").tobytes())
         rgb = decode(png(levels, clear))[0]
         assert rgb[0, 0].tolist() == [255] * 3
         assert np.array_equal(rgb[1:], as_rgb(levels)[1:])
@@ -226,9 +226,9 @@ def test_white_may_be_another_value_where_the_file_says_so() -> None:
 
 
 def test_turned_upright_like_any_other() -> None:
-    tags = encoded.turned().tobytes().removeprefix(b"Exif\x00\x00")
+    tags = encoded_pictures.make_orientation().tobytes().removeprefix(b"Exif\x00\x00")
     for levels in (GREY, COLOUR):
-        rgb, notes = decode(png(levels, encoded.chunk(b"eXIf", tags)))
+        rgb, notes = decode(png(levels, encoded_pictures.chunk(b"eXIf", tags)))
         assert np.array_equal(rgb, np.rot90(as_rgb(levels), -1))
         assert [note.kind for note in notes] == ["turned", "depth"]
 

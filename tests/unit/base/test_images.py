@@ -20,7 +20,7 @@ from editjudge.base import rgb
 from editjudge.base.errors import ImageError
 from editjudge.base.images import MAX_BYTES, Image, Note, count_pixels, decode, load_image, load_mask
 
-from ...encoded import PNG, chunk, encode, png, turned
+from ...encoded_pictures import PNG, chunk, encode, make_orientation, png
 
 
 def png_header(width: int, height: int) -> bytes:
@@ -234,7 +234,7 @@ def clear_index() -> bytes:
 HALF_CLEAR = encode(Pil.new("RGBA", (20, 10), (0, 0, 0, 128)))
 DEEP_GREY = encode(np.full((10, 20), 65535, np.uint16))
 CONVERTED: dict[str, tuple[bytes, tuple[int, int], tuple[int, int, int], str]] = {
-    "EXIF rotation": (encode(RED, "JPEG", exif=turned(), quality=95), (10, 20), OF_RED, "EXIF"),
+    "EXIF rotation": (encode(RED, "JPEG", exif=make_orientation(), quality=95), (10, 20), OF_RED, "EXIF"),
     "CMYK": (encode(RED.convert("CMYK"), "JPEG", quality=95), (20, 10), OF_RED, "CMYK"),
     "alpha": (HALF_CLEAR, (20, 10), (127, 127, 127), "alpha laid over white"),
     "transparent palette": (clear_index(), (20, 10), (255, 255, 255), "alpha laid over white"),

@@ -20,8 +20,8 @@ from editjudge.base.errors import ImageError
 from editjudge.base.images import MAX_PIXELS, Image, load_image
 from editjudge.base.integrity import inspect_image
 
-from ... import encoded
-from ...encoded import encode, turned
+from ... import encoded_pictures
+from ...encoded_pictures import encode, make_orientation
 
 RNG = np.random.default_rng(5)
 SLOPE = np.add.outer(np.arange(41), np.arange(57))[..., None] * (1, 2, 3)
@@ -36,7 +36,7 @@ def saved(kind: str, mode: str = "RGB", **options: Any) -> bytes:
 
 def png(raw: bytes, width: int, height: int, **form: Any) -> bytes:
     """A PNG of rows with their filters."""
-    return encoded.png((width, height), 2, zlib.compress(raw), **form)
+    return encoded_pictures.png((width, height), 2, zlib.compress(raw), **form)
 
 
 def rows(height: int = 41, filter_type: int = 0) -> bytes:
@@ -65,10 +65,10 @@ OTHERS = {
     "png alpha": saved("PNG", "RGBA"),
     "png palette": saved("PNG", "P"),
     "png text": saved("PNG", pnginfo=tagged()),
-    "png exif": saved("PNG", exif=turned()),
+    "png exif": saved("PNG", exif=make_orientation()),
     "png grey alpha": saved("PNG", "LA"),
     "png two colours": saved("PNG", "1"),
-    "jpeg exif": saved("JPEG", exif=turned()),
+    "jpeg exif": saved("JPEG", exif=make_orientation()),
     "jpeg comment": saved("JPEG", comment=b"somewhere"),
     "jpeg cmyk": saved("JPEG", "CMYK"),
     "webp": saved("WEBP"),
@@ -150,8 +150,8 @@ BROKEN = {
     "too large": png(rows(), 60_000, 60_000),
     "bomb": png(b"\0" * 200_000_000, 57, 41)[:-12],
     "no header": PLAIN["png"].replace(b"IHDR", b"IHDS"),
-    "two headers": encoded.png((57, 41), 2, zlib.compress(rows()), encoded.chunk(b"IHDR", bytes(13))),
-    "data in two places": IN_TWO[:SECOND] + encoded.chunk(b"tIME", bytes(7)) + IN_TWO[SECOND:],
+    "two headers": encoded_pictures.png((57, 41), 2, zlib.compress(rows()), encoded_pictures.chunk(b"IHDR", bytes(13))),
+    "data in two places": IN_TWO[:SECOND] + encoded_pictures.chunk(b"tIME", bytes(7)) + IN_TWO[SECOND:],
 }
 
 
@@ -165,7 +165,7 @@ def test_rows_missing_or_too_many_and_what_comes_after_are_left_to_the_decoder()
     for height in (40, 42):
         assert inspect_image(png(rows(height), 57, 41), MAX_PIXELS) is None
     more = zlib.compress(rows()) + b"more"
-    data = encoded.png((57, 41), 2, more)
+    data = encoded_pictures.png((57, 41), 2, more)
     assert inspect_image(data, MAX_PIXELS) is None
     assert not is_encoded(lazily(data))
 
@@ -178,7 +178,7 @@ def test_a_code_that_the_format_has_not_is_taken_where_the_checksum_is_right() -
     )
     out = deflate.deflate_decompress(stream, 25 * 4)
     checked = b"\x78\x9c" + stream + struct.pack(">I", deflate.adler32(out))
-    data = encoded.png((24, 4), 0, checked)
+    data = encoded_pictures.png((24, 4), 0, checked)
     assert inspect_image(data, MAX_PIXELS) == ((24, 4), "image/png")
     assert refusing(load_image, data) is None
     with pytest.raises(ImageError):
@@ -236,7 +236,7 @@ def repaired(data: bytes) -> bytes:
         length = int.from_bytes(data[at : at + 4])
         if at + 12 + length > len(data):
             break
-        made.append(encoded.chunk(data[at + 4 : at + 8], data[at + 8 : at + 8 + length]))
+        made.append(encoded_pictures.chunk(data[at + 4 : at + 8], data[at + 8 : at + 8 + length]))
         at += 12 + length
     return b"".join(made) + data[at:]
 

@@ -18,7 +18,7 @@ from editjudge.benchmarks.dimension import Dimension, Reading, make_formula
 from editjudge.benchmarks.registry import load_benchmarks
 from editjudge.benchmarks.switches import Switch, Switches, switch
 
-from ...fakes.scorers import Scripted
+from ...fakes.scorers import ScriptedScorer
 
 
 class Made(Switches, use_attribute_docstrings=True):
@@ -38,7 +38,7 @@ OFFICIAL = frozenset({"first_digit", "no_gate"})
 
 def dimensions_by(switches: Made) -> tuple[Dimension, ...]:
     """A reading that one switch changes, and what derives from it, which another changes."""
-    reading = Reading(Scripted(key="digit" if switches.first_digit else "json"), "value")
+    reading = Reading(ScriptedScorer(key="digit" if switches.first_digit else "json"), "value")
     return (
         Dimension("b.read", "?", "-", reading, (0, 1)),
         Dimension("b.made", "?", "-", make_formula(min if switches.no_gate else max, "b.read"), (0, 1)),
@@ -120,7 +120,9 @@ def test_dimensions_are_told_apart_by_how_they_are_made() -> None:
 
 
 def test_known_are_its_own_by_these_rules_and_all_others() -> None:
-    stale, other = (Dimension(name, "?", "-", Reading(Scripted(), "value"), (0, 1)) for name in ("b.gone", "bb.other"))
+    stale, other = (
+        Dimension(name, "?", "-", Reading(ScriptedScorer(), "value"), (0, 1)) for name in ("b.gone", "bb.other")
+    )
     known = BENCHMARK.rules().dimensions_by_id({d.id: d for d in (stale, other)})
     assert list(known) == ["b.read", "b.made", "bb.other"]
     assert BENCHMARK.dimensions == BENCHMARK.rules("paper").dimensions
@@ -161,7 +163,7 @@ def test_a_name_of_elsewhere_is_refused() -> None:
 
 
 def test_a_benchmark_with_one_protocol_has_no_short_name() -> None:
-    dimension = Dimension("c.x", "?", "-", Reading(Scripted(), "value"), (0, 1))
+    dimension = Dimension("c.x", "?", "-", Reading(ScriptedScorer(), "value"), (0, 1))
     only = Benchmark("c", "C", lambda path: None, lambda _: (dimension,))  # type: ignore[arg-type,return-value]
     rules = only.rules()
     assert rules.protocol == "c.1"

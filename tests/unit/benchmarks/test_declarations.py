@@ -16,7 +16,7 @@ from editjudge.benchmarks.column import Row
 from editjudge.benchmarks.tabulation import tabulate
 from editjudge.engine.judge import judge
 
-from ...fakes.scorers import FakePanel, Scripted, edit
+from ...fakes.scorers import FakePanel, ScriptedScorer, edit
 
 PAGE = Path(__file__).parents[3] / "design" / "declarations.md"
 SERVICES = ("segmenter.sa2va", "features.dinov3", "lpips.vgg", "clip.vit_b_32",
@@ -24,11 +24,11 @@ SERVICES = ("segmenter.sa2va", "features.dinov3", "lpips.vgg", "clip.vit_b_32",
 NO_MASK = NoScore(kind="degenerate", reason="empty mask")
 
 
-def scripted(*services: str, **words: Any) -> Scripted:
+def scripted(*services: str, **words: Any) -> ScriptedScorer:
     """A way of judging that the page only names, called by what it is told."""
     named = {word for one in words.values() if isinstance(one, str) for word in [one]}
     key = "+".join(words["prompt"].values()) if isinstance(words.get("prompt"), dict) else ""
-    return Scripted(key=key or "+".join(sorted(named)), needs=(*services, *named & {*SERVICES}))
+    return ScriptedScorer(key=key or "+".join(sorted(named)), needs=(*services, *named & {*SERVICES}))
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from editjudge.engine.judge import Judgement, judge, roles_of
 from editjudge.engine.outcomes import sort_by_dependency
 from editjudge.scorers.vqa import FiveLevel
 
-from ...fakes.scorers import FakePanel, Scripted
+from ...fakes.scorers import FakePanel, ScriptedScorer
 from ...fakes.scorers import edit as made
 from ...fakes.transport import PanelStandIn, ScriptedTransport, scripted_judge
 from .signing import signature_of
@@ -89,8 +89,8 @@ def parts_of(how: Reading | Formula) -> dict[str, Any]:
 
 
 def test_what_derives_from_judged_dimensions_derives_within_a_replica() -> None:
-    judged = Scripted(key="a", needs=(JUDGE,))
-    pixels = Scripted(key="b", needs=("features.x",))
+    judged = ScriptedScorer(key="a", needs=(JUDGE,))
+    pixels = ScriptedScorer(key="b", needs=("features.x",))
 
     def one(name: str, how: Reading | Formula) -> Dimension:
         return Dimension(name, "?", "-", how, (0, 9))
@@ -141,7 +141,7 @@ async def test_a_mean_of_derived_values_not_derived_of_means() -> None:
     }  # fmt: skip
 
 
-class Own(Scripted):
+class Own(ScriptedScorer):
     """Reads what the item has for its judge."""
 
     def __init__(self, service: str = JUDGE) -> None:

@@ -14,7 +14,7 @@ from editjudge.engine.judge import Signatures
 from editjudge.pixels.metrics import mse
 from editjudge.scorers.pixels import PixelComparison
 
-from ...fakes.scorers import Scripted
+from ...fakes.scorers import ScriptedScorer
 
 
 def dimension(name: str, how: Reading | Formula, **more: Any) -> Dimension:
@@ -44,7 +44,7 @@ def test_another_field_is_another_signature() -> None:
 
 
 def test_a_derived_signature_says_what_its_function_is() -> None:
-    part = dimension("part", Reading(Scripted(key="a"), "f"))
+    part = dimension("part", Reading(ScriptedScorer(key="a"), "f"))
     weighted = [WeightedGeometricMean({"part": weight}) for weight in (1.0, 2.0)]
     fns = (product, mean, *weighted, Gated("part", "part", 1.0, 0.0), Gated("part", "part", 2.0, 0))
     known = {"part": part, **{str(i): dimension(str(i), make_formula(fn, "part")) for i, fn in enumerate(fns)}}

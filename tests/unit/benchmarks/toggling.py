@@ -32,7 +32,7 @@ from editjudge.panel.prompt import Picture, Prompt
 from editjudge.panel.transport import Sampling
 from editjudge.scorers.scorer import Scorer
 
-from ...fakes.transport import PanelStandIn, ScriptedTransport, scripted_judge, seen, spread, text_reply
+from ...fakes.transport import PanelStandIn, ScriptedTransport, read_prompt, scripted_judge, spread, text_reply
 from ...golden.cases import Case
 from ...golden.services import _spread, _unasked, filled, number
 
@@ -116,7 +116,7 @@ class Recorder(PanelStandIn, ScriptedTransport):
         return self.scripted.with_context(self.context)
 
     async def choose(self, prompt: Prompt, choices: tuple[str, ...], context: CallContext = NO_CALLER) -> Reply:
-        text, seed = seen(prompt), self._seed(prompt, choices)
+        text, seed = read_prompt(prompt), self._seed(prompt, choices)
         shares = _spread(text, seed)
         shares = {name: shares.get(name, 0.0) for name in choices}
         outside = seed % 8 / 16
@@ -125,7 +125,7 @@ class Recorder(PanelStandIn, ScriptedTransport):
     async def complete(self, prompt: Prompt, sampling: Sampling, context: CallContext = NO_CALLER) -> Reply:
         schema = sampling.schema
         seed = self._seed(prompt, schema, sampling.seed)
-        answer = _unasked(seen(prompt), seed) if schema is None else filled(schema, seed, "")
+        answer = _unasked(read_prompt(prompt), seed) if schema is None else filled(schema, seed, "")
         text = answer if isinstance(answer, str) else json.dumps(answer)
         return text_reply(text, self.model)
 

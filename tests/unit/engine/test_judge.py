@@ -19,15 +19,15 @@ from editjudge.engine import judge as engine_judge
 from editjudge.engine.judge import Judgement, judge
 from editjudge.engine.outcomes import sort_by_dependency
 
-from ...fakes.scorers import FakePanel, Scripted, edit
+from ...fakes.scorers import FakePanel, ScriptedScorer, edit
 
-A, B = Scripted(key="a"), Scripted(key="b")
-READER, NETWORK = Scripted(key="r", needs=("ocr.ppocr",)), Scripted(key="n", needs=("lpips.vgg",))
+A, B = ScriptedScorer(key="a"), ScriptedScorer(key="b")
+READER, NETWORK = ScriptedScorer(key="r", needs=("ocr.ppocr",)), ScriptedScorer(key="n", needs=("lpips.vgg",))
 
 
-def dimension(name: str, how: Scripted | Reading | Formula, **more: Any) -> Dimension:
+def dimension(name: str, how: ScriptedScorer | Reading | Formula, **more: Any) -> Dimension:
     declared: dict[str, Any] = {"range": (0, 10), "higher_is_better": True, "source": "here"}
-    read = Reading(how, "f") if isinstance(how, Scripted) else how
+    read = Reading(how, "f") if isinstance(how, ScriptedScorer) else how
     return Dimension(id=name, asks="?", how=read, **{**declared, **more})
 
 
@@ -57,7 +57,7 @@ NET = ModelIdentity("lpips_vgg/1")
 
 
 async def test_equal_scorers_are_called_once_with_all_fields() -> None:
-    scorer = Scripted(key="x")
+    scorer = ScriptedScorer(key="x")
     twin = replace(scorer)
     dimensions = [dimension("one", Reading(scorer, "f")), dimension("two", Reading(twin, "g"))]
     result = await judged(edit(f=1, g=2), *dimensions)
@@ -100,7 +100,7 @@ async def test_scorers_of_one_edit_are_asked_a_few_at_a_time(monkeypatch: pytest
 
     monkeypatch.setattr(engine_judge, "_AT_ONCE", 3)
     monkeypatch.setattr(engine_judge, "_call", count)
-    dimensions = [dimension(f"d{i}", Scripted(key=str(i))) for i in range(10)]
+    dimensions = [dimension(f"d{i}", ScriptedScorer(key=str(i))) for i in range(10)]
     assert len((await judged(edit(f=1), *dimensions)).outcomes) == 10
     assert max(counts) == 3
 
@@ -115,7 +115,7 @@ async def test_an_abstention_is_unscored_for_every_field() -> None:
 
 
 async def test_what_cannot_be_judged_says_why_and_is_not_called() -> None:
-    scorer = Scripted(key="never")
+    scorer = ScriptedScorer(key="never")
     dimensions = (
         dimension("no target", scorer, needs=frozenset({"target"})),
         dimension("other task", scorer, when=lambda item: "only for birds"),

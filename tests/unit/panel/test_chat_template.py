@@ -17,7 +17,7 @@ from editjudge.panel.prompt import Picture, Prompt, Text
 from editjudge.panel.vllm import tokenizer as module
 from editjudge.panel.vllm.tokenizer import ChatTemplate, ModelTokenizer, TokenizerFiles, unpack
 
-from ...fakes.vllm_grpc import MARKUP, SPECIAL, SPLIT, TEMPLATE, bundle_files, tokenizer, zipped
+from ...fakes.vllm_grpc import MARKUP, SPECIAL, SPLIT, TEMPLATE, bundle_files, tokenizer, zip_files
 
 PICTURE = Picture(b"\x89PNG", "image/png", (32, 32))
 WHOLE = tokenizer()
@@ -244,22 +244,22 @@ TEMPLATE_FILES: dict[str, dict[str, str | bytes]] = {
 
 @pytest.mark.parametrize("case", TEMPLATE_FILES)
 def test_where_templates_are_kept(case: str) -> None:
-    assert unpack(zipped(TEMPLATE_FILES[case])).template == "T"
+    assert unpack(zip_files(TEMPLATE_FILES[case])).template == "T"
 
 
 def test_what_a_bundle_says() -> None:
-    bundle = unpack(zipped({**FILES, "../../escape": "x", "/etc/passwd": "x"}))
+    bundle = unpack(zip_files({**FILES, "../../escape": "x", "/etc/passwd": "x"}))
     assert set(bundle.files) == set(FILES)
     assert bundle.image_id == WHOLE.token_to_id("<|image_pad|>")
     assert bundle.stop_ids == (WHOLE.token_to_id("<|im_end|>"),)
     assert bundle.special_texts == {"eos_token": "<|im_end|>"}
-    same = unpack(zipped(dict(reversed(FILES.items()))))
-    other = unpack(zipped({**FILES, "chat_template.jinja": "other"}))
+    same = unpack(zip_files(dict(reversed(FILES.items()))))
+    other = unpack(zip_files({**FILES, "chat_template.jinja": "other"}))
     assert bundle.digest == same.digest != other.digest
 
 
 def test_archives_that_cannot_be_read() -> None:
-    whole = zipped(FILES)
+    whole = zip_files(FILES)
     damaged = whole.replace(b"PK\x03\x04", b"PK\x03\x05", 1)
     for archive in (b"no zip at all", whole[:-40], damaged):
         with pytest.raises(ValueError, match="cannot be read"):
@@ -270,7 +270,7 @@ def test_an_archive_that_holds_too_much(monkeypatch: pytest.MonkeyPatch) -> None
     assert module.MAX_FILES > 10**8
     monkeypatch.setattr(module, "MAX_FILES", 1000)
     with pytest.raises(ValueError, match="exceed 1,000 bytes"):
-        unpack(zipped({"tokenizer.json": bytes(100_000)}))
+        unpack(zip_files({"tokenizer.json": bytes(100_000)}))
 
 
 @pytest.mark.parametrize(

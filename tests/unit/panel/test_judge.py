@@ -27,7 +27,7 @@ from editjudge.panel.prompt import Prompt, Text
 from editjudge.panel.transport import parse_limit
 from editjudge.storage.ledger import Ledger
 
-from ...fakes.transport import PRICE, ScriptedTransport, scripted_judge, seen, text_reply
+from ...fakes.transport import PRICE, ScriptedTransport, read_prompt, scripted_judge, text_reply
 from ...verdicts import abstains
 
 YES_NO = ("Yes", "No")
@@ -176,7 +176,7 @@ async def test_what_is_unreadable_is_asked_for_once_more_unless_it_was_cut(
     kept = await replies(store, said.calls)
     assert len(transport.asked) == len(kept) == len(reasons) + (not kind)
     if len(kept) == 2:
-        again = seen(transport.asked[1])
+        again = read_prompt(transport.asked[1])
         assert "could not be read" in again
         assert unreadable[0] in again
 

@@ -13,7 +13,7 @@ from PIL.PngImagePlugin import PngInfo
 from editjudge.base.images import Image, load_image
 from editjudge.panel.prompt import Picture, PictureCache, Prompt, Text, fit_size
 
-from ...encoded import chunk, encode
+from ...encoded_pictures import chunk, encode
 
 NOISE = np.random.default_rng(1).integers(0, 256, (96, 128, 3), dtype=np.uint8)
 

@@ -14,7 +14,7 @@ from editjudge.prepare.folder import ACCEPT_FILE, REJECT_FILE, Folder
 from editjudge.prepare.items import DraftData, Entry
 from editjudge.prepare.review import apply_decisions
 
-from ...encoded import encode
+from ...encoded_pictures import encode
 from .folders import decide, lines, save, write_items
 
 USUAL = {"instruction": "change it", "extra": {"mine": [1, 2.5, None]}}

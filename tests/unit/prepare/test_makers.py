@@ -27,8 +27,8 @@ from editjudge.prompts import get_template
 from editjudge.prompts.custom_templates import load_custom_templates
 from editjudge.scorers.vqa import FactCheck
 
-from ...encoded import encode
-from ...fakes.transport import OneJudge, seen
+from ...encoded_pictures import encode
+from ...fakes.transport import OneJudge, read_prompt
 
 WIDTH, HEIGHT = 12, 8
 SOURCE = load_image(np.full((HEIGHT, WIDTH, 3), 90, np.uint8))
@@ -50,7 +50,7 @@ class Panel(OneJudge):
 
     def __init__(self, said: Any, *, after: Any = None, there: Any = None, **masks: Any) -> None:
         both = {"commands": after}
-        super().__init__(lambda prompt: json.dumps(both if "Target image" in seen(prompt) else said))
+        super().__init__(lambda prompt: json.dumps(both if "Target image" in read_prompt(prompt) else said))
         self.masks = {"source": masks, "target": there or {}}
         self.asked: list[tuple[str, str, str]] = []
 
@@ -266,8 +266,8 @@ async def test_the_task_chooses_how_it_is_asked_for(task: str, words: str) -> No
     panel = Panel(CHOICE)
     await questions("choice").make(item(task), panel)
     (prompt,) = panel.transport.asked
-    assert words in seen(prompt)
-    assert "make it red" in seen(prompt)
+    assert words in read_prompt(prompt)
+    assert "make it red" in read_prompt(prompt)
     assert len(prompt.pictures) == 1
 
 
@@ -292,7 +292,7 @@ async def test_ones_own_words_are_asked() -> None:
     custom = load_custom_templates({"prepare/choice.toml": text, "prepare/targets.toml": text})
     panel = Panel({"scope": "whole", "phrases": []})
     await masks("segmenter.sa2va", "best", custom).make(item(), panel)
-    assert "Mine?" in seen(panel.transport.asked[0])
+    assert "Mine?" in read_prompt(panel.transport.asked[0])
     assert questions("choice", custom) != questions("choice")
     assert get_template("prepare/choice", custom).origin == "custom"
     assert get_template("prepare/choice_size_change", custom).origin == "own"
@@ -314,7 +314,7 @@ async def test_instructions_are_written_from_the_picture_alone(task: str, words:
     made = await instructions().make(blank_one, panel)
     assert (made.status, made.instruction) == ("made", "Take away the red cup.")
     (prompt,) = panel.transport.asked
-    assert words in seen(prompt)
+    assert words in read_prompt(prompt)
     assert len(prompt.pictures) == 1
 
 

@@ -16,7 +16,7 @@ from editjudge.cli import root
 from editjudge.prompts.custom_templates import load_custom_templates
 from editjudge.prompts.rubrics import RubricTemplate, load_rubric_files, make_rubric
 
-from ...fakes.transport import seen
+from ...fakes.transport import read_prompt
 
 command = root.commands["prompts"]
 
@@ -36,7 +36,7 @@ def made(text: str = LIGHT, name: str = "light") -> RubricTemplate:
 def test_a_rubric_is_a_prompt_with_its_scale_and_reads_back_its_score() -> None:
     light = made()
     assert light.fields == ("sources", "edited", "instruction")
-    said = seen(light.make_prompt(dict.fromkeys(light.fields, "x")))
+    said = read_prompt(light.make_prompt(dict.fromkeys(light.fields, "x")))
     scale = "- 5: as photographed\n- 1: pasted in"
     assert f"Does the light fit?\n\nLook at {{shadows}}.\n\n{scale}" in said
     assert light.contract.parse('{"reasoning": "r", "score": 5}').scores == {"score": 5.0}

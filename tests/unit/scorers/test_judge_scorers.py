@@ -28,7 +28,7 @@ from editjudge.scorers.judge_scorer import JudgeScorer
 from editjudge.scorers.rubric import Rubric
 
 from ...fakes.transport import OneJudge as Panel
-from ...fakes.transport import seen
+from ...fakes.transport import read_prompt
 from ...verdicts import abstains, why_not
 
 JUDGE = "generalist.judge"
@@ -86,7 +86,7 @@ async def test_five_levels_weigh_their_probabilities(edit: Edit) -> None:
     got = await number(vqa.FiveLevel(JUDGE, "core/instruction_following"), edit, panel)
     assert got.value == pytest.approx(0.4 + 0.75 * 0.3 + 0.5 * 0.2 + 0.25 * 0.05)
     assert len(got.calls) == 1
-    text = seen(panel.transport.asked[0])
+    text = read_prompt(panel.transport.asked[0])
     assert text.index("Source image") < text.index("Edited image") < text.index("make it red")
 
 
@@ -96,7 +96,7 @@ async def test_a_task_may_have_a_prompt_of_its_own(edit: Edit) -> None:
         panel = Panel({"Yes": 1.0})
         asked = replace(edit, item=replace(edit.item, task=task))
         await score(scorer, asked, panel)
-        assert expected in seen(panel.transport.asked[0])
+        assert expected in read_prompt(panel.transport.asked[0])
         (question,) = scorer.questions(asked.item)
         assert question.template.name == ("t/yes" if not task else "t/other")
     spec = scorer.spec()
@@ -146,7 +146,7 @@ def by_question(answers: Mapping[str, float], generated: str) -> Any:
     """Answers a generation with `generated`, and each question with its P(Yes)."""
 
     def reply(prompt: Prompt) -> Any:
-        text = seen(prompt)
+        text = read_prompt(prompt)
         for question, yes in answers.items():
             if question in text:
                 return {"Yes": yes, "No": 1 - yes}
@@ -171,9 +171,9 @@ async def test_generated_questions_are_shared_by_all_models(edit: Edit, photo: A
     panel = Panel(by_question(dict.fromkeys(QUESTIONS, 1.0), listed(QUESTIONS)))
     other = Edit.load(source=photo, edited=photo, instruction="make it red", model="other")
     await asyncio.gather(score(QUESTION_LIST, edit, panel), score(QUESTION_LIST, other, panel))
-    generations = [p for p in panel.transport.asked if "You have not seen the result" in seen(p)]
+    generations = [p for p in panel.transport.asked if "You have not seen the result" in read_prompt(p)]
     assert len(generations) == 1
-    assert "Edited image" not in seen(generations[0])
+    assert "Edited image" not in read_prompt(generations[0])
     assert len(panel.transport.asked) == 1 + 2 * len(QUESTIONS)
 
 
@@ -228,7 +228,7 @@ FACTS = [{"question": f"Fact {i}?", "answer": "yes"} for i in range(3)]
 @pytest.mark.parametrize(("true", "value"), [((0.9, 0.8, 0.7), 1.0), ((0.9, 0.4, 0.9), 0.0)])
 async def test_one_strike(edit: Edit, true: tuple[float, ...], value: float) -> None:
     def reply(prompt: Prompt) -> Any:
-        index = next(i for i in range(3) if f"Fact {i}?" in seen(prompt))
+        index = next(i for i in range(3) if f"Fact {i}?" in read_prompt(prompt))
         return {"True": true[index], "False": 1 - true[index]}
 
     got = await number(FACT_CHECK, with_questions(edit, *FACTS), Panel(reply), "correct")
@@ -239,7 +239,7 @@ async def test_facts_are_generated_where_the_item_has_none(edit: Edit) -> None:
     pairs = json.dumps({"pairs": [{"question": "Is it red?", "answer": "yes"}]})
 
     def reply(prompt: Prompt) -> Any:
-        return {"True": 0.9, "False": 0.1} if "Is it red?" in seen(prompt) else pairs
+        return {"True": 0.9, "False": 0.1} if "Is it red?" in read_prompt(prompt) else pairs
 
     got = await number(FACT_CHECK, edit, Panel(reply), "correct")
     assert (got.value, got.evidence["generated"]) == (1, True)
@@ -247,7 +247,7 @@ async def test_facts_are_generated_where_the_item_has_none(edit: Edit) -> None:
 
 def sampling(prompt: Prompt) -> Any:
     """A judge that writes every word itself."""
-    text = seen(prompt)
+    text = read_prompt(prompt)
     if "have not seen the result" in text:
         return listed(QUESTIONS)
     if "Is part" in text:
@@ -345,7 +345,7 @@ async def test_generic_dimensions_of_one_edit(edit: Edit) -> None:
     levels = {"excellent": 0.5, "good": 0.5, "Yes": 1.0}
 
     def reply(prompt: Prompt) -> Any:
-        text = seen(prompt)
+        text = read_prompt(prompt)
         if "have not seen the result" in text:
             return listed(QUESTIONS)
         return {"Yes": 1.0} if "Is part" in text else {k: levels[k] for k in ("excellent", "good")}
@@ -384,7 +384,7 @@ async def test_questions_that_come_with_an_item(
     edit: Edit, questions: tuple[dict[str, Any], ...], values: dict[str, float]
 ) -> None:
     def reply(prompt: Prompt) -> Any:
-        text = seen(prompt)
+        text = read_prompt(prompt)
         if "Which colour?" in text:
             return "Red"
         return {"True": 0.9, "False": 0.1} if "Is it red?" in text else {"True": 0.2, "False": 0.8}
@@ -400,7 +400,7 @@ async def test_questions_that_come_with_an_item(
 
 async def test_an_unreadable_judge_costs_only_what_reads_it(edit: Edit) -> None:
     def reply(prompt: Prompt) -> Any:
-        return "no idea" if "have not seen" in seen(prompt) else {"excellent": 1.0}
+        return "no idea" if "have not seen" in read_prompt(prompt) else {"excellent": 1.0}
 
     panel = Panel(reply)
     known = load_dimensions()
@@ -429,7 +429,7 @@ async def test_ones_own_words_are_asked_and_read_on_their_own_scale(edit: Edit) 
     got = await number(scorer, edit, panel, "quality_score")
     assert got.value == 3  # the middle of 0 to 10 is the middle of 1 to 5
     assert got.evidence["on_the_prompts_scale"] == 5
-    assert "How good, of ten?" in seen(panel.transport.asked[0])
+    assert "How good, of ten?" in read_prompt(panel.transport.asked[0])
     assert scorer.prompt_origins == {"custom"}
     assert str(scorer.spec()["prompt"]).startswith("kris/quality(custom,sha256:")
     assert scorer.spec() != usual.spec()
@@ -455,9 +455,9 @@ async def test_the_first_of_two_choices_speaks_for_the_edit(edit: Edit) -> None:
     )
 
     def reply(prompt: Prompt) -> Any:
-        if "have not seen the result" in seen(prompt):
+        if "have not seen the result" in read_prompt(prompt):
             return json.dumps({"questions": QUESTIONS})
-        return {"Right": 0.2, "Wrong": 0.8} if "part 0" in seen(prompt) else {"Right": 1.0}
+        return {"Right": 0.2, "Wrong": 0.8} if "part 0" in read_prompt(prompt) else {"Right": 1.0}
 
     scorer = QUESTION_LIST.with_templates(custom)
     assert (await number(scorer, edit, Panel(reply))).value == pytest.approx(0.8)

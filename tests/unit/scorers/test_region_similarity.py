@@ -24,8 +24,8 @@ from editjudge.prompts import Labels
 from editjudge.prompts.official_prompts import OfficialPrompt
 from editjudge.scorers.region_similarity import RegionSimilarity
 
-from ...encoded import encode
-from ...fakes.transport import OneJudge, seen
+from ...encoded_pictures import encode
+from ...fakes.transport import OneJudge, read_prompt
 from ...verdicts import why_not
 
 JUDGE, SEGMENTER, FEATURES = "generalist.judge", "segmenter.sa2va", "features.dinov3"
@@ -137,7 +137,7 @@ async def test_subjects_are_found_in_each_image(edit: Edit) -> None:
     assert face["source"]["share"] == 0.25
     assert face["edited"]["score"] == 0.75
     assert face["cosine"] == sky["cosine"] == got.value
-    text = seen(panel.transport.asked[0])
+    text = read_prompt(panel.transport.asked[0])
     assert "Source image" in text
     assert "Edited image" not in text, "what depends on the item alone is shared by all models"
 
@@ -167,7 +167,7 @@ async def test_one_mask_inverted_and_laid_over_the_source(edit: Edit) -> None:
     small = decode(base64.b64decode(shown["mask"]))[0]
     assert small.shape == (30, 40, 3)
     assert shown["share"] == 0.75
-    text = seen(panel.transport.asked[0])
+    text = read_prompt(panel.transport.asked[0])
     assert text.index("Source image") < text.index("Edited image") < text.index("the coat red")
 
 
@@ -358,8 +358,8 @@ async def test_official_prompts_reach_it(edit: Edit, monkeypatch: pytest.MonkeyP
     panel = Panel(["x"], halves(edit, "x"), a=[1, 0], out=[1, 0])
     assert (await score(scorer, edit, panel)).value == 1
     (prompt,) = panel.transport.asked
-    assert "Name every subject of make the coat red." in seen(prompt)
-    assert "Image 1:" in seen(prompt)
+    assert "Name every subject of make the coat red." in read_prompt(prompt)
+    assert "Image 1:" in read_prompt(prompt)
     assert scorer.prompt_origins == {"original"}
     assert scorer.calls(edit.item, SCORE) == {JUDGE: 1, SEGMENTER: 8, FEATURES: 8}
 

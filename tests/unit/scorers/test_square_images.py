@@ -13,7 +13,7 @@ from editjudge.base.item import Edit
 from editjudge.scorers.pixels import BlackedOutSsim
 from editjudge.scorers.square_images import RegionClip, RegionLpips, RegionShare, squared
 
-from ...encoded import encode
+from ...encoded_pictures import encode
 from ...verdicts import why_not
 from .test_similarity import Recording
 

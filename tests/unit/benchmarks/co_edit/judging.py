@@ -19,7 +19,7 @@ from editjudge.benchmarks.co_edit.taxonomy import SUBJECT_REGION
 from editjudge.benchmarks.dimension import Dimension, Formula
 from editjudge.engine.outcomes import derive
 
-from ....fakes.transport import OneJudge, seen
+from ....fakes.transport import OneJudge, read_prompt
 from .. import judging
 
 EDITING = ("editing_accuracy", "non_edited_semantic_preservation", "over_editing", "editing_plausibility")
@@ -61,7 +61,7 @@ def said(scores: Mapping[str, Any] = SCORES) -> Any:
     """What a judge replies to either call."""
 
     def reply(prompt: Any) -> str:
-        text = seen(prompt)
+        text = read_prompt(prompt)
         listed = [scores[name] for name in (LOOKS if "visual_naturalness" in text else EDITING)]
         reasons = {"reasoning": "seen"} if '- "reasoning": text' in text else {}
         return json.dumps({**reasons, "score": listed})

@@ -28,7 +28,7 @@ from editjudge.cli.options import rules_from
 from editjudge.engine.judge import judge
 from editjudge.prompts import get_template
 
-from ....fakes.transport import seen
+from ....fakes.transport import read_prompt
 from .judging import (
     EDITING,
     GROUP_OF,
@@ -109,7 +109,7 @@ async def test_the_list_is_in_the_papers_order() -> None:
     got = values(await judged(item(), panel))
     assert {name: got[name] for name in scores} == scores
     for prompt in panel.transport.asked:
-        text = seen(prompt)
+        text = read_prompt(prompt)
         asked = LOOKS if "visual_naturalness" in text else EDITING
         places = [text.index(f"{n}. {name}") for n, name in enumerate(asked, 1)]
         assert places == sorted(places)
@@ -117,7 +117,7 @@ async def test_the_list_is_in_the_papers_order() -> None:
         order = ["Source image", "[source]", "Edited image", "[output]", "make it red"]
         places = [text.index(part) for part in order]
         assert places == sorted(places)
-    both = "".join(map(seen, panel.transport.asked)).lower()
+    both = "".join(map(read_prompt, panel.transport.asked)).lower()
     for point in ("people:", "objects:", "animals:", "text:", "naturalness:", "details:",
                   "artifacts:", "colour and light:"):  # fmt: skip
         assert f"- {point}" in both
@@ -204,7 +204,7 @@ async def test_what_does_not_apply_is_not_missing_either() -> None:
 
 
 def unreadable(prompt: Any) -> str:
-    return "8 of 10" if "visual_naturalness" in seen(prompt) else said()(prompt)
+    return "8 of 10" if "visual_naturalness" in read_prompt(prompt) else said()(prompt)
 
 
 def off_the_scale(prompt: Any) -> str:
@@ -216,7 +216,7 @@ def five(prompt: Any) -> str:
 
 
 def refusing(prompt: Any) -> Any:
-    if "visual_naturalness" in seen(prompt):
+    if "visual_naturalness" in read_prompt(prompt):
         raise Abstention("refused", "blocked")
     return said()(prompt)
 
@@ -385,7 +385,7 @@ async def test_plain_questions() -> None:
     got = values(await judged(item(), panel, with_=["plain_questions"]))
     assert got["edit_completeness"] == pytest.approx(COMPLETE, abs=EXACT)
     assert len(panel.transport.asked) == 2
-    assert all("step by step" not in seen(prompt) for prompt in panel.transport.asked)
+    assert all("step by step" not in read_prompt(prompt) for prompt in panel.transport.asked)
     for name in ("editing", "quality"):
         plain, full = get_template(f"co_edit/{name}_plain"), get_template(f"co_edit/{name}")
         assert isinstance(plain.contract, Scores)

@@ -13,7 +13,7 @@ from editjudge.base.verdict import NoScore, Outcome
 from editjudge.panel.prompt import Prompt, Text
 from editjudge.prompts.official_prompts import load_official_prompts
 
-from ....fakes.transport import seen
+from ....fakes.transport import read_prompt
 from .made import pixels
 from .stand_ins import TEXTS
 from .test_protocol import ANSWER, Panel, judged, value
@@ -32,7 +32,7 @@ async def asked(item: Item, protocol: str, reply: str = "The new one", **rules: 
 
 def shown(item: Item, prompt: Prompt) -> str:
     """What is asked, with the source's file under one name."""
-    return seen(prompt).replace(item.sources[0].name, "source")
+    return read_prompt(prompt).replace(item.sources[0].name, "source")
 
 
 SOURCE, EDITED = "Original image:[source]", "Edited image:[image array]"

@@ -26,7 +26,7 @@ from editjudge.benchmarks.rounds import JudgeRounds, make_rounds
 from editjudge.scorers import pixels as module
 from editjudge.scorers.judge_scorer import JUDGE
 
-from ....fakes.transport import OneJudge, seen
+from ....fakes.transport import OneJudge, read_prompt
 from .. import judging
 from .made import odd, picture, pixels, record, released, shifted
 
@@ -70,7 +70,7 @@ def value(outcomes: Mapping[str, Outcome], name: str) -> float:
 
 def text_of(panel: Panel) -> str:
     (asked,) = panel.transport.asked
-    return seen(asked)
+    return read_prompt(asked)
 
 
 async def test_the_source_is_shown_where_the_question_compares(items: list[Item]) -> None:

@@ -22,7 +22,7 @@ from editjudge.benchmarks.tabulation import tabulate
 from editjudge.panel.prompt import Picture
 from editjudge.scorers.rubric import Rubric
 
-from ....fakes.transport import OneJudge, seen
+from ....fakes.transport import OneJudge, read_prompt
 from .. import judging
 from .stand_ins import TEXTS
 from .test_protocol import IDS, KRIS, MODELS, OUTPUT, PRINTED, all_items, column, judged, reply, row_of, values
@@ -97,7 +97,7 @@ async def test_their_prompts_as_they_ask_them(items: Mapping[str, Item], folder:
     on = ["original_prompts", *([] if told else ["empty_instruction"])]
     _, transport = await judged(items[folder], '{"consistency_score": 3}', on=on)
     item = items[folder]
-    texts = {in_short(seen(p)) for p in transport.asked}
+    texts = {in_short(read_prompt(p)) for p in transport.asked}
     due = {
         text.replace("{i}", item.instruction if told else "").replace("{e}", (item.hint or "") if told else "")
         for text in SHOWN[folder]
@@ -109,7 +109,7 @@ async def test_their_prompts_as_they_ask_them(items: Mapping[str, Item], folder:
 @pytest.mark.usefixtures("authors")
 async def test_their_prompts_are_read_strictly_where_nothing_else_is_said(items: Mapping[str, Item]) -> None:
     def answer(prompt: Any) -> str:
-        text = seen(prompt)
+        text = read_prompt(prompt)
         if "prompt_dual" in text:
             scores: dict[str, Any] = {"instruction_score": 4, "knowledge_score": 3}
             scores |= {"instruction_reasoning": "a", "knowledge_reasoning": "b"}
@@ -127,7 +127,7 @@ async def test_nothing_is_told(items: Mapping[str, Item]) -> None:
     item = items["biology"]
     for on, expected in (((), True), (("empty_instruction",), False)):
         _, transport = await judged(item, reply, on=on)
-        texts = [seen(p) for p in transport.asked]
+        texts = [read_prompt(p) for p in transport.asked]
         assert any(item.instruction in text for text in texts) is expected
         assert any(str(item.hint) in text for text in texts) is expected
         assert len(texts) == 3
@@ -192,8 +192,8 @@ async def test_anomalies_by_the_common_prompt(items: Mapping[str, Item]) -> None
     item = items["anomaly_correction"]
     for on, expected in (((), True), (("anomaly_by_common_prompt",), False)):
         _, transport = await judged(item, reply, on=on)
-        assert any(str(item.hint) in seen(p) for p in transport.asked) is expected
-        assert all(item.instruction in seen(p) for p in transport.asked[::2])
+        assert any(str(item.hint) in read_prompt(p) for p in transport.asked) is expected
+        assert all(item.instruction in read_prompt(p) for p in transport.asked[::2])
     common = KRIS.rules("paper", ["anomaly_by_common_prompt"]).dimensions[2].readings[0].scorer
     assert isinstance(common, Rubric)
     assert common.questions(item) == common.questions(items["count_change"])

@@ -24,7 +24,7 @@ from editjudge.benchmarks.registry import load_benchmark
 from editjudge.benchmarks.tabulation import tabulate
 from editjudge.engine.outcomes import derive
 
-from ....fakes.transport import OneJudge, ScriptedTransport, seen
+from ....fakes.transport import OneJudge, ScriptedTransport, read_prompt
 from .. import judging
 
 OUTPUT = load_image(np.full((8, 10, 3), 9, np.uint8), "output")
@@ -38,7 +38,7 @@ KNOWLEDGE = "kris.knowledge_plausibility"
 
 def reply(prompt: Any, **scores: int) -> str:
     """What is asked for, with 4 for every score that is not given."""
-    text = seen(prompt)
+    text = read_prompt(prompt)
     asked = re.findall(r'^- "(\w+)"', text.partition("Its keys, in this order")[2], re.MULTILINE)
     return json.dumps({k: scores.get(k, 4) if k.endswith("_score") else "seen" for k in asked})
 
@@ -88,7 +88,7 @@ async def test_what_is_not_followed_is_not_plausible(
 
 async def test_an_unparsable_reply_is_no_number(items: Mapping[str, Item]) -> None:
     def partly(prompt: Any) -> str:
-        return "4 of 5, I think" if "knowledge_score" in seen(prompt) else reply(prompt)
+        return "4 of 5, I think" if "knowledge_score" in read_prompt(prompt) else reply(prompt)
 
     outcomes, _ = await judged(items["physics"], partly)
     assert values(outcomes) == [4, 4, None, None]
@@ -107,7 +107,7 @@ async def test_items_of_others_are_none_of_its_business(items: Mapping[str, Item
 async def test_what_a_judge_is_shown(items: Mapping[str, Item]) -> None:
     async def shown(folder: str) -> tuple[str, str, str]:
         _, transport = await judged(items[folder], reply)
-        texts = [seen(prompt) for prompt in transport.asked]
+        texts = [read_prompt(prompt) for prompt in transport.asked]
         by = {key: text for text in texts for key in ("consistency", "quality", "instruction")
               if f'"{key}_score": an integer from 1 to 5' in text}  # fmt: skip
         return by["consistency"], by["quality"], by["instruction"]
@@ -139,7 +139,7 @@ async def test_what_a_judge_is_shown(items: Mapping[str, Item]) -> None:
     assert "so that 1" in instruction
     without = replace(items["anomaly_correction"], hint=None)
     _, transport = await judged(without, reply)
-    assert any("Nothing was written down for this one" in seen(p) for p in transport.asked)
+    assert any("Nothing was written down for this one" in read_prompt(p) for p in transport.asked)
 
 
 PRINTED = list(csv.DictReader(Path(__file__).with_name("table2.csv").read_text().splitlines()))

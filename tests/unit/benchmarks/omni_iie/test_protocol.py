@@ -28,7 +28,7 @@ from editjudge.benchmarks.tabulation import tabulate
 from editjudge.panel.prompt import Prompt
 from editjudge.scorers.square_images import squared
 
-from ....fakes.transport import OneJudge, seen
+from ....fakes.transport import OneJudge, read_prompt
 from .. import judging
 
 OMNI = load_benchmark("omni_iie")
@@ -153,9 +153,9 @@ class Panel(OneJudge):
         self.asked: list[tuple[str, Mapping[str, bytes], Mapping[str, str]]] = []
 
     def _said(self, prompt: Prompt) -> Any:
-        if "Which" in seen(prompt) or "neither the image nor the result" in seen(prompt):
+        if "Which" in read_prompt(prompt) or "neither the image nor the result" in read_prompt(prompt):
             return json.dumps({"pairs": [{"question": "Is it red?", "answer": "yes"}]})
-        if "Answer it from what the image shows" in seen(prompt):
+        if "Answer it from what the image shows" in read_prompt(prompt):
             return "A  red cup."
         return {"True": 0.9, "False": 0.1}
 
@@ -314,7 +314,7 @@ async def test_questions_are_the_items_own_or_generated() -> None:
         outcome = (await judging.judged(Edit(one, "m", SMALL), OMNI.rules(), panel, QA))[QA]
         assert isinstance(outcome, Score)
         assert [fact["question"] for fact in outcome.evidence["facts"]] == asked  # type: ignore[union-attr,index,call-overload]
-        texts = [seen(prompt) for prompt in panel.transport.asked]
+        texts = [read_prompt(prompt) for prompt in panel.transport.asked]
         assert len(texts) == (1 if questions else 2)
         assert texts[-1].startswith("Edited image:")
         assert "Source image" not in "".join(texts)

@@ -21,7 +21,7 @@ def encode(picture: Any, kind: str = "PNG", **options: Any) -> bytes:
     return buffer.getvalue()
 
 
-def turned(orientation: int = 6) -> Pil.Exif:
+def make_orientation(orientation: int = 6) -> Pil.Exif:
     """Metadata that turn a picture."""
     tags = Pil.Exif()
     tags[0x0112] = orientation
