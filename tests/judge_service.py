@@ -71,13 +71,13 @@ def _flaw(status: str = "unscored", **fields: str) -> pb.Flaw:
 def make_body(*dimensions: str, protocol: Mapping[str, Any] = {}, **fields: Any) -> dict[str, Any]:
     """The same as JSON."""
     edit = _edit(fields)
-    edit["sources"] = [_sent(each) for each in edit["sources"]]
-    edit |= {name: _sent(edit[name]) for name in edit.keys() & PICTURES}
+    edit["sources"] = [_encode_picture(each) for each in edit["sources"]]
+    edit |= {name: _encode_picture(edit[name]) for name in edit.keys() & PICTURES}
     request = {"edit": edit, "dimensions": list(dimensions) or ["core.psnr.*"]}
     return request | ({"protocol": protocol} if protocol else {})
 
 
-def _sent(picture: Any) -> Any:
+def _encode_picture(picture: Any) -> Any:
     encoded = isinstance(picture, bytes)
     return {"data": base64.b64encode(picture).decode()} if encoded else picture
 
@@ -226,7 +226,7 @@ async def serve_with_judge(
         yield scripted, served
 
 
-class Ended(Exception):
+class EndedCall(Exception):
     """A call that the service ended."""
 
 
@@ -257,4 +257,4 @@ class Context:
         pass
 
     async def abort(self, code: grpc.StatusCode, details: str) -> None:
-        raise Ended(code.name, details)
+        raise EndedCall(code.name, details)

@@ -55,7 +55,7 @@ class Fault(NamedTuple):
     text: str
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         source = self.path.read_bytes()
         line = source[: self.begin].count(b"\n") + 1
         place = f"{self.path.relative_to(CLIENT)}:{line}"
@@ -183,7 +183,7 @@ def main() -> None:
             paths = sorted([*CLIENT.glob(f"{name}.py"), *CLIENT.glob(f"{name}/*.py")])
             faults = [fault for path in paths for fault in find_faults(path)]
             chosen = random.Random(given.seed).sample(faults, min(given.count, len(faults)))
-            alive = [one.told for one in chosen if not is_caught(one, client, near=given.near)]
+            alive = [one.description for one in chosen if not is_caught(one, client, near=given.near)]
             share = f"{len(chosen) - len(alive)} of {len(chosen)} caught"
             lines = [f"{name}: {share}", *alive]
             sys.stdout.write("\n  ".join(lines) + "\n")

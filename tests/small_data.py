@@ -67,11 +67,11 @@ def count_calls(patch: pytest.MonkeyPatch, owner: Any, name: str, noted: Any = N
     calls: list[Any] = []
     plain = getattr(owner, name)
 
-    def counted(*given: Any, **named: Any) -> Any:
+    def call_and_count(*given: Any, **named: Any) -> Any:
         calls.append(noted(*given) if noted else given)
         return plain(*given, **named)
 
-    patch.setattr(owner, name, counted)
+    patch.setattr(owner, name, call_and_count)
     return calls
 
 

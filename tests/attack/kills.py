@@ -11,7 +11,7 @@ from typing import Any
 
 from editjudge.base.errors import ConfigError
 
-from ..e2e.conftest import Ran, ended, process
+from ..e2e.conftest import CommandResult, await_end, process
 from ..e2e.test_run import CALLS, LEVELS, PIXELS, QUESTIONS, Data, Slow
 from .trials import Attack, Violation, dice
 
@@ -35,7 +35,7 @@ async def _kill_run(data: Data, rng: random.Random) -> str:
             own = {f"EDITJUDGE_{name}": value for name, value in variables.items()}
             return process("run", *asked, **own)
 
-        done = await ended(start(data.folder / "whole"))
+        done = await await_end(start(data.folder / "whole"))
         if done.code != 0:
             raise Violation(f"undisturbed it ends with {done.code}: {done.err[-300:]}")
         calls, server.seen, server.seconds = server.seen, 0, 0.02
@@ -48,14 +48,14 @@ async def _kill_run(data: Data, rng: random.Random) -> str:
                     await asyncio.sleep(0.005)
                 await asyncio.sleep(rng.random() * 0.05)
                 running.send_signal(signal.SIGKILL)
-                await ended(running)
+                await await_end(running)
             kills += running.returncode == -signal.SIGKILL
             now = _verdicts(data)
             if lost := kept.keys() - now.keys():
                 raise Violation(f"lost what was kept: {sorted(lost)[:3]}")
             kept = now
         server.seconds = 0.0
-        done = await ended(start())
+        done = await await_end(start())
     _check(data, done, kept)
     # How the judge answers is asked before the first verdict, so by each session that ended there.
     if server.seen > calls + kills * (_IN_FLIGHT + 1):
@@ -63,7 +63,7 @@ async def _kill_run(data: Data, rng: random.Random) -> str:
     return f"{kills} kills, {min(server.seen - calls, 99)} calls again"
 
 
-def _check(data: Data, done: Ran, kept: dict[Any, Any]) -> None:
+def _check(data: Data, done: CommandResult, kept: dict[Any, Any]) -> None:
     if done.code != 0:
         raise Violation(f"it does not go on: {done.err[-300:]}")
     if data.verdicts() != data.verdicts(data.folder / "whole"):

@@ -37,8 +37,8 @@ from editjudge_services.gateway.service import JudgeService
 from ..fakes.grpc_server import Failure
 from ..fakes.judge_service import ScriptedService
 from ..golden.cases import CASES, Case
-from ..golden.services import Specialists, served
-from ..golden.taken import spoken
+from ..golden.run_lines import run_verb
+from ..golden.services import Specialists, serve_models
 from ..judge_service import make_request
 from ..patience import patience, until
 
@@ -64,7 +64,7 @@ async def service(settings: Settings, **options: Any) -> AsyncIterator[str]:
 
 async def run_command(*arguments: Any) -> tuple[int, Any]:
     """A command in a thread: the service has this loop."""
-    return await asyncio.to_thread(spoken, "run", *arguments, "--json")
+    return await asyncio.to_thread(run_verb, "run", *arguments, "--json")
 
 
 async def run_to_error(*arguments: Any) -> tuple[int, str]:
@@ -99,7 +99,7 @@ async def test_a_run_through_the_service_is_the_run_by_direct_calls(
     if case.prompts:
         case.prompts(monkeypatch, tmp_path)
     arguments = case.arguments(tmp_path)
-    async with served(tmp_path, case.models) as config:
+    async with serve_models(tmp_path, case.models) as config:
         direct = await run_command(*arguments, *JUDGES, "--out", tmp_path / "direct", "--config", config)
         async with service(load_settings(config)) as url:
             out = tmp_path / "through"
@@ -112,7 +112,7 @@ async def test_a_run_through_the_service_is_the_run_by_direct_calls(
     assert any(verdict["status"] == "failed" for verdict, *_ in ours.values())
     asks_none = case.name == "omni_iie.official"
     assert asks_none != any(said for *_, said in ours.values())
-    code, changes = await asyncio.to_thread(spoken, "rescore", out, "--json")
+    code, changes = await asyncio.to_thread(run_verb, "rescore", out, "--json")
     assert code == 0
     assert {change["changed"] for change in changes} == {0}
 
@@ -130,7 +130,7 @@ async def small(folder: Path) -> AsyncIterator[tuple[list[Any], Settings]]:
     """A run of pixels and one judge: what a command is asked, and the settings of a service."""
     folder.mkdir(exist_ok=True)
     arguments = [*CORE.arguments(folder), *ASKED]
-    async with served(folder, ()) as config:
+    async with serve_models(folder, ()) as config:
         yield arguments, load_settings(config)
 
 
@@ -447,7 +447,7 @@ async def score_both_ways(folder: Path, *asked: Any) -> tuple[Any, Any]:
     async with small(folder) as (_, settings), service(settings) as url:
         ways = ("--config", folder / "editjudge.toml"), ("--gateway", url)
         command = ("score", "--instruction", "x", *asked)
-        (_, direct), (_, far) = [await asyncio.to_thread(spoken, *command, *way, "--json") for way in ways]
+        (_, direct), (_, far) = [await asyncio.to_thread(run_verb, *command, *way, "--json") for way in ways]
     assert far["verdicts"] == direct["verdicts"]
     return direct, far
 
@@ -509,7 +509,7 @@ async def test_doctor_says_who_judges(tmp_path: Path) -> None:
         service.token = "right"
         (tmp_path / "token").write_text("right\n")
         file = config(tmp_path, url, at={"api_key": f'{{ file = "{tmp_path / "token"}" }}'})
-        code, found = await asyncio.to_thread(spoken, "doctor", "--config", file, "--json")
+        code, found = await asyncio.to_thread(run_verb, "doctor", "--config", file, "--json")
         assert code == 0
         services = found[1:]
         assert {each["service"] for each in services} == {"generalist.judge", "generalist.second"}
@@ -520,12 +520,12 @@ async def test_doctor_says_who_judges(tmp_path: Path) -> None:
         for facts, right in (({}, 0), ({"name": "another"}, 1)):
             expect.write_text(json.dumps({**panel, "generalist.judge": facts}))
             asked = ("doctor", "--config", file, "--expect", expect, "--json")
-            code, found = await asyncio.to_thread(spoken, *asked)
+            code, found = await asyncio.to_thread(run_verb, *asked)
             assert code == right
             assert [each["service"] for each in found if each["problem"]] == (["generalist.judge"] * right)
         service.refusal = grpc.StatusCode.UNAUTHENTICATED
         (tmp_path / "token").write_text("wrong\n")
-        code, (only,) = await asyncio.to_thread(spoken, "doctor", "--config", file, "--json")
+        code, (only,) = await asyncio.to_thread(run_verb, "doctor", "--config", file, "--json")
         assert code == 1
         assert "the token is not accepted" in only["problem"]
         assert only["fix"]

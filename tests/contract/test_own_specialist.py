@@ -19,7 +19,7 @@ from editjudge.base.identity import ServiceName
 from editjudge.benchmarks.registry import add_specialists, load_benchmark
 from editjudge.panel.specialists import list_custom_services
 
-from ..e2e.conftest import Ran, here
+from ..e2e.conftest import CommandResult, run_in_process
 from ..fakes.triton import ScriptedTriton, reply, score
 from ..unit.test_docs import blocks, read
 
@@ -66,8 +66,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-async def ran(*arguments: Any) -> Ran:
-    return await asyncio.to_thread(here, *arguments)
+async def ran(*arguments: Any) -> CommandResult:
+    return await asyncio.to_thread(run_in_process, *arguments)
 
 
 def settings_of_the_page(folder: Path, url: str) -> None:

@@ -43,7 +43,7 @@ from ..judge_service import (
     ASKED,
     JSON,
     Context,
-    Ended,
+    EndedCall,
     RunningService,
     judge_settings,
     make_body,
@@ -303,7 +303,7 @@ async def test_a_deadline_that_is_over_is_said(monkeypatch: pytest.MonkeyPatch) 
 
     async with JudgeService(Settings()) as service:
         monkeypatch.setattr(service, "score", slow)
-        with pytest.raises(Ended, match="DEADLINE_EXCEEDED"):
+        with pytest.raises(EndedCall, match="DEADLINE_EXCEEDED"):
             await JudgeServicer(service).Score(make_request(), Context(0.01))
 
 

@@ -229,7 +229,7 @@ async def test_tokens_are_told_of_a_request_whose_deadline_is_over(tmp_path: Pat
     """It is over before the judge has answered twice."""
     async with serve_with_judge(tmp_path, None, 600.0) as (_, service):
         slow, context = make_request(ASKED, "core.blending_naturalness"), Context(patience(3.0))
-        with pytest.raises(judge_service.Ended, match="DEADLINE_EXCEEDED"):
+        with pytest.raises(judge_service.EndedCall, match="DEADLINE_EXCEEDED"):
             await JudgeServicer(service.service).Score(slow, context)
     assert int(context.headers["x-tokens-used"]) > 101  # and about what the second one took
     (used,) = read_usage(tmp_path).values()

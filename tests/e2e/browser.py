@@ -42,7 +42,7 @@ NO_WORDS = r"""() => {
 
 
 @contextmanager
-def opened(
+def open_page(
     browser: Browser,
     address: str,
     may_load: tuple[str, ...] = ("file:", "data:"),
@@ -74,13 +74,13 @@ def opened(
 
 
 @contextmanager
-def shown(file: Path, may_load: tuple[str, ...] = ("file:", "data:")) -> Iterator[Page]:
+def open_file(file: Path, may_load: tuple[str, ...] = ("file:", "data:")) -> Iterator[Page]:
     """A page of a file in a browser of its own."""
-    with chromium() as browser, opened(browser, file.as_uri(), may_load) as page:
+    with chromium() as browser, open_page(browser, file.as_uri(), may_load) as page:
         yield page
 
 
-def says(page: Page, selector: str, text: str | Pattern[str]) -> None:
+def wait_for_text(page: Page, selector: str, text: str | Pattern[str]) -> None:
     """That an element comes to say a text; a strict policy lets no page wait by itself."""
     from playwright.sync_api import expect
 

@@ -32,7 +32,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 @dataclass(frozen=True)
-class Ran:
+class CommandResult:
     """A finished command."""
 
     code: int
@@ -49,7 +49,7 @@ class Ran:
         return json.loads(self.out, parse_constant=refuse)
 
 
-Command = Callable[..., Ran]
+Command = Callable[..., CommandResult]
 Started = subprocess.Popen[str]
 
 
@@ -73,44 +73,44 @@ def process(
     )
 
 
-def end(started: Started, seconds: float = 100) -> Ran:
+def end(started: Started, seconds: float = 100) -> CommandResult:
     """Wait for the end of a command."""
     try:
         out, err = started.communicate(timeout=patience(seconds))
     finally:
         started.kill()
-    return Ran(started.returncode, out, err)
+    return CommandResult(started.returncode, out, err)
 
 
-async def ended(started: Started, seconds: float = 100) -> Ran:
+async def await_end(started: Started, seconds: float = 100) -> CommandResult:
     """Wait for the end of a command beside a server of this process."""
     return await asyncio.to_thread(end, started, seconds)
 
 
-def run(*arguments: object, **options: Any) -> Ran:
+def run(*arguments: object, **options: Any) -> CommandResult:
     """A command in a process of its own."""
     with process(*arguments, **options) as started:
         return end(started)
 
 
-async def ran(*arguments: object, **options: Any) -> Ran:
+async def await_run(*arguments: object, **options: Any) -> CommandResult:
     """`run` beside a server of this process."""
     return await asyncio.to_thread(run, *arguments, **options)
 
 
-def here(*arguments: object, **variables: str) -> Ran:
+def run_in_process(*arguments: object, **variables: str) -> CommandResult:
     """A command in this process: a second less, for what it says and not how it runs."""
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err), mock.patch.dict(os.environ, variables):
         with pytest.raises(SystemExit) as ended:
             main([str(argument) for argument in arguments])
     assert isinstance(ended.value.code, int)
-    return Ran(ended.value.code, out.getvalue(), err.getvalue())
+    return CommandResult(ended.value.code, out.getvalue(), err.getvalue())
 
 
-async def beside(*arguments: object, **variables: str) -> Ran:
+async def run_in_thread(*arguments: object, **variables: str) -> CommandResult:
     """`here` beside a server of this process."""
-    return await asyncio.to_thread(here, *arguments, **variables)
+    return await asyncio.to_thread(run_in_process, *arguments, **variables)
 
 
 @asynccontextmanager

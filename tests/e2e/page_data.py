@@ -61,7 +61,7 @@ def example(folder: Path, items: int = 12, **run: Any) -> Example:
     return Example(data.pop("report"), data.pop("edits"), data, pictures)
 
 
-def written(made: Example, out: Path) -> Path:
+def write_page(made: Example, out: Path) -> Path:
     """The page as one file, or as a folder where the name says no HTML."""
     target = site._FilePage(out) if out.suffix == ".html" else site._FolderPage(out)
     for name, chunk in made.details.items():

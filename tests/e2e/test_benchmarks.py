@@ -16,23 +16,19 @@ import pytest
 from editjudge.benchmarks.registry import load_benchmark
 
 from ..fakes.openai import ScriptedOpenAi
-from ..golden.cases import CASES, Case, Made, co_edit, gie, i2i, kris, omni_iie
-from ..golden.services import served
+from ..golden.cases import CASES, Case, CaseData, co_edit, gie, i2i, kris, omni_iie
+from ..golden.services import serve_models
 from ..unit.benchmarks.kris.made import picture as drawn
-from .conftest import Ran, here
+from .conftest import CommandResult, run_in_process, run_in_thread
 from .test_run import command
 
 USUAL = {case.benchmark: case for case in reversed(CASES)}
 
 
-def cells(ran: Ran, model: str) -> dict[str, tuple[float | None, int, int]]:
+def cells(ran: CommandResult, model: str) -> dict[str, tuple[float | None, int, int]]:
     """By column the number, and of how many edits; without the benchmark's name."""
     row = ran.json["models"][model]
     return {name.partition(".")[2]: (one["value"], one["scored"], one["asked"]) for name, one in row.items()}
-
-
-async def said(*words: object) -> Ran:
-    return await asyncio.to_thread(here, *words)
 
 
 @pytest.mark.parametrize("case", USUAL.values(), ids=USUAL)
@@ -40,33 +36,33 @@ async def test_from_data_to_a_report(case: Case, tmp_path: Path) -> None:
     """Of `ours` an output is missing, one cannot be read, and for one the services fail."""
     arguments, out = case.arguments(tmp_path), tmp_path / "run"
     rows, page = tmp_path / "rows.jsonl", tmp_path / "report.html"
-    async with served(tmp_path, case.models) as config:
+    async with serve_models(tmp_path, case.models) as config:
         more = ["--config", config, "--judge", "judge"]
-        checked = await said("validate", *arguments)
+        checked = await run_in_thread("validate", *arguments)
         assert (checked.code, "problems found" in checked.out) == (2, True), checked.out
         run = ["run", *arguments, "--out", out, *more]
         first = await asyncio.to_thread(command, *run)
         assert "ours: 1 output is missing" in first.err
-        left = (await said(*run, "--dry-run", "--json")).json["edits"]
+        left = (await run_in_thread(*run, "--dry-run", "--json")).json["edits"]
     # Of core two specialists are not served, so all that can be read waits for them.
     failed = 16 if case.benchmark == "core" else 1
     assert (first.code, left) == ((3, failed) if case.models else (0, 0))
-    rescored = (await said("rescore", out, "--json")).json
+    rescored = (await run_in_thread("rescore", out, "--json")).json
     assert {one["changed"] for one in rescored} == {0}
     title = load_benchmark(case.benchmark).title
-    shown = (await said("summary", out, "--count-missing", "--common")).out
+    shown = (await run_in_thread("summary", out, "--count-missing", "--common")).out
     for told in (title, "missing outputs count as the worst", "on which all models have a number"):
         assert told in shown
-    assert case.shown[0] in (await said("show", out, case.shown[0])).out
-    assert "ours" in (await said("compare", out, "ours", "theirs")).out
-    assert (await said("export", out, "--format", "jsonl", "--out", rows)).code == 0
+    assert case.shown[0] in (await run_in_thread("show", out, case.shown[0])).out
+    assert "ours" in (await run_in_thread("compare", out, "ours", "theirs")).out
+    assert (await run_in_thread("export", out, "--format", "jsonl", "--out", rows)).code == 0
     assert {json.loads(line)["model"] for line in rows.read_text().splitlines()} >= {"theirs"}
-    assert (await said("report", out, "--out", page)).code == 0
+    assert (await run_in_thread("report", out, "--out", page)).code == 0
     assert title in page.read_text()
 
 
 NOTHING = ("", "")
-REFUSED: dict[str, tuple[Callable[[Path], Made], tuple[str, str], str, str]] = {
+REFUSED: dict[str, tuple[Callable[[Path], CaseData], tuple[str, str], str, str]] = {
     # The data, a word of it and what stands there instead, further options, and what is said.
     "no code": (i2i, NOTHING, "--protocol official", "released neither code nor data"),
     "no code either": (co_edit, NOTHING, "--protocol official", "have released no code"),
@@ -94,7 +90,7 @@ def test_what_is_refused(tmp_path: Path, name: str, verb_name: str) -> None:
     for file in made.outputs.values():
         drawn(tmp_path / "ours" / file)
     given = [make.__name__, "--data", made.data, "--outputs", f"ours={tmp_path / 'ours'}"]
-    done = here(verb_name, *given, *words.split(), *(["--out", out] * (verb_name == "run")))
+    done = run_in_process(verb_name, *given, *words.split(), *(["--out", out] * (verb_name == "run")))
     assert done.code == 2
     assert told in done.err + done.out
     assert len(done.err.strip().splitlines()) <= 1 or verb_name == "run"
@@ -118,38 +114,38 @@ def kris_run(tmp_path: Path) -> list[Any]:
 
 def test_a_run_remembers_who_takes_one_image_only(kris_run: list[Any], tmp_path: Path) -> None:
     out = tmp_path / "run"
-    assert here(*kris_run).code == 3
-    single = here("summary", out, "--json").json["models"]["single"]
+    assert run_in_process(*kris_run).code == 3
+    single = run_in_process("summary", out, "--json").json["models"]["single"]
     assert single[f"kris.{TEMPORAL}"]["counts"] == {"missing_output": 2}
     assert single["kris.natural_science.visual_quality"]["counts"] == {"not_served": 3}
     assert "kris.natural_science" not in single, "an average of what nobody asked for"
-    assert here(*kris_run, "--single-image", "single").code == 3
+    assert run_in_process(*kris_run, "--single-image", "single").code == 3
     for _ in range(2):  # as the run was begun, and as it was resumed without saying it again
-        assert cells(here("summary", out, "--json"), "single")[TEMPORAL] == (0, 2, 2)
-        assert here(*kris_run).code == 3
+        assert cells(run_in_process("summary", out, "--json"), "single")[TEMPORAL] == (0, 2, 2)
+        assert run_in_process(*kris_run).code == 3
     # By rules that have none for such models the run is shown all the same.
-    other = here("summary", out, "--with", "missing_skipped", "--json")
+    other = run_in_process("summary", out, "--with", "missing_skipped", "--json")
     assert cells(other, "single")[TEMPORAL] == (None, 0, 2)
     # Two files are nobody's output, and no rule for missing ones is theirs.
     for name in ("1.png", "1.jpg"):
         drawn(tmp_path / "single" / "temporal_prediction" / name)
-    assert "several outputs" in here(*kris_run).err
-    found = here("summary", out, "--json").json["models"]["single"][f"kris.{TEMPORAL}"]
+    assert "several outputs" in run_in_process(*kris_run).err
+    found = run_in_process("summary", out, "--json").json["models"]["single"][f"kris.{TEMPORAL}"]
     assert (found["imputed"], found["counts"]) == (1, {"missing_output": 1, "scored": 1})
     for wrong, why in (
         (["--single-image", "theirs"], "no model 'theirs'"),
         (["--single-image", "single", "--with", "missing_skipped"], "has no rule for models"),
         (["--task", "temporal_prediction"], "reverse_prediction"),
     ):
-        refused = here(*kris_run, *wrong)
+        refused = run_in_process(*kris_run, *wrong)
         assert (refused.code, why in refused.err) == (2, True), refused.err
 
 
 def test_the_papers_rows_stand_beside_the_runs(kris_run: list[Any], tmp_path: Path) -> None:
     out = tmp_path / "run"
-    assert here(*kris_run).code == 3
-    plain = here("summary", out, "--json").json
-    beside = here("summary", out, "--published", "--json").json
+    assert run_in_process(*kris_run).code == 3
+    plain = run_in_process("summary", out, "--json").json
+    beside = run_in_process("summary", out, "--published", "--json").json
     printed = beside.pop("published")
     assert beside == {name: part for name, part in plain.items() if name != "published"}
     quality = "kris.attribute_perception.visual_quality"
@@ -159,7 +155,7 @@ def test_the_papers_rows_stand_beside_the_runs(kris_run: list[Any], tmp_path: Pa
     assert second["models"]["InstructPix2Pix"][quality] == 67
     assert all(name.endswith("visual_quality") for name in first["models"]["GPT-4o"])
     assert printed["columns"][quality]["comparable"] is False
-    shown = here("summary", out, "--published").out
+    shown = run_in_process("summary", out, "--published").out
     assert "† published: KRIS-Bench, table 2, judge: GPT-4o" in shown
     assert "- cannot be compared with what is printed: VQ (every number is a judge's" in shown
     assert "core.psnr" not in shown, "what the paper does not print"
@@ -181,7 +177,7 @@ async def test_the_judge_decides_once_which_questions_of_gie_compare(tmp_path: P
     made, server, out = gie(tmp_path), Picker(), tmp_path / "compact"
     given = ("prepare", "gie", "--data", made.data, "--out", out)
     async with server.serving() as url:
-        done = await said(*given, "--generalist", url)
+        done = await run_in_thread(*given, "--generalist", url)
         assert done.code == 0, done.err
         for told in ("1 question compares with the source", "for 2 the words of the question say otherwise"):
             assert told in done.out
@@ -190,11 +186,11 @@ async def test_the_judge_decides_once_which_questions_of_gie_compare(tmp_path: P
         decided = json.loads(file.read_text())
         decided[1]["compares"] = True  # somebody looked it over
         file.write_text(json.dumps(decided))
-        again = await said(*given, "--generalist", url, "--json")
+        again = await run_in_thread(*given, "--generalist", url, "--json")
         assert again.code == 0, again.err
     kept = {one["position"]: one["compares"] for one in json.loads(file.read_text())}
     assert (kept[0], kept[1], kept[2]) == (True, True, False), "what people wrote is kept"
-    without = here(*given)
+    without = run_in_process(*given)
     assert without.code == 0, without.err
     assert "no judge is configured" in without.err
 
@@ -203,26 +199,26 @@ def test_a_run_of_gie_goes_on_with_the_converted_file(tmp_path: Path) -> None:
     made, compact, out = gie(tmp_path), tmp_path / "compact", tmp_path / "run"
     more = ["--outputs", f"theirs={tmp_path / 'theirs'}"]
     asked = ["--out", out, "--dimension", "gie.mse", "--dimension", "gie.ssim"]
-    assert here("run", "gie", "--data", made.data, *more, *asked).code == 0
-    done = here("prepare", "gie", "--data", made.data.parent, "--out", compact)
+    assert run_in_process("run", "gie", "--data", made.data, *more, *asked).code == 0
+    done = run_in_process("prepare", "gie", "--data", made.data.parent, "--out", compact)
     assert "1 item: the question compares with the source" in done.out
-    assert here("validate", "gie", "--data", compact, *more).code == 0
-    again = here("run", "gie", "--data", compact, *more, *asked)
+    assert run_in_process("validate", "gie", "--data", compact, *more).code == 0
+    again = run_in_process("run", "gie", "--data", compact, *more, *asked)
     assert "nothing was left to judge" in again.err
     made.data.unlink()
-    table = here("summary", out, "--json")
+    table = run_in_process("summary", out, "--json")
     assert cells(table, "theirs")["mean.mse"][1:] == (9, 10)
 
 
 async def test_questions_of_gie_are_checked_on_unedited_pictures(tmp_path: Path) -> None:
     made, out = gie(tmp_path), tmp_path / "run"
-    async with served(tmp_path, ()) as config:
+    async with serve_models(tmp_path, ()) as config:
         asked = ["--dimension", "gie.functional_correctness", "--config", config]
         given = ["--data", made.data, "--outputs", "unedited=:sources", "--out", out]
         run = ["run", "gie", *given, *asked, "--judge", "judge", "--rounds", 2]
-        done = await said(*run)
+        done = await run_in_thread(*run)
     assert done.code == 0, done.err
-    assert cells(here("summary", out, "--json"), "unedited")["overall"][1:] == (10, 10)
-    shown = here("summary", out, "--each-round").out
+    assert cells(run_in_process("summary", out, "--json"), "unedited")["overall"][1:] == (10, 10)
+    shown = run_in_process("summary", out, "--each-round").out
     assert all(name in shown for name in ("run 1", "run 2"))
-    assert "run 1" not in here("summary", out).out
+    assert "run 1" not in run_in_process("summary", out).out

@@ -13,7 +13,7 @@ from .conftest import Command
 
 
 @pytest.fixture
-def judged(tmp_path: Path, command: Command) -> Path:
+def run_folder(tmp_path: Path, command: Command) -> Path:
     """A run of eight sources: `bad` is far from them, `good` and `alike` near."""
     rng = np.random.default_rng(0)
     lines = []
@@ -34,16 +34,16 @@ def judged(tmp_path: Path, command: Command) -> Path:
     return tmp_path / "run"
 
 
-def test_compare(judged: Path, command: Command) -> None:
-    done = command("compare", judged, "bad", "good")
+def test_compare(run_folder: Path, command: Command) -> None:
+    done = command("compare", run_folder, "bad", "good")
     assert done.code == 0
     assert "good beats bad by " in done.out
-    alike = command("compare", judged, "good", "alike", "--json")
+    alike = command("compare", run_folder, "good", "alike", "--json")
     assert alike.code == 0
     assert {each["better"] for each in alike.json["dimensions"]} == {""}
-    ranked = command("compare", judged, "--json").json["dimensions"]
+    ranked = command("compare", run_folder, "--json").json["dimensions"]
     assert [each["models"]["bad"]["first_place"] for each in ranked] == [3, 3]
-    again = command("compare", judged, "good", "good", "--other", judged)
+    again = command("compare", run_folder, "good", "good", "--other", run_folder)
     assert "no significant difference" in again.out
 
 
@@ -57,14 +57,14 @@ def test_compare(judged: Path, command: Command) -> None:
         (("good", "bad", "-d", "core.lpips*"), "no dimension matches 'core.lpips*'"),
     ],
 )
-def test_what_cannot_be_compared(judged: Path, command: Command, arguments: tuple[str, ...], told: str) -> None:
-    done = command("compare", judged, *arguments)
+def test_what_cannot_be_compared(run_folder: Path, command: Command, arguments: tuple[str, ...], told: str) -> None:
+    done = command("compare", run_folder, *arguments)
     assert done.code == 2
     assert told in done.err
     assert len(done.err.strip().splitlines()) == 1
 
 
-def test_seeds_are_outputs_of_one_model(judged: Path, command: Command, tmp_path: Path) -> None:
+def test_seeds_are_outputs_of_one_model(run_folder: Path, command: Command, tmp_path: Path) -> None:
     """A resumed run with one seed more, and one in shards, are the run of all seeds at once."""
 
     def run(name: str, *seeds: str, shard: str = "0/1") -> Path:

@@ -15,7 +15,7 @@ from editjudge.base.verdict import Score
 from editjudge.benchmarks.column import Row
 from editjudge_services.demo.editors import EDITORS
 
-from .browser import assert_fits, shown
+from .browser import assert_fits, open_file
 from .conftest import run
 
 pytestmark = pytest.mark.triton
@@ -95,7 +95,7 @@ def test_the_summary_counts(results: dict[str, Any]) -> None:
 
 @pytest.mark.browser
 def test_the_report_in_a_browser(demo: Path) -> None:
-    with shown(demo / "report.html") as page:
+    with open_file(demo / "report.html") as page:
         assert page.title() == "editjudge demo"
         assert page.locator(".board tbody tr").count() == len(EDITORS)
         assert "Why no single preservation number" in page.locator("#introduction").inner_text()

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image as Pil
 
 from ..small_data import save_picture, write_items
-from .conftest import Ran, here
+from .conftest import CommandResult, run_in_process
 
 README = Path(__file__).parents[2] / "README.md"
 COUNT = 10
@@ -53,7 +53,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def calm(ran: Ran) -> str:
+def calm(ran: CommandResult) -> str:
     """What a command said: no traceback, no escape codes, no more than fits a screen twice."""
     said = ran.out + ran.err
     assert "Traceback" not in said
@@ -63,7 +63,7 @@ def calm(ran: Ran) -> str:
 
 
 def test_the_first_walk_leads_to_a_winner(data: Path) -> None:
-    validate, run, compare, summary, report = (calm(here(*line)) for line in commands())
+    validate, run, compare, summary, report = (calm(run_in_process(*line)) for line in commands())
     for what in ("out/ours/3.png: not an image", "no out/theirs/4.png", "mask of 10x99"):
         assert what in validate
     assert validate.endswith("editjudge run can judge the rest, unless a line is no item\n")
@@ -86,11 +86,11 @@ def test_the_first_walk_leads_to_a_winner(data: Path) -> None:
 
 def test_fixed_files_are_judged_by_the_same_command(data: Path) -> None:
     line = commands()[1]
-    assert here(*line).code == 3
+    assert run_in_process(*line).code == 3
     for file in ("out/ours/3.png", "out/theirs/4.png"):
         (data / file).write_bytes((data / "targets/3.png").read_bytes())
     (data / "masks/5.png").write_bytes((data / "masks/4.png").read_bytes())
-    again = here(*line)
+    again = run_in_process(*line)
     assert again.code == 0
     assert "(10/10)" in again.out
     assert "20/20 edits" in again.err

@@ -16,9 +16,9 @@ from editjudge.base.errors import EditjudgeError
 from editjudge.storage.store import RunStore
 
 from ..golden.cases import CASES
-from ..golden.services import served
+from ..golden.services import serve_models
 from ..patience import until
-from .conftest import ended, here, process, ran, serving
+from .conftest import await_end, await_run, process, run_in_process, serving
 
 ASKED = ("--dimension", "core.psnr.*", "--dimension", "core.instruction_following")
 CASE = next(case for case in CASES if case.name == "core")
@@ -27,12 +27,12 @@ CASE = next(case for case in CASES if case.name == "core")
 @asynccontextmanager
 async def service(folder: Path) -> AsyncIterator[tuple[Path, str]]:
     """The services of the case, and one before them: its settings, and its address for clients."""
-    async with served(folder, CASE.models) as config:
+    async with serve_models(folder, CASE.models) as config:
         cache = ("--cache", config.parent / "calls")
         async with serving(*cache, "--notice", 0, "--config", config) as (started, address, _):
             yield config, f"grpc://{address}"
             started.terminate()
-            assert (await ended(started)).code == 0
+            assert (await await_end(started)).code == 0
 
 
 def values(folder: Path) -> dict[tuple[str, str, str], Any]:
@@ -45,7 +45,7 @@ def values(folder: Path) -> dict[tuple[str, str, str], Any]:
         }  # fmt: skip
 
 
-def judged(folder: Path) -> int:
+def count_verdicts(folder: Path) -> int:
     """How many verdicts a run that is being judged has by now; 0 while it is not there yet."""
     with contextlib.suppress(EditjudgeError):
         with RunStore.open(folder, read_only=True) as store:
@@ -59,14 +59,14 @@ async def test_a_killed_run_goes_on_and_is_the_one_by_direct_calls(tmp_path: Pat
     async with service(tmp_path) as (config, url):
         through = [*arguments, "--out", out, "--gateway", url, "--set", "concurrency=1"]
         with process(*through) as started:
-            await until(lambda: judged(out) or started.poll() is not None, 60)
+            await until(lambda: count_verdicts(out) or started.poll() is not None, 60)
             started.send_signal(signal.SIGKILL)
-            await ended(started)
-        done = await ran(*through)
+            await await_end(started)
+        done = await await_run(*through)
         assert done.code == 0, done.err
-        direct = await ran(*arguments, "--out", tmp_path / "direct", "--config", config)
+        direct = await await_run(*arguments, "--out", tmp_path / "direct", "--config", config)
         assert direct.code == 0, direct.err
-        again = await ran(*through)
+        again = await await_run(*through)
     assert again.code == 0, again.err
     assert json.loads(again.out.splitlines()[-1])["edits"] == 0
     assert values(out) == values(tmp_path / "direct")
@@ -79,8 +79,8 @@ async def test_a_score_through_the_service_is_the_one_by_direct_calls(tmp_path: 
             "--mask", data / "mask.png", "--instruction", "make it warm",
             "--target-text", "NEW 1", "--json"]  # fmt: skip
     async with service(tmp_path) as (config, url):
-        far = await ran(*edit, "--gateway", url)
-        near = await ran(*edit, "--config", config, "--ledger", tmp_path / "own")
+        far = await await_run(*edit, "--gateway", url)
+        near = await await_run(*edit, "--config", config, "--ledger", tmp_path / "own")
     assert (far.code, near.code) == (0, 0), far.err
     through, direct = far.json, near.json
     for of in (through, direct):
@@ -98,7 +98,7 @@ def test_nobody_there_is_one_line(tmp_path: Path) -> None:
     picture = tmp_path / "a.png"
     Image.new("RGB", (8, 8)).save(picture)
     edit = ("--source", picture, "--edited", picture, "--instruction", "x")
-    done = here("score", *edit, "--gateway", "grpc://127.0.0.1:9")
+    done = run_in_process("score", *edit, "--gateway", "grpc://127.0.0.1:9")
     assert done.code == 2
     (line,) = done.err.strip().splitlines()
     assert "the Judge service at grpc://127.0.0.1:9" in line

@@ -12,14 +12,14 @@ from editjudge.benchmarks.registry import load_benchmarks
 from ..golden import text
 from ..golden.alone import check_alone
 from ..golden.cases import CASES, Case
-from ..golden.taken import taken
+from ..golden.run_lines import make_lines
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 async def test_a_run_is_as_it_was(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if case.prompts is not None:
         case.prompts(monkeypatch, tmp_path / "prompts")
-    text.check(f"runs/{case.name}", await taken(case, tmp_path))
+    text.check(f"runs/{case.name}", await make_lines(case, tmp_path))
     await asyncio.to_thread(check_alone, case, tmp_path)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ..fakes.openai import Fault, ScriptedOpenAi, reply
-from .conftest import Command, Ran, here
+from .conftest import Command, CommandResult, run_in_process
 
 GENERIC = {
     "core.instruction_following": 0.875,
@@ -42,7 +42,7 @@ class Judge(ScriptedOpenAi):
 def score(command: Command, photo_file: Path) -> Any:
     """`editjudge score --json` of one edit by a scripted judge."""
 
-    async def run(server: ScriptedOpenAi, *options: str | Path, **variables: str) -> Ran:
+    async def run(server: ScriptedOpenAi, *options: str | Path, **variables: str) -> CommandResult:
         async with server.serving() as url:
             arguments = ["--source", photo_file, "--edited", photo_file, "--instruction", "red"]
             flags = [flag.format(url) if isinstance(flag, str) else flag for flag in options]
@@ -51,7 +51,7 @@ def score(command: Command, photo_file: Path) -> Any:
     return run
 
 
-def values(ran: Ran) -> dict[str, float]:
+def values(ran: CommandResult) -> dict[str, float]:
     return {v["dimension"]: v["value"] for v in ran.json["verdicts"] if v["status"] == "scored"}
 
 
@@ -141,7 +141,7 @@ async def test_doctor_asks_a_judge(tmp_path: Path, server: ScriptedOpenAi, logpr
         lines = [f'ledger = "{tmp_path / "ledger.sqlite"}"', "[judges.judge]", f'url = "{url}"']
         config.write_text("\n".join([*lines, f'logprobs = "{logprobs}"']))
         for _ in range(2):  # no stored reply answers in its place
-            ran = await asyncio.to_thread(here, "doctor", "--config", config, "--json")
+            ran = await asyncio.to_thread(run_in_process, "doctor", "--config", config, "--json")
             assert ran.code == bool(told), ran.out + ran.err
             (found,) = (one for one in ran.json if one["service"] == "generalist.judge")
             assert told in found["problem"]
@@ -172,7 +172,7 @@ def test_images_do_not_leave_without_consent(command: Command, photo_file: Path)
     ],
 )
 def test_flags_that_cannot_be_used(photo_file: Path, flags: list[str], message: str) -> None:
-    ran = here("score", "--source", photo_file, "--edited", photo_file,
+    ran = run_in_process("score", "--source", photo_file, "--edited", photo_file,
                "--instruction", "x", *flags)  # fmt: skip
     assert ran.code == 2
     assert message in ran.err
@@ -180,10 +180,10 @@ def test_flags_that_cannot_be_used(photo_file: Path, flags: list[str], message: 
 
 
 def test_prompts_are_listed_and_imported(command: Command, tmp_path: Path) -> None:
-    ran = here("list", "prompts", "--json")
+    ran = run_in_process("list", "prompts", "--json")
     assert "core/instruction_following" in {one["name"] for one in ran.json["own"]}
     assert {one["prompts"] for one in ran.json["originals"]} >= {"qinsight", "artimuse"}
-    shown = here("list", "prompts", "*")
+    shown = run_in_process("list", "prompts", "*")
     assert shown.code == 0
     assert "What the editor was told" in shown.out
     absent = command("prompts", "import", "qinsight", tmp_path)

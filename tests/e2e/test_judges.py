@@ -15,7 +15,7 @@ import pytest
 from aiohttp import web
 
 from ..fakes.openai import Fault, ScriptedOpenAi, reply
-from .conftest import here
+from .conftest import run_in_process
 from .test_run import PIXELS, Data, command, ran
 
 ARTIFACTS, FOLLOWED = "core.editing_artifacts", "core.instruction_following"
@@ -100,7 +100,7 @@ def figures(run: Path) -> dict[tuple[str, str, str], Any]:
     """The figures of agreement by dimension, judges and name, and the number of edits."""
     return {
         (table["dimension"], row["who"], name): (figure["value"], row["records"])
-        for table in here("agreement", run, "--json").json["tables"]
+        for table in run_in_process("agreement", run, "--json").json["tables"]
         for row in table["rows"]
         for name, figure in row["figures"].items()
     }
@@ -125,12 +125,12 @@ async def test_two_judges_twice_by_hand(data: Data, tmp_path: Path) -> None:
     assert "@" not in done.out, "judges and rounds are in the summary"
     (row,) = [line for line in done.out.splitlines() if line.startswith(("│ a ", "│   "))]
     assert "0.4583 (6/6)" in row
-    rows = [line for line in here("summary", data.out).out.splitlines() if line.startswith(("│ a ", "│   "))]
+    rows = [line for line in run_in_process("summary", data.out).out.splitlines() if line.startswith(("│ a ", "│   "))]
     assert [row.split()[1] for row in rows] == ["a", "judge", "second"]
     shares = ("0.4583", "0.4167 sd 0.12 (6/6)", "0.5 sd 0 (6/6)")
     assert [share in row for row, share in zip(rows, shares, strict=True)] == [True] * 3
 
-    table = here("summary", data.out, "--json")
+    table = run_in_process("summary", data.out, "--json")
     cells = table.json["models"]["a"]
     assert cells[ARTIFACTS]["value"] == close((2.5 / 6 + 3 / 6) / 2)
     assert (cells[ARTIFACTS]["scored"], cells[ARTIFACTS]["asked"]) == (6, 6)
@@ -158,11 +158,11 @@ async def test_two_judges_twice_by_hand(data: Data, tmp_path: Path) -> None:
     assert found[ARTIFACTS, "judge, second", "kappa"] == (close((7 / 12 - 0.5) / 0.5), 6)
     assert {name for name, *_ in found} == {ARTIFACTS, FOLLOWED}
 
-    shown = here("summary", data.out).out
+    shown = run_in_process("summary", data.out).out
     assert re.search(r"mean of the judges \S+ \(judge\), \S+ \(second\), 2 rounds each; run of", shown)
     assert re.search(r"0\.4583( [±+]\S+)? sd 0\.059 \(6/6\)", shown), shown
     assert re.search(r"│ {3}judge +│ .*0.4167 sd 0.12 \(6/6\)", shown), shown
-    assert "0.583" in here("agreement", data.out).out
+    assert "0.583" in run_in_process("agreement", data.out).out
 
 
 async def test_where_one_judge_fails_there_is_no_mean(data: Data, tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ async def test_where_one_judge_fails_there_is_no_mean(data: Data, tmp_path: Path
     async with judges(tmp_path, **says) as (flags, servers):
         run = ["run", *data.arguments(ARTIFACTS), *flags, "--rounds", REPEATS]
         done = await ran(*run)
-        table = here("summary", data.out, "--json")
+        table = run_in_process("summary", data.out, "--json")
         found = figures(data.out)
         made = len(servers[1].requests)
         broken = False
@@ -201,7 +201,7 @@ async def test_where_one_judge_fails_there_is_no_mean(data: Data, tmp_path: Path
     assert found[ARTIFACTS, "judge, its rounds", "always_equal"] == (close(5 / 6), 6)
     assert fixed.code == 0, fixed.err
     assert len(servers[1].requests) - made == REPEATS, "only what failed"
-    again = here("summary", data.out, "--json").json["models"]["a"][ARTIFACTS]
+    again = run_in_process("summary", data.out, "--json").json["models"]["a"][ARTIFACTS]
     assert again["counts"] == {"scored": 5, "unscored": 1}
 
 

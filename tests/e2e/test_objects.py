@@ -14,7 +14,7 @@ from editjudge.app.view import RunView
 from editjudge.base import objects
 
 from ..small_data import save_picture, write_items
-from .conftest import Ran, here
+from .conftest import CommandResult, run_in_process
 
 COUNT = 4
 PIXELS = ("--dimension", "core.psnr.source.whole", "--json")
@@ -62,15 +62,15 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     made.files.pseudo_dirs[:] = [""]
 
 
-def run(place: str, out: Path, *options: str) -> Ran:
-    return here(
+def run(place: str, out: Path, *options: str) -> CommandResult:
+    return run_in_process(
         *("run", "core", "--data", f"{place}/items.jsonl", "--outputs", f"ours={place}/ours"),
         *(*PIXELS, "--out", out, *options),
     )
 
 
 def columns(out: Path) -> Any:
-    said = here("summary", out, "--json")
+    said = run_in_process("summary", out, "--json")
     assert said.code == 0, said.err
     return said.json["models"]
 
@@ -109,13 +109,13 @@ def test_a_run_over_urls_says_what_a_run_over_files_says(store: Store, tmp_path:
 def test_pages_bundles_and_checks_show_pictures_of_a_store(store: Store, tmp_path: Path) -> None:
     out = tmp_path / "run"
     assert run(URL, out).code == 0
-    assert here("report", out, "--out", tmp_path / "page").code == 0
+    assert run_in_process("report", out, "--out", tmp_path / "page").code == 0
     assert len([*(tmp_path / "page" / "pictures").iterdir()]) == 2 * COUNT - 1
-    assert here("bundle", out, "--out", tmp_path / "a.ejb", "--originals").code == 0
+    assert run_in_process("bundle", out, "--out", tmp_path / "a.ejb", "--originals").code == 0
     with zipfile.ZipFile(tmp_path / "a.ejb") as bundle:
         kept = [bundle.read(name) for name in bundle.namelist() if "/originals/" in name]
     assert (tmp_path / "data" / "ours" / "a" / "1.png").read_bytes() in kept
-    checked = here("validate", "core", "--data", f"{URL}/items.jsonl", "--outputs", f"ours={URL}/ours")
+    checked = run_in_process("validate", "core", "--data", f"{URL}/items.jsonl", "--outputs", f"ours={URL}/ours")
     assert "a/3" in checked.out + checked.err
 
 
@@ -124,10 +124,10 @@ def test_records_may_name_urls_that_are_allowed(store: Store, tmp_path: Path) ->
     items = write_items(tmp_path / "own", lines)
     save_picture(tmp_path / "own" / "ours" / "0.png", (8, 8))
     asked = ("run", "core", "--data", items, "--outputs", f"ours={tmp_path / 'own' / 'ours'}")
-    closed = here(*asked, *PIXELS, "--out", tmp_path / "closed")
+    closed = run_in_process(*asked, *PIXELS, "--out", tmp_path / "closed")
     assert f"lies outside the folder of the data: {URL}/sources/0.png" in closed.err
     assert f"--root {URL}/sources" in closed.err
-    done = here(*asked, *PIXELS, "--root", f"{URL}/sources", "--out", tmp_path / "open")
+    done = run_in_process(*asked, *PIXELS, "--root", f"{URL}/sources", "--out", tmp_path / "open")
     assert done.code == 0, done.err
 
 
@@ -151,7 +151,7 @@ def test_a_picture_that_may_not_be_read_costs_its_edit_alone(store: Store, tmp_p
     store.denied |= {("cat_file", "sources/1.png"), ("ls", "sources")}
     out = tmp_path / "run"
     assert run(URL, out).code == 3
-    shown = here("show", out, "a/1", "--json").out
+    shown = run_in_process("show", out, "a/1", "--json").out
     assert "no permission" in shown
     store.denied.clear()
     assert run(URL, out).code == 0
@@ -160,7 +160,7 @@ def test_a_picture_that_may_not_be_read_costs_its_edit_alone(store: Store, tmp_p
 
 @pytest.mark.parametrize("benchmark", ["core", "kris"])
 def test_what_is_not_there_is_one_line(store: Store, tmp_path: Path, benchmark: str) -> None:
-    done = here(
+    done = run_in_process(
         *("run", benchmark, "--data", f"{URL}/none.jsonl", "--outputs", f"ours={URL}/ours"),
         *("--out", tmp_path / "run", "--json"),
     )

@@ -14,17 +14,17 @@ from editjudge.app.view import RunView
 from editjudge.benchmarks.column import Row
 from editjudge.benchmarks.registry import load_benchmarks
 
-from ..golden.cases import CASES, Case, Made, co_edit, drawn, i2i, kris, omni_iie
+from ..golden.cases import CASES, Case, CaseData, co_edit, draw_picture, i2i, kris, omni_iie
 from ..golden.cases import core as core_items
-from ..golden.services import served
-from ..golden.taken import spoken
+from ..golden.run_lines import run_verb
+from ..golden.services import serve_models
 from ..unit.benchmarks.gie import made as gie_made
 
 # By item: the field that the data spoilt, and a word of the reason.
 Spoilt = dict[str, tuple[str, str]]
 
 
-def gie_release(folder: Path) -> tuple[Made, Spoilt]:
+def gie_release(folder: Path) -> tuple[CaseData, Spoilt]:
     records: list[dict[str, Any]] = [
         gie_made.record(image=f"/p/{index}.jpg", edit_instruction=f"Do {index}.") for index in range(6)
     ]
@@ -34,7 +34,7 @@ def gie_release(folder: Path) -> tuple[Made, Spoilt]:
     records[3]["edit_type"] = "Scene"
     file = gie_made.released(folder / "data", records, indent=None)
     (file.parent / "p" / "4.jpg").unlink()
-    return Made(file, {str(index): f"{index}.png" for index in range(6)}), {
+    return CaseData(file, {str(index): f"{index}.png" for index in range(6)}), {
         "0": ("instruction", "edit_instruction: is blank"),
         "1": ("questions", "evaluation_question: is blank"),
         "2": ("mask", "object_mask: is missing"),
@@ -43,7 +43,7 @@ def gie_release(folder: Path) -> tuple[Made, Spoilt]:
     }
 
 
-def omni_release(folder: Path) -> tuple[Made, Spoilt]:
+def omni_release(folder: Path) -> tuple[CaseData, Spoilt]:
     made = omni_iie(folder)
     single = json.loads((made.data / "final_dataset.json").read_text())
     pair = single[0]["qa_pairs"][0]
@@ -62,7 +62,7 @@ def omni_release(folder: Path) -> tuple[Made, Spoilt]:
     }
 
 
-def kris_release(folder: Path) -> tuple[Made, Spoilt]:
+def kris_release(folder: Path) -> tuple[CaseData, Spoilt]:
     made = kris(folder)
     file = made.data / "biology" / "annotation.json"
     records = json.loads(file.read_text())
@@ -80,13 +80,13 @@ def kris_release(folder: Path) -> tuple[Made, Spoilt]:
     }
 
 
-def lines_of(made: Made, spoilt: dict[str, dict[str, Any]]) -> None:
+def lines_of(made: CaseData, spoilt: dict[str, dict[str, Any]]) -> None:
     lines = [json.loads(line) for line in made.data.read_text().splitlines()]
     lines = [{**line, **spoilt.get(line["id"], {})} for line in lines]
     made.data.write_text("\n".join(map(json.dumps, lines)))
 
 
-def core_own(folder: Path) -> tuple[Made, Spoilt]:
+def core_own(folder: Path) -> tuple[CaseData, Spoilt]:
     made = core_items(folder)
     question = {"question": "?", "answer": "a", "options": 3}
     lines_of(
@@ -110,7 +110,7 @@ def core_own(folder: Path) -> tuple[Made, Spoilt]:
     }
 
 
-def i2i_own(folder: Path) -> tuple[Made, Spoilt]:
+def i2i_own(folder: Path) -> tuple[CaseData, Spoilt]:
     made = i2i(folder)
     two = ["source.png", "gone.png"]
     lines_of(
@@ -130,7 +130,7 @@ def i2i_own(folder: Path) -> tuple[Made, Spoilt]:
     }
 
 
-def co_edit_own(folder: Path) -> tuple[Made, Spoilt]:
+def co_edit_own(folder: Path) -> tuple[CaseData, Spoilt]:
     made = co_edit(folder)
     lines_of(made, {"custom": {"mask": "gone.png"}, "text": {"instruction": " "}, "style": {"source": "gone.png"}})
     return made, {
@@ -140,7 +140,7 @@ def co_edit_own(folder: Path) -> tuple[Made, Spoilt]:
     }
 
 
-MAKE: dict[str, Callable[[Path], tuple[Made, Spoilt]]] = {
+MAKE: dict[str, Callable[[Path], tuple[CaseData, Spoilt]]] = {
     "gie": gie_release,
     "omni_iie": omni_release,
     "kris": kris_release,
@@ -166,11 +166,11 @@ async def test_an_oddity_costs_the_dimensions_that_it_touches(tmp_path: Path, na
     made, spoilt = MAKE[name](tmp_path)
     for seed, file in enumerate(made.outputs.values(), 700):
         if not (tmp_path / "ours" / file).exists():
-            drawn(tmp_path / "ours" / file, seed, CASE[name].size)
+            draw_picture(tmp_path / "ours" / file, seed, CASE[name].size)
     given = [name, "--data", made.data, "--outputs", f"ours={tmp_path / 'ours'}", *made.more]
-    async with served(tmp_path, CASE[name].models) as config:
+    async with serve_models(tmp_path, CASE[name].models) as config:
         more = ["--config", config, "--json"]
-        code, checked = await asyncio.to_thread(spoken, "validate", *given, *more)
+        code, checked = await asyncio.to_thread(run_verb, "validate", *given, *more)
         assert checked["items"] == len(made.outputs)
         told = "\n".join(one["what"] for one in checked["problems"])
         for item, (_, why) in spoilt.items():
@@ -178,11 +178,11 @@ async def test_an_oddity_costs_the_dimensions_that_it_touches(tmp_path: Path, na
         assert code == 2, "a file is not there"
         out = tmp_path / "run"
         run = ["run", *given, "--out", out, *more]
-        code, said = await asyncio.to_thread(spoken, *run)
+        code, said = await asyncio.to_thread(run_verb, *run)
         assert code == 0, [one for one in said if one["event"] == "finished"]
         noted = " ".join(one["text"] for one in said if one["event"] == "note")
         assert f"data: {len(spoilt):,} items are judged in part only" in noted
-        code, again = await asyncio.to_thread(spoken, *run, "--dry-run")
+        code, again = await asyncio.to_thread(run_verb, *run, "--dry-run")
         absent = {"lpips.alex", "ocr.got"}  # no model of the case is these
         assert set(again["calls"]) <= absent, "nothing is left to do"
     found = rows(out)
@@ -196,11 +196,11 @@ async def test_an_oddity_costs_the_dimensions_that_it_touches(tmp_path: Path, na
         assert bool(lost) is (field in READ.get(name, FIELDS)), (item, field, lost)
     whole = [row for item, row in found.items() if item not in spoilt]
     assert not any(because(row, why) for row in whole for _, why in spoilt.values())
-    code, table = spoken("summary", out, "--json")
+    code, table = run_verb("summary", out, "--json")
     assert code == 0
     assert table["items"] == len(made.outputs)
     # What nobody was asked about is told by export and show too.
-    spoken("export", out, "--format", "jsonl", "--out", tmp_path / "rows.jsonl")
+    run_verb("export", out, "--format", "jsonl", "--out", tmp_path / "rows.jsonl")
     exported = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
     for item, (_, why) in spoilt.items():
         due = because(found[item], why) & set(BENCHMARKS[name])
@@ -208,7 +208,7 @@ async def test_an_oddity_costs_the_dimensions_that_it_touches(tmp_path: Path, na
         assert due <= named, item
         if item == "style":  # nothing of it was judged, so there is nothing to show
             continue
-        shown = spoken("show", out, item, "--json")[1]
+        shown = run_verb("show", out, item, "--json")[1]
         assert due <= shown["spoilt"].keys()
 
 

@@ -14,12 +14,12 @@ import pytest
 from ..fakes.openai import ScriptedOpenAi, reply
 from ..small_data import save_picture, write_items
 from ..unit.test_docs import blocks, read
-from .conftest import Ran, beside
+from .conftest import CommandResult, run_in_thread
 
 ADDRESS = "http://127.0.0.1:8000/v1"
 
 
-def typed(url: str) -> Iterator[list[str]]:
+def read_commands(url: str) -> Iterator[list[str]]:
     """The commands about rubrics, with the judge's address."""
     for code in blocks(read("docs", "howto", "own.md"), "sh"):
         for line in re.sub(r"\\\n\s*", " ", code).splitlines():
@@ -40,7 +40,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def value(ran: Ran, dimension: str = "rubric.light") -> Any:
+def value(ran: CommandResult, dimension: str = "rubric.light") -> Any:
     assert ran.code == 0, ran.err
     return {one["dimension"]: one.get("value") for one in ran.json["verdicts"]}[dimension]
 
@@ -49,39 +49,39 @@ async def test_a_rubric_from_an_empty_folder(folder: Path) -> None:
     server = ScriptedOpenAi(reply('{"reasoning": "the shadow is off", "score": 4}'))
 
     async with server.serving() as url:
-        commands = list(typed(url))
+        commands = list(read_commands(url))
         assert [words[0] for words in commands] == ["prompts", "score", "run", "summary"]
         bare, score, judge, summary = commands
-        assert "- 3: most fits, one thing is off" in (await beside(*bare)).out
-        assert value(await beside(*score, "--json")) == 4
+        assert "- 3: most fits, one thing is off" in (await run_in_thread(*bare)).out
+        assert value(await run_in_thread(*score, "--json")) == 4
         assert "shadows, reflections" in server.bodies[-1].decode()
 
-        done = await beside(*judge)
+        done = await run_in_thread(*judge)
         assert done.code == 0, done.err
         made = len(server.requests)
-        assert "4 (1/1)" in (await beside(*summary)).out
-        assert "the shadow is off" in (await beside("show", "runs/light", "a")).out
-        rescored = await beside("rescore", "runs/light")
+        assert "4 (1/1)" in (await run_in_thread(*summary)).out
+        assert "the shadow is off" in (await run_in_thread("show", "runs/light", "a")).out
+        rescored = await run_in_thread("rescore", "runs/light")
         assert (rescored.code, len(server.requests)) == (0, made), rescored.err
 
         # The run goes on in its words, asks nothing again, and refuses others.
         bare_run = [word for word in judge if word not in {"--rubric", "light.toml"}]
-        again = await beside(*bare_run)
+        again = await run_in_thread(*bare_run)
         assert again.code == 0, again.err
         assert "rubric/light.toml" in again.err
         assert len(server.requests) == made
         rubric = folder / "light.toml"
         rubric.write_text(rubric.read_text().replace("pasted in", "wrong"))
-        other = await beside(*judge)
+        other = await run_in_thread(*judge)
         assert other.code == 2
         assert "was judged with other prompts: rubric/light.toml" in other.err
         # Another one joins it.
         rubric.rename(folder / "lamp.toml")
         more = [word.replace("light.toml", "lamp.toml") for word in judge]
         more[more.index("rubric.light")] = "psnr"
-        joined = await beside(*more)
+        joined = await run_in_thread(*more)
         assert joined.code == 0, joined.err
         assert len(server.requests) == made + 1
-        table = await beside(*summary, "--json")
+        table = await run_in_thread(*summary, "--json")
         columns = {column["id"] for column in table.json["columns"]}
         assert {"rubric.light", "rubric.lamp"} <= columns

@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 import pytest
 
-from .browser import opened, says
-from .page_data import HOSTILE, Example, example, written
+from .browser import open_page, wait_for_text
+from .page_data import HOSTILE, Example, example, write_page
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -49,8 +49,8 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Example:
 
 @pytest.mark.parametrize("name", ["page.html", "page"])
 def test_texts_of_others_stay_texts(browser: Browser, tmp_path: Path, hostile: Example, name: str) -> None:
-    address = written(hostile, tmp_path / name).as_uri()
-    with opened(browser, address) as page:
+    address = write_page(hostile, tmp_path / name).as_uri()
+    with open_page(browser, address) as page:
         assert "<script>window.hacked" in page.locator("#title").inner_text()
         page.goto(address + first(hostile))
         page.reload()
@@ -71,8 +71,8 @@ def first(made: Example) -> str:
 
 
 def test_a_reply_of_100_kb_is_cut_until_somebody_wants_it(browser: Browser, tmp_path: Path, hostile: Example) -> None:
-    address = written(hostile, tmp_path / "page.html").as_uri()
-    with opened(browser, address + first(hostile)) as page:
+    address = write_page(hostile, tmp_path / "page.html").as_uri()
+    with open_page(browser, address + first(hostile)) as page:
         page.keyboard.press("v")
         more = page.get_by_text(f"show all {len(LONG):,} characters")
         more.first.wait_for()
@@ -83,9 +83,9 @@ def test_a_reply_of_100_kb_is_cut_until_somebody_wants_it(browser: Browser, tmp_
 
 
 def test_ten_thousand_edits_scroll_with_a_handful_of_rows(browser: Browser, tmp_path: Path) -> None:
-    made = multiplied(example(tmp_path / "run", 20, models=tuple("abcde")), 100)
-    address = written(made, tmp_path / "page.html").as_uri()
-    with opened(browser, f"{address}#view=edits") as page:
+    made = multiply(example(tmp_path / "run", 20, models=tuple("abcde")), 100)
+    address = write_page(made, tmp_path / "page.html").as_uri()
+    with open_page(browser, f"{address}#view=edits") as page:
         assert page.locator("#count").inner_text() == "10,000 edits"
         rows = page.locator(".row")
         assert 5 < rows.count() < 60
@@ -100,12 +100,12 @@ def test_ten_thousand_edits_scroll_with_a_handful_of_rows(browser: Browser, tmp_
         assert page.locator("#edit-id").inner_text() == "item 1999"
         assert page.locator("#list").get_attribute("aria-activedescendant") == "row-9999"
         page.fill("#f-words", "item 1235")
-        says(page, "#count", "5 of 10,000 edits")
+        wait_for_text(page, "#count", "5 of 10,000 edits")
         page.select_option("#f-sort", "gap")
-        says(page, "#count", "1 item with values of both models")
+        wait_for_text(page, "#count", "1 item with values of both models")
 
 
-def multiplied(made: Example, times: int) -> Example:
+def multiply(made: Example, times: int) -> Example:
     """The same edits so many times, of other items, without their details."""
     edits, items = made.edits, made.edits["items"]
     count = len(items["id"])

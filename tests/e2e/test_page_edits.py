@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from PIL import Image as Pil
 
-from .browser import opened, says
-from .page_data import ARTIFACTS, DIMENSIONS, FOLLOWS, MODELS, READ, Example, example, written
+from .browser import open_page, wait_for_text
+from .page_data import ARTIFACTS, DIMENSIONS, FOLLOWS, MODELS, READ, Example, example, write_page
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -24,18 +24,18 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Example:
+def contents(tmp_path_factory: pytest.TempPathFactory) -> Example:
     return example(tmp_path_factory.mktemp("run"), items=20)
 
 
 @pytest.fixture(scope="module")
-def address(made: Example, tmp_path_factory: pytest.TempPathFactory) -> str:
-    return written(made, tmp_path_factory.mktemp("page") / "page.html").as_uri()
+def address(contents: Example, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_page(contents, tmp_path_factory.mktemp("page") / "page.html").as_uri()
 
 
 @pytest.fixture
 def page(browser: Browser, address: str) -> Iterator[Page]:
-    with opened(browser, f"{address}#view=edits") as shown:
+    with open_page(browser, f"{address}#view=edits") as shown:
         yield shown
 
 
@@ -51,9 +51,9 @@ def count(page: Page) -> int:
     return int(found[0].replace(",", ""))
 
 
-def test_filters_find_what_the_data_holds_and_stay_in_the_address(page: Page, made: Example) -> None:
-    asked = made.dimension(FOLLOWS)
-    status, kind = made.edits["status"][asked], made.edits["kind"][asked]
+def test_filters_find_what_the_data_holds_and_stay_in_the_address(page: Page, contents: Example) -> None:
+    asked = contents.dimension(FOLLOWS)
+    status, kind = contents.edits["status"][asked], contents.edits["kind"][asked]
     assert count(page) == len(status)
     page.select_option("#f-dimension", FOLLOWS)
     page.select_option("#f-status", "unscored")
@@ -66,9 +66,9 @@ def test_filters_find_what_the_data_holds_and_stay_in_the_address(page: Page, ma
     page.locator("#f-clear").click()
     page.select_option("#f-of", MODELS[2])
     page.select_option("#f-task", "text")
-    assert count(page) == made.edits["items"]["task"].count("text")
+    assert count(page) == contents.edits["items"]["task"].count("text")
     page.fill("#f-words", "cup 12 RED")
-    says(page, "#count", "1 of 60 edits")
+    wait_for_text(page, "#count", "1 of 60 edits")
     page.fill("#f-words", "no such words")
     page.wait_for_selector("#nothing:not([hidden])")
 
@@ -77,18 +77,18 @@ def test_words_are_found_in_replies(page: Page) -> None:
     page.fill("#f-words", "red now, item 17.")
     page.wait_for_selector("#nothing:not([hidden])")
     page.check("#f-in")
-    says(page, "#count", "3 of 60 edits")
+    wait_for_text(page, "#count", "3 of 60 edits")
     assert all("item 17" in text for text in page.locator(".row").all_inner_texts())
 
 
-def test_edits_are_sorted_by_a_value_and_by_the_gap_of_two_models(page: Page, made: Example) -> None:
-    values = made.values(DIMENSIONS[0])
+def test_edits_are_sorted_by_a_value_and_by_the_gap_of_two_models(page: Page, contents: Example) -> None:
+    values = contents.values(DIMENSIONS[0])
     page.select_option("#f-dimension", DIMENSIONS[0])
     page.select_option("#f-sort", "worst")
     page.keyboard.press("Escape")
     page.keyboard.press("j")
     worst = values.index(min(value for value in values if value is not None))
-    assert page.evaluate("location.hash").endswith(made.link(worst)[1:])
+    assert page.evaluate("location.hash").endswith(contents.link(worst)[1:])
     page.select_option("#f-sort", "gap")
     page.select_option("#f-b", MODELS[2])
     pairs = [(values[3 * item], values[3 * item + 2]) for item in range(20)]
@@ -104,19 +104,21 @@ def test_edits_are_sorted_by_a_value_and_by_the_gap_of_two_models(page: Page, ma
     assert page.locator("#where").inner_text() == f"1 of {len(gaps)}"
 
 
-def test_a_link_opens_its_edit_and_back_closes_it(browser: Browser, address: str, page: Page, made: Example) -> None:
+def test_a_link_opens_its_edit_and_back_closes_it(
+    browser: Browser, address: str, page: Page, contents: Example
+) -> None:
     page.locator(".row").nth(4).click()
     assert at(page) == ("item 1", MODELS[1])
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.locator("#link").click()
-    says(page, "#link", "copied")
+    wait_for_text(page, "#link", "copied")
     copied = str(page.evaluate("navigator.clipboard.readText()"))
     page.go_back()
     assert page.locator("#edit").is_hidden()
-    with opened(browser, copied) as other:
+    with open_page(browser, copied) as other:
         assert at(other) == ("item 1", MODELS[1])
-        other.evaluate(f"location.hash = {made.link(8)!r}")
-        says(other, "#edit-id", "item 2")
+        other.evaluate(f"location.hash = {contents.link(8)!r}")
+        wait_for_text(other, "#edit-id", "item 2")
         assert other.locator(".row[aria-selected=true]").count() == 1
 
 
@@ -159,8 +161,8 @@ def test_everything_can_be_done_by_keys(page: Page) -> None:
 
 
 def test_a_link_to_an_edit_that_is_not_there_is_told(browser: Browser, address: str) -> None:
-    with opened(browser, f"{address}#edit=nope&model={MODELS[0]}") as page:
-        says(page, "#astray", "There is no such edit on this page: nope")
+    with open_page(browser, f"{address}#edit=nope&model={MODELS[0]}") as page:
+        wait_for_text(page, "#astray", "There is no such edit on this page: nope")
         page.locator("#list").focus()
         page.keyboard.press("j")
         page.locator("#edit-id").wait_for()
@@ -168,19 +170,19 @@ def test_a_link_to_an_edit_that_is_not_there_is_told(browser: Browser, address: 
 
 
 def test_two_pictures_of_which_one_is_missing_are_not_laid_over_each_other(
-    browser: Browser, made: Example, address: str
+    browser: Browser, contents: Example, address: str
 ) -> None:
-    missing = made.edits["picture"].index(None)
+    missing = contents.edits["picture"].index(None)
     for edit, told in ((missing, True), (0, False)):
-        with opened(browser, address + made.link(edit, "&show=slider")) as page:
+        with open_page(browser, address + contents.link(edit, "&show=slider")) as page:
             page.locator("#panes .frame").first.wait_for()
             assert page.locator("#alone").is_visible() is told
             page.keyboard.press("1")
             assert page.locator("#alone").is_hidden()
 
 
-def test_the_slider_is_moved_by_keys_and_by_hand(browser: Browser, address: str, made: Example) -> None:
-    with opened(browser, address + made.link(0, "&show=slider")) as page:
+def test_the_slider_is_moved_by_keys_and_by_hand(browser: Browser, address: str, contents: Example) -> None:
+    with open_page(browser, address + contents.link(0, "&show=slider")) as page:
         veil = page.locator(".veil")
         clip = "each => each.style.clipPath"
         assert veil.evaluate(clip) == "inset(0px 0px 0px 50%)"
@@ -198,8 +200,8 @@ def test_the_slider_is_moved_by_keys_and_by_hand(browser: Browser, address: str,
         assert page.locator("#cut").input_value() == "75"
 
 
-def test_all_pictures_are_zoomed_and_moved_in_step(browser: Browser, address: str, made: Example) -> None:
-    with opened(browser, address + made.link(0)) as page:
+def test_all_pictures_are_zoomed_and_moved_in_step(browser: Browser, address: str, contents: Example) -> None:
+    with open_page(browser, address + contents.link(0)) as page:
         layers = page.locator(".layer")
         assert layers.count() == 1 + len(MODELS)
         page.keyboard.press("+")
@@ -219,9 +221,9 @@ def test_all_pictures_are_zoomed_and_moved_in_step(browser: Browser, address: st
         assert page.locator("#zoom").inner_text() == "300 %"
 
 
-def test_a_flicker_shows_one_and_then_the_other(browser: Browser, address: str, made: Example) -> None:
-    show = made.link(0, "&show=flicker")
-    with opened(browser, address + show, reduced_motion="reduce") as page:
+def test_a_flicker_shows_one_and_then_the_other(browser: Browser, address: str, contents: Example) -> None:
+    show = contents.link(0, "&show=flicker")
+    with open_page(browser, address + show, reduced_motion="reduce") as page:
         seen = page.locator("#seen")
         before = seen.inner_text()
         page.keyboard.press(" ")
@@ -230,15 +232,15 @@ def test_a_flicker_shows_one_and_then_the_other(browser: Browser, address: str, 
         assert seen.inner_text() == before
 
 
-def test_the_difference_is_that_of_the_pixels(browser: Browser, address: str, made: Example) -> None:
+def test_the_difference_is_that_of_the_pixels(browser: Browser, address: str, contents: Example) -> None:
     source, result = (
-        np.asarray(_pixels(made.pictures[name]), float)
-        for name in (made.edits["items"]["sources"][0][0], made.edits["picture"][0])
+        np.asarray(_pixels(contents.pictures[name]), float)
+        for name in (contents.edits["items"]["sources"][0][0], contents.edits["picture"][0])
     )
     luma = np.abs(source - result) @ (0.2126, 0.7152, 0.0722)
     share = 100 * float(np.mean(luma > 16))
-    with opened(browser, address + made.link(0, "&show=difference")) as page:
-        says(page, "#changed", re.compile("%"))
+    with open_page(browser, address + contents.link(0, "&show=difference")) as page:
+        wait_for_text(page, "#changed", re.compile("%"))
         said = page.locator("#changed").inner_text()
         found = re.match(r"([\d.]+) % of the pixels", said)
         assert found
@@ -250,15 +252,15 @@ def _pixels(uri: str) -> Pil.Image:
     return Pil.open(io.BytesIO(base64.b64decode(uri.partition(",")[2]))).convert("RGB")
 
 
-def test_a_verdict_says_what_was_asked_and_said(browser: Browser, address: str, made: Example) -> None:
+def test_a_verdict_says_what_was_asked_and_said(browser: Browser, address: str, contents: Example) -> None:
     edit = 9  # of a text, and judged
-    with opened(browser, address + made.link(edit)) as page:
+    with open_page(browser, address + contents.link(edit)) as page:
         page.context.grant_permissions(["clipboard-read", "clipboard-write"])
         judged = page.locator(f"[data-dimension='{ARTIFACTS}']")
         judged.locator("summary").first.click()
         judged.locator(".question").wait_for()
         assert judged.locator(".question").inner_text() == "Is it free of them?"
-        share = made.values(ARTIFACTS)[edit]
+        share = contents.values(ARTIFACTS)[edit]
         assert share is not None
         assert f"{100 * share:.1f} %" in judged.locator(".chances .most").inner_text()
         assert "other answers" in judged.locator(".chances").inner_text()
@@ -279,11 +281,11 @@ def test_a_verdict_says_what_was_asked_and_said(browser: Browser, address: str, 
         assert read.locator("ins").all_inner_texts() == ["T"]
 
 
-def test_a_page_in_a_folder_works_from_a_double_click(browser: Browser, made: Example, tmp_path: Path) -> None:
-    index = written(made, tmp_path / "out")
+def test_a_page_in_a_folder_works_from_a_double_click(browser: Browser, contents: Example, tmp_path: Path) -> None:
+    index = write_page(contents, tmp_path / "out")
     (detail,) = tmp_path.rglob("detail-1.js")
     detail.unlink()
-    with opened(browser, index.as_uri() + made.link(6, "&show=difference")) as page:
+    with open_page(browser, index.as_uri() + contents.link(6, "&show=difference")) as page:
         page.locator("#panes canvas[width='96']").wait_for()
         judged = page.locator(f"[data-dimension='{ARTIFACTS}']")
         judged.locator("summary").first.click()
@@ -292,11 +294,11 @@ def test_a_page_in_a_folder_works_from_a_double_click(browser: Browser, made: Ex
 
 
 def test_details_that_are_not_there_are_said_and_cost_nothing_else(
-    browser: Browser, made: Example, tmp_path: Path
+    browser: Browser, contents: Example, tmp_path: Path
 ) -> None:
-    first = {"detail-0": made.details["detail-0"]}
-    address = written(replace(made, details=first), tmp_path / "page.html").as_uri()
-    with opened(browser, address + made.link(55)) as page:
+    first = {"detail-0": contents.details["detail-0"]}
+    address = write_page(replace(contents, details=first), tmp_path / "page.html").as_uri()
+    with open_page(browser, address + contents.link(55)) as page:
         page.keyboard.press("v")
         page.get_by_text("cannot be read: the page has no detail-1").first.wait_for()
         assert page.locator("#panes img").first.is_visible()

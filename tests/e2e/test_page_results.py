@@ -10,8 +10,8 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from .browser import assert_fits, opened
-from .page_data import FOLLOWS, MODELS, Example, example, written
+from .browser import assert_fits, open_page
+from .page_data import FOLLOWS, MODELS, Example, example, write_page
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -22,7 +22,7 @@ SIZES = (1440, 820, 390)
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Example:
+def contents(tmp_path_factory: pytest.TempPathFactory) -> Example:
     made = example(tmp_path_factory.mktemp("run"), 24, odd=False)
     published = {"source": "Table 2", "judge": "GPT-4o", "note": "", "models": {"Older-Edit": {}}}
     made.report["tables"][0]["published"] = [published]
@@ -30,17 +30,17 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Example:
 
 
 @pytest.fixture(scope="module")
-def address(made: Example, tmp_path_factory: pytest.TempPathFactory) -> str:
-    return written(made, tmp_path_factory.mktemp("page") / "page.html").as_uri()
+def address(contents: Example, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_page(contents, tmp_path_factory.mktemp("page") / "page.html").as_uri()
 
 
 @pytest.fixture
 def page(browser: Browser, address: str) -> Iterator[Page]:
-    with opened(browser, address) as shown:
+    with open_page(browser, address) as shown:
         yield shown
 
 
-def asked(page: Page) -> dict[str, str]:
+def read_location(page: Page) -> dict[str, str]:
     """What the address says is looked at."""
     told = parse_qs(str(page.evaluate("location.hash"))[1:])
     return {name: value for name, (value,) in told.items()}
@@ -60,9 +60,9 @@ def rows(page: Page) -> list[str]:
     return page.locator(".board tbody:first-of-type th").all_inner_texts()
 
 
-def test_the_table_is_sorted_by_a_column_best_then_worst_then_as_it_was(page: Page, made: Example) -> None:
+def test_the_table_is_sorted_by_a_column_best_then_worst_then_as_it_was(page: Page, contents: Example) -> None:
     assert rows(page) == list(MODELS)
-    cells = [row["cells"][columns(made).index(LOWER)] for row in made.report["tables"][0]["rows"]]
+    cells = [row["cells"][columns(contents).index(LOWER)] for row in contents.report["tables"][0]["rows"]]
     order = sorted(range(len(MODELS)), key=lambda model: cells[model]["value"])
     best_first = [MODELS[model] for model in order]
     head = page.locator(f"[data-rank='{LOWER}']")
@@ -77,18 +77,18 @@ def test_the_table_is_sorted_by_a_column_best_then_worst_then_as_it_was(page: Pa
     assert rows(page) == best_first[::-1], "the address holds the order"
     head.click()
     assert rows(page) == list(MODELS)
-    assert page.locator("th[aria-sort=none]").count() == len(columns(made))
+    assert page.locator("th[aria-sort=none]").count() == len(columns(contents))
 
 
-def test_a_cell_has_its_place_its_interval_and_its_coverage(page: Page, made: Example) -> None:
-    first = made.report["tables"][0]["rows"][0]["cells"][0]
+def test_a_cell_has_its_place_its_interval_and_its_coverage(page: Page, contents: Example) -> None:
+    first = contents.report["tables"][0]["rows"][0]["cells"][0]
     cell = page.locator(".board tbody tr").first.locator("td").first
     said = cell.inner_text()
     assert first["text"] in said
     assert first["ends"] in said
     assert f"{first['scored']}/{first['asked']}" in said
     for lead in ("sure", "best"):
-        assert page.locator(f".board .{lead}").count() == leads(made)[lead] > 0
+        assert page.locator(f".board .{lead}").count() == leads(contents)[lead] > 0
     looks = [
         page.locator(f".board .{lead}").first.evaluate(
             "each => [getComputedStyle(each).fontWeight, getComputedStyle(each).fontStyle]"
@@ -99,30 +99,30 @@ def test_a_cell_has_its_place_its_interval_and_its_coverage(page: Page, made: Ex
     assert "Older-Edit" in page.locator(".of-papers").inner_text()
 
 
-def test_a_cell_leads_to_its_edits_and_back(page: Page, made: Example) -> None:
+def test_a_cell_leads_to_its_edits_and_back(page: Page, contents: Example) -> None:
     page.locator(".board tbody tr").nth(1).locator("a.cell").nth(1).click()
-    assert asked(page) == {
-        "view": "edits", "of": MODELS[1], "dimension": columns(made)[1], "sort": "worst",
+    assert read_location(page) == {
+        "view": "edits", "of": MODELS[1], "dimension": columns(contents)[1], "sort": "worst",
     }  # fmt: skip
     assert page.locator("#f-of").input_value() == MODELS[1]
     page.go_back()
     assert page.locator("#results").is_visible()
 
 
-def test_the_bars_of_a_distribution_lead_to_their_edits(page: Page, made: Example) -> None:
+def test_the_bars_of_a_distribution_lead_to_their_edits(page: Page, contents: Example) -> None:
     page.select_option("#spread-of", label="psnr.source.whole ↑")
     bars = page.locator(".spread tr").first.locator("rect")
     assert bars.count() > 12, "many values are drawn as parts of the range"
     page.select_option("#spread-of", label="instruction_following ↑")
     levels = page.locator(".spread tr").first.locator("rect")
     counts = [int(text.split()[0]) for text in levels.locator("title").all_text_contents()]
-    edits = [e for e, model in enumerate(made.edits["model"]) if model == 0]
-    values = [made.values(FOLLOWS)[e] for e in edits]
+    edits = [e for e, model in enumerate(contents.edits["model"]) if model == 0]
+    values = [contents.values(FOLLOWS)[e] for e in edits]
     assert sum(counts) == sum(value is not None for value in values)
     levels.nth(counts.index(max(counts))).click()
     assert f"{max(counts)} of" in page.locator("#count").inner_text()
     page.locator("#f-range").click()
-    assert "from" not in asked(page)
+    assert "from" not in read_location(page)
 
 
 def test_labels_of_close_values_do_not_overlap(page: Page) -> None:
@@ -142,7 +142,7 @@ def test_labels_of_close_values_do_not_overlap(page: Page) -> None:
 
 def test_light_and_dark_by_the_system_and_by_the_switch(browser: Browser, address: str) -> None:
     colour = "getComputedStyle(document.body).backgroundColor"
-    with opened(browser, address, color_scheme="dark") as page:
+    with open_page(browser, address, color_scheme="dark") as page:
         dark = page.evaluate(colour)
         page.locator("#theme").click()
         light = page.evaluate(colour)
@@ -188,7 +188,7 @@ CONTRAST = """() => {
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_text_stands_out(browser: Browser, address: str, scheme: str) -> None:
-    with opened(browser, address, color_scheme=scheme) as page:
+    with open_page(browser, address, color_scheme=scheme) as page:
         assert page.evaluate(CONTRAST) == []
         page.goto(f"{address}#edit=item%201&model={MODELS[0]}")
         page.wait_for_selector("#verdicts details.verdict")
@@ -199,14 +199,14 @@ def test_every_text_stands_out(browser: Browser, address: str, scheme: str) -> N
 
 @pytest.mark.parametrize("view", ["", "#view=edits", f"#edit=item%200&model={MODELS[0]}"])
 def test_no_window_has_to_be_scrolled_sideways(browser: Browser, address: str, view: str) -> None:
-    with opened(browser, address + view) as page:
+    with open_page(browser, address + view) as page:
         page.wait_for_selector("html[data-ready]", state="attached")
         assert_fits(page, SIZES)
 
 
 def test_on_a_phone_source_and_result_are_seen_at_once(browser: Browser, address: str) -> None:
     phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
-    with opened(browser, f"{address}#view=edits", **phone) as page:
+    with open_page(browser, f"{address}#view=edits", **phone) as page:
         page.locator(".row").first.tap()
         page.wait_for_selector("#panes[style*='--ratio']")
         frames = page.locator("#panes .frame")
@@ -222,13 +222,13 @@ def test_on_a_phone_source_and_result_are_seen_at_once(browser: Browser, address
         assert page.locator("#list").is_visible()
 
 
-def test_without_scripts_the_table_can_be_read(browser: Browser, address: str, made: Example) -> None:
-    with opened(browser, address, java_script_enabled=False) as page:
+def test_without_scripts_the_table_can_be_read(browser: Browser, address: str, contents: Example) -> None:
+    with open_page(browser, address, java_script_enabled=False) as page:
         said = page.locator("noscript").inner_text()
         for name in MODELS:
             assert name in said
-        assert page.locator("noscript .sure").count() == leads(made)["sure"]
-        assert page.locator("noscript .best").count() == leads(made)["best"]
+        assert page.locator("noscript .sure").count() == leads(contents)["sure"]
+        assert page.locator("noscript .best").count() == leads(contents)["best"]
         assert page.locator("#app").is_hidden()
 
 

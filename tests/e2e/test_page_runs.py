@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ..report_runs import DIMENSIONS, NASTY, make_run
-from .browser import opened
-from .conftest import here
+from .browser import open_page
+from .conftest import run_in_process
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -21,11 +21,11 @@ def test_runs_are_compared_on_one_page(browser: Browser, tmp_path: Path, out: st
     first = make_run(tmp_path, 4, ("alpha", "beta"), reply=NASTY)
     second = make_run(tmp_path, 4, ("alpha", "gamma"), name="second", reply=NASTY)
     written = tmp_path / out
-    done = here("report", first, second, "--out", written)
+    done = run_in_process("report", first, second, "--out", written)
     assert done.code == 0, done.err
     page_at = written if out.endswith(".html") else written / "index.html"
     names = {"alpha (run)", "beta", "alpha (second)", "gamma"}
-    with opened(browser, page_at.as_uri()) as page:
+    with open_page(browser, page_at.as_uri()) as page:
         rows = page.locator(".board tbody th bdi.name").all_inner_texts()
         assert set(rows) == names
         assert page.locator("#runs .run").count() == 2

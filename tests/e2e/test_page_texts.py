@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .browser import opened
-from .page_data import DIMENSIONS, MODELS, Example, example, written
+from .browser import open_page
+from .page_data import DIMENSIONS, MODELS, Example, example, write_page
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -64,8 +64,8 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Example:
 def test_what_has_no_value_is_said_in_words(
     browser: Browser, tmp_path: Path, odd: Example, name: str, view: str
 ) -> None:
-    address = written(odd, tmp_path / name).as_uri()
-    with opened(browser, address + view) as page:
+    address = write_page(odd, tmp_path / name).as_uri()
+    with open_page(browser, address + view) as page:
         page.wait_for_selector("html[data-ready]", state="attached")
         if "edit=" in view:
             page.keyboard.press("v")
@@ -76,6 +76,6 @@ def test_what_has_no_value_is_said_in_words(
 
 
 def test_without_scripts_too(browser: Browser, tmp_path: Path, odd: Example) -> None:
-    address = written(odd, tmp_path / "page.html").as_uri()
-    with opened(browser, address, java_script_enabled=False) as page:
+    address = write_page(odd, tmp_path / "page.html").as_uri()
+    with open_page(browser, address, java_script_enabled=False) as page:
         assert page.locator("noscript table").count() == 1

@@ -22,7 +22,7 @@ from ..fakes.openai import ScriptedOpenAi, reply
 from ..patience import until
 from ..small_data import save_picture
 from ..unit.prepare.folders import decide, save
-from .conftest import Ran, beside, ended, process
+from .conftest import CommandResult, await_end, process, run_in_thread
 
 SIZE = (32, 24)
 HASTY = {"EDITJUDGE_PATIENCE": "0", "EDITJUDGE_ATTEMPTS": "1", "EDITJUDGE_DEADLINE": "5", "EDITJUDGE_CONCURRENCY": "2"}
@@ -93,12 +93,14 @@ class Set:
             lines.append({name: value for name, value in line.items() if value is not None})
         self.file.write_text("\n".join(map(json.dumps, lines)) + "\n")
 
-    def asked(self, verb: str, *more: Any, out: Path | None = None) -> list[Any]:
+    def arguments(self, verb: str, *more: Any, out: Path | None = None) -> list[Any]:
         return [verb, "--data", self.file, "--out", out or self.out, *more]
 
-    async def prepare(self, verb: str, url: str, *more: object, code: int = 0, out: Path | None = None) -> Ran:
+    async def prepare(
+        self, verb: str, url: str, *more: object, code: int = 0, out: Path | None = None
+    ) -> CommandResult:
         """Prepare by the judge at an address, to an exit code; what it says is JSON."""
-        done = await prepared(*self.asked(verb, "--generalist", url, "--json", *more, out=out))
+        done = await run_prepare(*self.arguments(verb, "--generalist", url, "--json", *more, out=out))
         assert done.code == code, done.err
         return done
 
@@ -113,13 +115,13 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Set:
     return Set(tmp_path / "data")
 
 
-async def prepared(verb: object, *arguments: object) -> Ran:
+async def run_prepare(verb: object, *arguments: object) -> CommandResult:
     """Beside a server in this process."""
     words = () if verb == "review" else ("prepare",)
-    return await beside(*words, verb, *arguments)
+    return await run_in_thread(*words, verb, *arguments)
 
 
-def counts(done: Ran) -> dict[str, int]:
+def counts(done: CommandResult) -> dict[str, int]:
     return {status: n for status, n in done.json["counts"].items() if n}
 
 
@@ -172,11 +174,11 @@ async def test_candidates_are_items_of_which_a_reviewer_keeps_three(data: Set) -
     folder = Folder(data.out)
     names = [one["id"] for one in new]
     decided = save(folder, decide(folder, DraftData(folder.items), **dict.fromkeys(names, "accept")))
-    refused = await prepared("review", data.out, decided)
+    refused = await run_prepare("review", data.out, decided)
     assert refused.code == 2
     assert "accepts more than 3 instructions of one item: set/0" in refused.err
     save(folder, decide(folder, DraftData(folder.items), **dict.fromkeys(names[1:], "accept")))
-    assert (await prepared("review", data.out, decided)).code == 0
+    assert (await run_prepare("review", data.out, decided)).code == 0
     assert [one["id"] for one in data.items("accepted.jsonl")] == [*names[1:], "set/1"]
 
 
@@ -204,7 +206,7 @@ async def test_pairs_and_dialogues_are_written_from_a_description(data: Set) -> 
     turns = [f"set/1--{n}" for n in range(1, 6)]
     for accept, code in ((turns[:4], 0), (turns[1:], 2), ([*turns[:2], turns[4]], 2)):
         decided = save(folder, decide(folder, DraftData(folder.items), **dict.fromkeys(accept, "accept")))
-        done = await prepared("review", folder.path, decided)
+        done = await run_prepare("review", folder.path, decided)
         assert done.code == code, done.err
         assert ("accepts a turn of set/1 after one that is not accepted; reject it too" in done.err) is (code == 2)
 
@@ -226,7 +228,7 @@ async def test_what_is_written_can_be_run(data: Set) -> None:
     data.write(3)
     writer = Writer()
     async with writer.serving() as url:
-        done = await prepared(*data.asked("facts", "--generalist", url))
+        done = await run_prepare(*data.arguments("facts", "--generalist", url))
     assert done.code == 0, done.err
     assert "facts: 3 made" in done.out
     assert data.items()[0]["questions"] == [{"question": "Is it red?", "answer": "Yes"}]
@@ -234,7 +236,7 @@ async def test_what_is_written_can_be_run(data: Set) -> None:
     (outputs := data.folder.parent / "outputs" / "set").mkdir(parents=True)
     for index in range(3):
         shutil.copy(data.folder / "images" / f"{index}.png", outputs)
-    judged = await beside(
+    judged = await run_in_thread(
         *("run", "core", "--data", data.out / "items.jsonl", "--outputs", f"m={outputs.parent}"),
         *("--out", data.folder / "run", "--dimension", "core.psnr.source.whole"),
     )
@@ -273,22 +275,22 @@ async def test_a_server_that_dies_midway_is_gone_on_with(data: Set) -> None:
     server.lives = 6
     async with server.serving() as url:
         port = int(url.split(":")[2].partition("/")[0])
-        asked = data.asked("questions", "--generalist", url)
-        dying = await prepared(*asked)
+        asked = data.arguments("questions", "--generalist", url)
+        dying = await run_prepare(*asked)
         assert dying.code == 3, dying.err
         assert "failed: set/" in dying.err
         assert "repeat the command" in dying.err
     answered = [line["id"] for line in data.items() if "questions" in line]
     assert len(answered) == 6
 
-    gone = await prepared(*asked)
+    gone = await run_prepare(*asked)
     assert gone.code == 1, gone.err
     assert "generalist.judge" in gone.err
     assert [line["id"] for line in data.items() if "questions" in line] == answered
 
     fixed = Writer()
     async with fixed.serving(port=port):
-        done = await prepared(*asked, "--json")
+        done = await run_prepare(*asked, "--json")
     assert done.code == 0, done.err
     assert len(fixed.requests) == 6
     assert not any(fixed.asked_about(f"edit number {name[4:]}.") for name in answered)
@@ -300,11 +302,11 @@ async def test_an_interrupted_preparation_goes_on(data: Set) -> None:
     server = Writer()
     server.script = [*[None] * 4, 30.0, None]
     async with server.serving() as url:
-        asked = data.asked("questions", "--generalist", url)
+        asked = data.arguments("questions", "--generalist", url)
         with process("prepare", *asked, EDITJUDGE_CONCURRENCY="1") as started:
             await until(lambda: server.count >= 4)
             started.send_signal(signal.SIGINT)
-            done = await ended(started, 20)
+            done = await await_end(started, 20)
         assert done.code == 130, done.err
         assert "interrupted; repeat the command" in done.err
         assert "Traceback" not in done.err
@@ -333,31 +335,31 @@ async def test_the_money_is_not_passed(data: Set, tmp_path: Path, monkeypatch: p
     async with server.serving() as url:
         config = tmp_path / "editjudge.toml"
         config.write_text(f'[judges.judge]\nurl = "{url}"\nprice = {{ input = 10000, output = 0 }}\n')
-        asked = data.asked("questions", "--config", config, "--json")
-        ended = await prepared(*asked, "--max-cost", "3.5")
+        asked = data.arguments("questions", "--config", config, "--json")
+        ended = await run_prepare(*asked, "--max-cost", "3.5")
         assert ended.code == 3, ended.err
         assert counts(ended) == {"made": 3, "failed": 5}
-        more = await prepared(*asked, "--max-cost", "50")
+        more = await run_prepare(*asked, "--max-cost", "50")
     assert more.code == 0, more.err
     assert server.count == 8
 
 
 URL = "http://127.0.0.1:9/v1"
 BAD: dict[str, tuple[Callable[[Set], list[Any]], str]] = {
-    "no judge": (lambda d: d.asked("questions"), "no judge is configured"),
+    "no judge": (lambda d: d.arguments("questions"), "no judge is configured"),
     "no segmenter of this name": (
-        lambda d: d.asked("masks", "--generalist", URL, "--segmenter", "sam"),
+        lambda d: d.arguments("masks", "--generalist", URL, "--segmenter", "sam"),
         "give one of segmenter.grounded_sam",
     ),
     "no data": (lambda d: ["questions", "--data", "x", "--out", d.out], "x: no such file"),
-    "onto the data": (lambda d: d.asked("questions", "--generalist", URL, out=d.folder), "holds the data itself"),
+    "onto the data": (lambda d: d.arguments("questions", "--generalist", URL, out=d.folder), "holds the data itself"),
     "a folder with other items": (
-        lambda d: d.asked("questions", "--generalist", URL, out=_file(d, "other/items.jsonl")),
+        lambda d: d.arguments("questions", "--generalist", URL, out=_file(d, "other/items.jsonl")),
         "no preparation wrote it",
     ),
-    "no kind": (lambda d: d.asked("answers"), "'answers' is not one of"),
-    "not for it": (lambda d: d.asked("facts", "--select", "all"), "it is for masks"),
-    "not served": (lambda d: d.asked("questions", "--generalist", URL), "127.0.0.1:9"),
+    "no kind": (lambda d: d.arguments("answers"), "'answers' is not one of"),
+    "not for it": (lambda d: d.arguments("facts", "--select", "all"), "it is for masks"),
+    "not served": (lambda d: d.arguments("questions", "--generalist", URL), "127.0.0.1:9"),
     "nothing to review": (
         lambda d: ["review", d.out, _file(d, "other/review.json") / "review.json"],
         "holds no preparation",
@@ -378,7 +380,7 @@ def _file(data: Set, name: str) -> Path:
 async def test_what_cannot_be_prepared_is_said_in_one_error(data: Set, case: str) -> None:
     data.write(2)
     make, said = BAD[case]
-    done = await prepared(*make(data))
+    done = await run_prepare(*make(data))
     assert done.code == (1 if case == "not served" else 2), done.err
     assert said in done.err
     assert "Traceback" not in done.err
@@ -390,7 +392,7 @@ async def test_a_source_that_cannot_be_read_is_listed(data: Set) -> None:
     (data.folder / "images" / "1.png").write_bytes(b"no picture")
     server = Writer()
     async with server.serving() as url:
-        done = await prepared(*data.asked("questions", "--generalist", url))
+        done = await run_prepare(*data.arguments("questions", "--generalist", url))
     assert done.code == 3, done.err
     assert "failed: set/1:" in done.err
     assert "not an image" in done.err
@@ -401,11 +403,11 @@ async def test_a_folder_is_for_one_preparation(data: Set) -> None:
     data.write(1)
     server = Writer()
     async with server.serving() as url:
-        asked = data.asked("questions", "--generalist", url)
-        assert (await prepared(*asked)).code == 0
-        kind = await prepared("facts", *asked[1:])
+        asked = data.arguments("questions", "--generalist", url)
+        assert (await run_prepare(*asked)).code == 0
+        kind = await run_prepare("facts", *asked[1:])
         data.write(2)
-        changed = await prepared(*asked)
+        changed = await run_prepare(*asked)
     for done in (kind, changed):
         assert done.code == 2, done.err
         assert "give another folder" in done.err
@@ -427,10 +429,10 @@ async def test_gie_bench_is_converted_once(data: Set) -> None:
     }
     released = data.folder / "gie_bench.json"
     released.write_text(json.dumps([record, record | {"expected_answer": "Mauve"}]))
-    done = await prepared("gie", "--data", released, "--out", data.out)
+    done = await run_prepare("gie", "--data", released, "--out", data.out)
     assert done.code == 0, done.err
     assert "2 items" in done.out
     assert "cannot be won" in done.out
-    as_json = (await prepared("gie", "--data", released, "--out", data.out, "--json")).json
+    as_json = (await run_prepare("gie", "--data", released, "--out", data.out, "--json")).json
     assert (as_json["items"], as_json["data"]) == (2, str(data.out))
     assert any("all-black" in note for note in as_json["notes"])

@@ -19,8 +19,8 @@ from editjudge.benchmarks.registry import load_dimensions
 
 from ..fakes.grpc_server import Failure
 from ..fakes.triton import ScriptedTriton
-from .conftest import here
-from .test_prepare import SIZE, Set, Writer, counts, prepared
+from .conftest import run_in_process
+from .test_prepare import SIZE, Set, Writer, counts, run_prepare
 from .test_prepare import data as data
 
 
@@ -45,10 +45,10 @@ class Segmenter(ScriptedTriton):
             mask[:, : SIZE[0] // 2] = 255
         if "saucer" in prompt:
             mask[: SIZE[1] // 2] = 255
-        return segmented(mask)
+        return make_mask_reply(mask)
 
 
-def segmented(mask: np.ndarray) -> Any:
+def make_mask_reply(mask: np.ndarray) -> Any:
     buffer = io.BytesIO()
     Pil.fromarray(mask).save(buffer, "PNG")
     png = buffer.getvalue() if mask.any() else b""
@@ -126,7 +126,7 @@ async def test_masks_for_other_benchmarks_items(data: Set, tmp_path: Path) -> No
                 assert line == one | found
             assert [line["mask_shows"] for line in made] == ["edited", "kept"]
             items = data.out / "items.jsonl"
-            well = here("validate", name, "--data", items, "--outputs", f"m={outputs}", "--json")
+            well = run_in_process("validate", name, "--data", items, "--outputs", f"m={outputs}", "--json")
             assert well.code == 0, well.out
 
 
@@ -141,8 +141,8 @@ async def test_an_edit_of_the_whole_image_goes_through_without_a_mask(data: Set)
         why = done.json["reasons"]["unsuited"]["set/0"]
         assert why == "tone_editing is of the whole image, so it needs no mask"
         assert writer.asked_about("edit number 0.") == 0
-        asked = data.asked("masks", "--generalist", url, "--endpoint", triton)
-        assert "1 made, 1 of a kind that needs none" in (await prepared(*asked)).out
+        asked = data.arguments("masks", "--generalist", url, "--endpoint", triton)
+        assert "1 made, 1 of a kind that needs none" in (await run_prepare(*asked)).out
     reads = CoEditData(data.out)
     of_tone, of_text = (reads.load(ref) for ref in reads.check_items())
     assert of_tone.mask is None

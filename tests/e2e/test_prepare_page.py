@@ -14,8 +14,8 @@ from editjudge.prepare.review import apply_decisions, write_page
 
 from ..fakes.openai import reply
 from ..unit.prepare.folders import write_items
-from .browser import assert_fits, shown
-from .test_prepare import Set, Writer, prepared
+from .browser import assert_fits, open_file
+from .test_prepare import Set, Writer, run_prepare
 from .test_prepare import data as data
 
 MARKS = ("Instruction following", "Image realism", "Background preservation", "Modification satisfaction")
@@ -34,10 +34,10 @@ async def test_the_page_accepts_rejects_saves_and_is_applied(data: Set, tmp_path
         "edit number 3.": lambda: reply(None, message={"refusal": "I will not"}),
     }
     async with server.serving() as url:
-        done = await prepared(*data.asked("questions", "--generalist", url))
+        done = await run_prepare(*data.arguments("questions", "--generalist", url))
     assert done.code == 3, done.err
     decided = await asyncio.to_thread(_decided_in_a_browser, data.out, tmp_path)
-    applied = await prepared("review", data.out, decided, "--json")
+    applied = await run_prepare("review", data.out, decided, "--json")
     assert applied.code == 0, applied.err
     assert applied.json["accepted"] == 1
     assert applied.json["rejected"] == {"set/1": "two answers\u2026 <i>j"}
@@ -50,7 +50,7 @@ async def test_the_page_accepts_rejects_saves_and_is_applied(data: Set, tmp_path
 
 def _decided_in_a_browser(folder: Path, saved: Path) -> Path:
     """Accept the first item, reject the second with a note, by keys and by buttons."""
-    with shown(folder / "review.html", may_load=("file:", "data:", "blob:")) as page:
+    with open_file(folder / "review.html", may_load=("file:", "data:", "blob:")) as page:
         decided, rows = page.locator("#decided"), page.locator(".row")
         assert rows.count() == 4
         assert decided.inner_text() == "0 accepted, 0 rejected, 3 of 3 undecided"
@@ -100,7 +100,7 @@ def test_full_marks_alone_accept_an_item_with_a_target(tmp_path: Path) -> None:
         folder.write_items(data, entries)
         folder.write_record(record)
         write_page(folder, record, entries)
-    with shown(folder.path / "review.html", may_load=("file:", "data:", "blob:")) as page:
+    with open_file(folder.path / "review.html", may_load=("file:", "data:", "blob:")) as page:
         rows, marks = page.locator(".row"), page.locator(".mark")
         for place, values in enumerate(([3, 3, 3, 3], [3, 2], [3, 3, 3])):
             rows.nth(place).click()

@@ -13,8 +13,8 @@ import pytest
 from editjudge.cli import root
 
 from ..golden.cases import CASES
-from ..golden.taken import judged
-from .conftest import Ran, beside, ran
+from ..golden.run_lines import judge_case
+from .conftest import CommandResult, await_run, run_in_thread
 
 (CASE,) = (case for case in CASES if case.name == "co_edit.paper")
 KEPT = "items are as the run stored them"
@@ -27,8 +27,8 @@ async def runs(tmp_path: Path, home: Path) -> Path:
     there, away = tmp_path / "author", tmp_path / "away"
     there.mkdir()
     away.mkdir()
-    await judged(CASE, there)
-    made = await beside("bundle", there / "run", "--out", away / "b.zip", "--originals")
+    await judge_case(CASE, there)
+    made = await run_in_thread("bundle", there / "run", "--out", away / "b.zip", "--originals")
     assert made.code == 0, made.err
     shutil.move(there / "run", away / "run")
     with zipfile.ZipFile(away / "b.zip") as bundle:
@@ -48,10 +48,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
-async def alone(verb: str, *arguments: object) -> Ran:
+async def alone(verb: str, *arguments: object) -> CommandResult:
     """A command; it may name its own options alone."""
     # What is read beside the run shows in a process of its own.
-    done = await (ran if verb == "summary" else beside)(verb, *arguments)
+    done = await (await_run if verb == "summary" else run_in_thread)(verb, *arguments)
     command = root.get_command(None, verb)  # type: ignore[arg-type]
     own = {name for one in command.params for name in one.opts}  # type: ignore[union-attr]
     assert set(_OPTION.findall(done.err)) <= own, done.err
@@ -80,7 +80,7 @@ async def test_every_verb_reads_a_run_alone(runs: Path, tmp_path: Path) -> None:
         "merged": ("merge", "RUN", "--out", out / "NAME merged"),
         "bundle": ("bundle", "RUN", "--out", out / "NAME.zip"),
     }
-    said: dict[tuple[str, str], Ran] = {}
+    said: dict[tuple[str, str], CommandResult] = {}
     for name in ("run", "bundle"):
         for what, words in commands.items():
             given = (

@@ -20,10 +20,10 @@ from ..fakes.openai import Fault
 from ..patience import until
 from ..small_data import save_picture, write_items
 from . import conftest
-from .conftest import Ran, beside, ended, here
+from .conftest import CommandResult, await_end, run_in_process, run_in_thread
 from .test_judge import Judge
 
-process, command, ran = conftest.process, conftest.run, conftest.ran
+process, command, ran = conftest.process, conftest.run, conftest.await_run
 PIXELS = "core.psnr.source.whole"
 LEVELS = "core.editing_artifacts"
 QUESTIONS = "core.physical_plausibility"
@@ -98,11 +98,11 @@ class Data:
     async def run(
         self, *dimensions: str, by: str = "", flags: tuple[object, ...] = (), code: int = 0,
         models: str = "a", out: Path | None = None, **variables: str,
-    ) -> Ran:  # fmt: skip
+    ) -> CommandResult:  # fmt: skip
         """Judge them in this process by the judge at an address, to an exit code."""
         judge = ("--generalist", by) if by else ()
         asked = self.arguments(*dimensions, models=models, out=out)
-        done = await beside("run", *asked, *judge, *flags, **variables)
+        done = await run_in_thread("run", *asked, *judge, *flags, **variables)
         assert done.code == code, done.err
         return done
 
@@ -119,12 +119,12 @@ def data(tmp_path: Path) -> Data:
     return Data(tmp_path / "data")
 
 
-def table(done: Ran) -> str:
+def table(done: CommandResult) -> str:
     """What it prints, without what the session took."""
     return done.out.partition("judges took")[0]
 
 
-def events(done: Ran) -> list[dict[str, Any]]:
+def events(done: CommandResult) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.out.splitlines()]
 
 
@@ -139,7 +139,7 @@ async def test_an_interrupted_run_cancels_its_calls_and_goes_on(data: Data) -> N
             await until(lambda: server.seen >= 4)
             await asyncio.sleep(0.3)
             started.send_signal(signal.SIGINT)
-            done = await ended(started, 20)
+            done = await await_end(started, 20)
         assert done.code == 130, done.err
         assert "interrupted; repeat the command" in done.err
         await until(lambda: server.cancelled >= 1)
@@ -162,7 +162,7 @@ async def test_a_second_interruption_ends_it_at_once(data: Data) -> None:
             await until(lambda: server.seen >= 1)
             started.send_signal(signal.SIGTERM)
             started.send_signal(signal.SIGINT)
-            assert (await ended(started, 10)).code == 130
+            assert (await await_end(started, 10)).code == 130
 
 
 async def test_a_server_that_is_gone_for_a_while_fails_nothing(data: Data) -> None:
@@ -185,7 +185,7 @@ async def test_what_is_added_costs_only_its_own_calls(data: Data) -> None:
     data.make(6, models="ab")
     server = Slow()
 
-    async def calls(url: str, *dimensions: str, models: str) -> tuple[int, Ran]:
+    async def calls(url: str, *dimensions: str, models: str) -> tuple[int, CommandResult]:
         server.seen = 0
         done = await data.run(*dimensions, by=url, models=models)
         return server.seen, done
@@ -257,18 +257,18 @@ async def test_the_money_is_not_passed_and_more_goes_on(data: Data, tmp_path: Pa
         config = tmp_path / "editjudge.toml"
         config.write_text(f'[judges.judge]\nurl = "{url}"\nprice = {{ input = 10000, output = 0 }}\n')
 
-        async def limited(cost: float, code: int) -> Ran:
+        async def run_up_to(cost: float, code: int) -> CommandResult:
             flags = ("--config", config, "--json", "--max-cost", cost)
             return await data.run(PIXELS, LEVELS, flags=flags, code=code)
 
-        last = events(await limited(8.5, 3))[-1]
+        last = events(await run_up_to(8.5, 3))[-1]
         assert last["ended"] == "cost"
         assert last["usage"]["cost"] <= 8.5
         assert last["verdicts"][LEVELS]["failed"] == 0
         assert 0 < len([key for key in data.verdicts() if key[2] == LEVELS]) < 9
-        await limited(8.5, 3)
+        await run_up_to(8.5, 3)
         assert server.seen <= 9
-        await limited(100, 0)
+        await run_up_to(100, 0)
     assert len(data.verdicts()) == 40
     assert server.seen == 21
 
@@ -280,7 +280,7 @@ async def test_a_second_process_is_refused(data: Data) -> None:
         with process("run", *data.arguments(LEVELS), "--generalist", url) as started:
             await until(lambda: server.seen >= 1)
             second = await data.run(LEVELS, by=url, code=2)
-            shown = await beside("show", data.out, "set/0")
+            shown = await run_in_thread("show", data.out, "set/0")
             started.kill()
     assert len(second.err.strip().splitlines()) == 1
     assert shown.code in {0, 2}, "reading beside it is no error of the store"
@@ -314,15 +314,15 @@ async def test_shown_and_rescored_without_a_call(data: Data) -> None:
     async with Slow().serving() as url:
         await data.run(PIXELS, LEVELS, QUESTIONS, by=url)
     before = data.verdicts()
-    rescored = await beside("rescore", data.out, "--json")
+    rescored = await run_in_thread("rescore", data.out, "--json")
     assert rescored.code == 0, rescored.err
     for one in rescored.json:
         assert (one["changed"], one["kept"]) == (0, 0)
         assert one["before"] == one["after"]
-    written = await beside("rescore", data.out, "--write")
+    written = await run_in_thread("rescore", data.out, "--write")
     assert written.code == 0, written.err
     assert data.verdicts() == before
-    shown = here("show", data.out, "set/2", "--json")
+    shown = run_in_process("show", data.out, "set/2", "--json")
     assert shown.code == 0, shown.err
     (edit,) = shown.json["edits"]
     verdicts = {one["dimension"]: one for one in edit["verdicts"]}
@@ -330,8 +330,8 @@ async def test_shown_and_rescored_without_a_call(data: Data) -> None:
     assert call["reply"]["probabilities"]["good"] == pytest.approx(0.5)
     assert len(verdicts[QUESTIONS]["evidence"]["questions"]) == 5
     assert shown.json["instruction"] == "edit 2"
-    assert f"{LEVELS}: 0.875" in here("show", data.out, "set/2", "--model", "a").out
-    assert here("show", data.out, "set/99").code == 2
+    assert f"{LEVELS}: 0.875" in run_in_process("show", data.out, "set/2", "--model", "a").out
+    assert run_in_process("show", data.out, "set/99").code == 2
 
 
 async def test_bad_data_is_told_before_anything_is_judged(data: Data) -> None:

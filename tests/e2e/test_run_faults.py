@@ -13,7 +13,7 @@ from ..attack.kills import KILLS
 from ..attack.trials import SEED
 from ..fakes.fault_proxy import FaultProxy, Mode
 from ..patience import patience, until
-from .conftest import Ran, ended, process, ran
+from .conftest import CommandResult, await_end, await_run, process
 from .test_run import LEVELS, PIXELS, Data, Slow, table
 
 HASTY = {
@@ -27,23 +27,23 @@ HASTY = {
 
 
 @dataclass
-class Undisturbed:
+class UndisturbedRun:
     """What a run of some items comes to where nothing fails."""
 
     data: Data
     whole: Path
-    done: Ran
+    done: CommandResult
 
     @classmethod
-    async def of(cls, folder: Path, count: int, url: str, **variables: str) -> Undisturbed:
+    async def of(cls, folder: Path, count: int, url: str, **variables: str) -> UndisturbedRun:
         data, whole = Data(folder / "data"), folder / "whole"
         data.make(count)
         return cls(data, whole, await data.run(PIXELS, LEVELS, by=url, out=whole, **variables))
 
-    def asked(self, url: str) -> list[Any]:
+    def arguments(self, url: str) -> list[Any]:
         return [*self.data.arguments(PIXELS, LEVELS), "--generalist", url]
 
-    def check(self, done: Ran) -> None:
+    def check(self, done: CommandResult) -> None:
         """That a run came to the same."""
         assert done.code == 0, done.err
         assert table(done) == table(self.done)
@@ -60,26 +60,26 @@ async def test_a_network_that_fails_in_every_way_loses_nothing(tmp_path: Path) -
     server = Slow(0.02)
     modes: list[Mode] = ["delay", "half-open", "black hole", "reset", "refuse"]
     async with server.serving() as url:
-        undisturbed = await Undisturbed.of(tmp_path, 60, url, **HASTY)
+        undisturbed = await UndisturbedRun.of(tmp_path, 60, url, **HASTY)
         server.seen = 0
         proxy = FaultProxy(url, seconds=0.02)
         async with proxy.serving() as through:
-            with process("run", *undisturbed.asked(through), **HASTY) as started:
+            with process("run", *undisturbed.arguments(through), **HASTY) as started:
                 for number, mode in enumerate(modes):
                     await until(lambda n=number: server.seen >= 8 * (n + 1))
                     await proxy.switch(mode)
                     await asyncio.sleep(0.3 if mode == "delay" else 1.2)
                     await proxy.switch("pass")
-                undisturbed.check(await ended(started, 60))
+                undisturbed.check(await await_end(started, 60))
 
 
 async def test_a_full_disk_is_one_line_and_the_run_goes_on_afterwards(tmp_path: Path) -> None:
     count = 40
     server = Slow(0.01)
     async with server.serving() as url:
-        undisturbed = await Undisturbed.of(tmp_path, count, url)
+        undisturbed = await UndisturbedRun.of(tmp_path, count, url)
         calls, server.seen = server.seen, 0
-        full = await ran("run", *undisturbed.asked(url), script=patched(FULL))
+        full = await await_run("run", *undisturbed.arguments(url), script=patch_command(FULL))
         assert full.code == 1, full.err
         (line,) = [one for one in full.err.splitlines() if one.startswith("error: ")]
         for part in ("the disk is full", "run.sqlite", "repeat the command"):
@@ -110,7 +110,7 @@ FULL = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300
 """As a disk that is full: no file may be larger, in bytes."""
 
 
-def patched(lines: str) -> tuple[str, str]:
+def patch_command(lines: str) -> tuple[str, str]:
     """The command, after some lines in its process."""
     ours = 'sys.argv[0] = "editjudge"\nrunpy.run_module("editjudge", run_name="__main__")'
     return "-c", f"import runpy, socket, sys, time\n{lines}\n{ours}"
@@ -120,11 +120,11 @@ async def test_a_run_that_is_interrupted_while_it_connects_ends_at_once(tmp_path
     data = Data(tmp_path / "data")
     data.make(2)
     asked = [*data.arguments(PIXELS, LEVELS), "--generalist", "http://nowhere:8000/v1"]
-    with process("run", *asked, script=patched(UNNAMED), EDITJUDGE_PROBE_TIMEOUT="120") as started:
+    with process("run", *asked, script=patch_command(UNNAMED), EDITJUDGE_PROBE_TIMEOUT="120") as started:
         assert started.stdout is not None
         assert await asyncio.to_thread(started.stdout.readline) == "looking\n"
         started.send_signal(signal.SIGINT)
-        done = await ended(started, 30)
+        done = await await_end(started, 30)
     assert (done.code, done.err) == (130, "interrupted; repeat the command to resume\n")
 
 
@@ -132,8 +132,8 @@ async def test_a_clock_that_jumps_by_days_changes_nothing(tmp_path: Path) -> Non
     count = 10
     server = Slow(0.01)
     async with server.serving() as url:
-        undisturbed = await Undisturbed.of(tmp_path, count, url)
+        undisturbed = await UndisturbedRun.of(tmp_path, count, url)
         for calls in (1 + count, 0):
             server.seen = 0
-            undisturbed.check(await ran("run", *undisturbed.asked(url), script=patched(CLOCK)))
+            undisturbed.check(await await_run("run", *undisturbed.arguments(url), script=patch_command(CLOCK)))
             assert server.seen == calls

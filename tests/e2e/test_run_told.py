@@ -12,7 +12,7 @@ import pytest
 
 from ..fakes.triton import ScriptedTriton
 from ..golden import cases
-from .conftest import here
+from .conftest import run_in_process
 from .test_run import LEVELS, PIXELS, Data, Slow, events
 from .test_run import data as data
 
@@ -73,22 +73,22 @@ async def test_what_was_not_served_is_told_by_every_verb(data: Data) -> None:
         done = await data.run(PIXELS, LEVELS, CLIP, by=url, flags=("--endpoint", grpc), code=3)
     assert "1 dimension needs models that are not served: editjudge summary" in done.out
     assert CLIP not in done.out
-    table = here("summary", data.out, "--json").json
+    table = run_in_process("summary", data.out, "--json").json
     assert table["models"]["a"][CLIP]["counts"] == {"not_served": 2}
     assert table["models"]["a"][CLIP]["reason"] == "nothing scored"
     assert table["unserved"] is None
-    told = here("summary", data.out).out
+    told = run_in_process("summary", data.out).out
     assert "1 number needs models that are not served" in told
     assert CLIP not in told
     assert "quality.piqe" not in told, "no number rests on it"
-    named = here("summary", data.out, "--unserved").out
+    named = run_in_process("summary", data.out, "--unserved").out
     assert re.search(rf"- clip\.vit_b_32: .*: {re.escape(CLIP)}\n", named), named
-    listed = here("summary", data.out, "--unserved", "--json").json["unserved"]
+    listed = run_in_process("summary", data.out, "--unserved", "--json").json["unserved"]
     assert list(listed.values()) == [[CLIP]]
-    assert list(here("show", data.out, "set/1", "--json").json["not_served"]) == [CLIP]
-    assert f"{CLIP}: not served" in here("show", data.out, "set/1").out
+    assert list(run_in_process("show", data.out, "set/1", "--json").json["not_served"]) == [CLIP]
+    assert f"{CLIP}: not served" in run_in_process("show", data.out, "set/1").out
     file = data.folder / "verdicts.csv"
-    assert here("export", data.out, "--format", "csv", "--out", file).code == 0
+    assert run_in_process("export", data.out, "--format", "csv", "--out", file).code == 0
     lines = file.read_text().splitlines()
     rows = [one for one in csv.DictReader(lines) if one["status"] == "not_served"]
     assert [(one["dimension"], one["item"]) for one in rows] == [(CLIP, "")]
@@ -102,7 +102,7 @@ async def test_why_there_is_no_number_is_told_at_the_end(data: Data) -> None:
         done = await data.run(PIXELS, LEVELS, by=url, code=3)
         assert f"2 verdicts have no number, abstained (first: {LEVELS}: " in done.err
         assert f"no reply of generalist.judge could be used: {LEVELS}: no choice is" in done.err
-        assert "no number rests on a reply of generalist.judge" in here("summary", data.out).out
+        assert "no number rests on a reply of generalist.judge" in run_in_process("summary", data.out).out
         again = data.folder / "again"
         as_json = await data.run(PIXELS, LEVELS, by=url, out=again, flags=("--json",), code=3)
     why = events(as_json)[-1]["unscored"]["abstained"]
@@ -162,13 +162,13 @@ def test_the_roots_of_a_run_are_kept(tmp_path: Path) -> None:
     listed = made.data.rename(lists / made.data.name)
     outputs = ("--outputs", f"theirs={tmp_path / 'theirs'}", "--out", out)
     given = ["gie", "--data", listed, *outputs, "--dimension", "gie.ssim"]
-    first = here("run", *given, "--root", f"/={os.path.relpath(data)}")
+    first = run_in_process("run", *given, "--root", f"/={os.path.relpath(data)}")
     assert first.code == 0, first.err
-    again = here("run", *given)
+    again = run_in_process("run", *given)
     assert again.code == 0, again.err
     assert "nothing was left to judge" in again.err
-    assert here("rescore", out, "--json").code == 0
-    same = here("run", *given, "--root", f"/={data}")
+    assert run_in_process("rescore", out, "--json").code == 0
+    same = run_in_process("run", *given, "--root", f"/={data}")
     assert "--root differs" not in same.err
     copy = shutil.copytree(data, tmp_path / "copied")
-    assert "--root differs" in here("run", *given, "--root", f"/={copy}").err
+    assert "--root differs" in run_in_process("run", *given, "--root", f"/={copy}").err

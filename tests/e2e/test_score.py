@@ -14,7 +14,7 @@ from PIL import ImageDraw, ImageFont
 from ..fakes.grpc_server import Failure
 from ..fakes.triton import ScriptedTriton
 from ..unit.base.test_images import REFUSED
-from .conftest import beside, here, run
+from .conftest import run, run_in_process, run_in_thread
 
 pytestmark = pytest.mark.triton
 NOBODY = "grpc://127.0.0.1:9"
@@ -38,15 +38,15 @@ def files(photo: np.ndarray, tmp_path: Path) -> dict[str, Path]:
     return paths | {"edited": tmp_path / "edited.jpg"}
 
 
-def given(files: dict[str, Path], *names: str) -> list[object]:
+def make_arguments(files: dict[str, Path], *names: str) -> list[object]:
     """`score` of an edit with some of its files."""
     parts = [part for name in names for part in (f"--{name}", files[name])]
     return ["score", *parts, "--instruction", "hang up a sign"]
 
 
 def test_everything_at_hand_is_judged(files: dict[str, Path], stack: str) -> None:
-    asked = given(files, "source", "edited", "mask", "target")
-    ran = here(*asked, "--target-text", "SALE", "--endpoint", stack, "--json")
+    asked = make_arguments(files, "source", "edited", "mask", "target")
+    ran = run_in_process(*asked, "--target-text", "SALE", "--endpoint", stack, "--json")
     assert ran.code == 0, ran.err
     verdicts = {v["dimension"]: v for v in ran.json["verdicts"]}
     asking = {"core.multiple_choice", "core.fact_check", "core.preference"}
@@ -65,7 +65,7 @@ def test_everything_at_hand_is_judged(files: dict[str, Path], stack: str) -> Non
 
 
 def test_what_is_not_scored_says_why(files: dict[str, Path]) -> None:
-    ran = here(*given(files, "source", "edited"), "--json", "--endpoint", NOBODY)
+    ran = run_in_process(*make_arguments(files, "source", "edited"), "--json", "--endpoint", NOBODY)
     assert ran.code == 0
     reasons = {v["dimension"]: v["reason"] for v in ran.json["verdicts"] if v["value"] is None}
     assert reasons["core.psnr.source.outside"] == "needs a mask"
@@ -75,14 +75,14 @@ def test_what_is_not_scored_says_why(files: dict[str, Path]) -> None:
 
 
 def test_a_dimension_that_was_named_and_has_no_service_is_no_success(files: dict[str, Path]) -> None:
-    asked = given(files, "source", "edited")
-    ran = here(*asked, "-d", "ssim.source.whole", "-d", "editing_artifacts")
+    asked = make_arguments(files, "source", "edited")
+    ran = run_in_process(*asked, "-d", "ssim.source.whole", "-d", "editing_artifacts")
     assert (ran.code, "no judge is configured" in ran.out) == (3, True), ran.err
-    assert here(*asked, "-d", "ssim.source.whole").code == 0
+    assert run_in_process(*asked, "-d", "ssim.source.whole").code == 0
 
 
 def test_a_table_for_people(files: dict[str, Path], stack: str) -> None:
-    ran = here(*given(files, "source", "edited"), "--endpoint", stack)
+    ran = run_in_process(*make_arguments(files, "source", "edited"), "--endpoint", stack)
     assert ran.code == 0
     row = next(line for line in ran.out.splitlines() if "core.psnr.source.whole" in line)
     assert {"dB", "0..100", "↑"} <= set(row.replace("│", " ").split()), row
@@ -94,7 +94,7 @@ def test_a_table_for_people(files: dict[str, Path], stack: str) -> None:
 def test_a_stack_is_started_for_the_call_where_it_is_needed(
     files: dict[str, Path], dimension: str, starts: bool
 ) -> None:
-    ran = run(*given(files, "source", "edited"), "--dimension", dimension, "--json")
+    ran = run(*make_arguments(files, "source", "edited"), "--dimension", dimension, "--json")
     assert ran.code == 0, ran.err
     assert "scored" in {verdict["status"] for verdict in ran.json["verdicts"]}
     assert ("starting the local services" in ran.err) is starts
@@ -117,7 +117,7 @@ BAD = {
 def test_bad_input_is_one_line_and_exit_code_2(case: str, files: dict[str, Path], tmp_path: Path) -> None:
     Pil.new("L", (50, 200), 255).save(tmp_path / "narrow.png")
     further = [word.format(tmp=tmp_path, **files) for word in BAD[case]]
-    ran = here(*given(files, "source"), *further)
+    ran = run_in_process(*make_arguments(files, "source"), *further)
     assert ran.code == 2, ran.err
     assert "Traceback" not in ran.err
     assert ran.out == ""
@@ -129,7 +129,7 @@ def test_bad_input_is_one_line_and_exit_code_2(case: str, files: dict[str, Path]
 def test_bad_images_are_named(case: str, files: dict[str, Path], tmp_path: Path) -> None:
     files["edited"] = tmp_path / "bad.png"
     files["edited"].write_bytes(REFUSED[case][0]())
-    ran = here(*given(files, "source", "edited"))
+    ran = run_in_process(*make_arguments(files, "source", "edited"))
     assert ran.code == 2
     assert str(files["edited"]) in ran.err
 
@@ -138,7 +138,7 @@ def test_a_path_that_is_not_utf8(files: dict[str, Path], tmp_path: Path) -> None
     odd = os.fsencode(tmp_path) + b"/caf\xe9.png"
     Path(os.fsdecode(odd)).write_bytes(files["source"].read_bytes())
     dimension = ("--dimension", "core.psnr.source.whole")
-    ran = run(*given(files, "source"), "--edited", odd, "--json", *dimension)
+    ran = run(*make_arguments(files, "source"), "--edited", odd, "--json", *dimension)
     assert ran.code == 0, ran.err
     assert ran.json["sample"]["edited"]["name"].endswith(r"caf\xe9.png")
 
@@ -148,8 +148,8 @@ async def test_a_service_that_dies_gives_failed_verdicts_and_exit_code_3(files: 
     hasty = {"EDITJUDGE_ATTEMPTS": "1", "EDITJUDGE_PATIENCE": "0"}
     gone = Failure(grpc.StatusCode.UNAVAILABLE, "connection reset")
     async with ScriptedTriton(gone).serving() as url:
-        asked = given(files, "source", "edited")
-        ran = await beside(*asked, "--json", "--endpoint", url, **hasty)
+        asked = make_arguments(files, "source", "edited")
+        ran = await run_in_thread(*asked, "--json", "--endpoint", url, **hasty)
     assert ran.code == 3, ran.err
     verdicts = {v["dimension"]: v for v in ran.json["verdicts"]}
     lost = verdicts["core.quality.piqe"]
@@ -159,7 +159,7 @@ async def test_a_service_that_dies_gives_failed_verdicts_and_exit_code_3(files: 
 
 
 def test_doctor_finds_everything_right(stack: str) -> None:
-    ran = here("doctor", "--endpoint", stack, "--json")
+    ran = run_in_process("doctor", "--endpoint", stack, "--json")
     assert ran.code == 0, ran.out
     right = dict.fromkeys(("quality.piqe", "ocr.ppocr"), "known answer right")
     assert {f["service"]: f["answer"] for f in ran.json} == right
@@ -167,23 +167,23 @@ def test_doctor_finds_everything_right(stack: str) -> None:
 
 
 def test_doctor_says_what_is_wrong_and_the_fix() -> None:
-    ran = here("doctor", "--endpoint", NOBODY)
+    ran = run_in_process("doctor", "--endpoint", NOBODY)
     assert ran.code == 1
     assert NOBODY in ran.out
     assert "fix: check the address" in ran.out
 
 
 def test_lists_come_from_the_declarations() -> None:
-    dimensions = here("list", "dimensions", "--json")
+    dimensions = run_in_process("list", "dimensions", "--json")
     assert {d["id"] for d in dimensions.json} >= {"core.psnr.source.whole", "core.quality.piqe"}
-    services = here("list", "services", "--json")
+    services = run_in_process("list", "services", "--json")
     assert {"quality_piqe", "ocr_ppocr"} <= {s["model"] for s in services.json}
-    assert "BOXES FP32[n,4,2]" in here("list", "services").out
-    assert "core.text_content_accuracy" in here("list", "dimensions", "core.text*").out
+    assert "BOXES FP32[n,4,2]" in run_in_process("list", "services").out
+    assert "core.text_content_accuracy" in run_in_process("list", "dimensions", "core.text*").out
 
 
 def test_help_and_version() -> None:
     assert "score" in run("--help").out
-    assert "--target-text" in here("score", "--help").out
-    assert here("--version").out.startswith("editjudge")
-    assert here("nonsense").code == 2
+    assert "--target-text" in run_in_process("score", "--help").out
+    assert run_in_process("--version").out.startswith("editjudge")
+    assert run_in_process("nonsense").code == 2

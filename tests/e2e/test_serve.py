@@ -20,7 +20,7 @@ from editjudge.v1 import judge_pb2_grpc
 
 from ..judge_service import ASKED, make_request, png, scripted_judge, serve_priced
 from . import conftest
-from .conftest import Ran, beside, here
+from .conftest import CommandResult, run_in_process, run_in_thread
 
 NOBODY = "grpc://127.0.0.1:9"
 
@@ -57,7 +57,7 @@ async def test_killed_it_pays_nothing_twice_but_what_was_in_flight(tmp_path: Pat
             while len(scripted.requests) < 6:
                 await asyncio.sleep(0.01)
             own = ("--endpoint", NOBODY, "--http-address", "127.0.0.1:0")
-            second = await beside("serve", "--cache", folder, *own)
+            second = await run_in_thread("serve", "--cache", folder, *own)
             assert (second.code, second.out) == (2, "")
             assert "another Judge service has its cache here" in second.err.splitlines()[-1]
             process.kill()
@@ -66,13 +66,13 @@ async def test_killed_it_pays_nothing_twice_but_what_was_in_flight(tmp_path: Pat
             answers = [await stub.Score(request, metadata=team) for request in requests]
             assert len(scripted.requests) == 6 + 3
             assert all(answer.outcomes[0].HasField("value") for answer in answers)
-            live = await beside("serve", "usage", folder, "--json")
+            live = await run_in_thread("serve", "usage", folder, "--json")
     await asyncio.to_thread(_check_usage, folder, live)
 
 
-def _check_usage(folder: Path, live: Ran) -> None:
+def _check_usage(folder: Path, live: CommandResult) -> None:
     """What the command says of the two services, and that it deletes what they kept."""
-    shown = here("serve", "usage", folder, "--json")
+    shown = run_in_process("serve", "usage", folder, "--json")
     (used,), (before,) = shown.json, live.json
     # The last edit is written down in the background, maybe after this was read.
     assert used["edits"] - before["edits"] in {0, 1}
@@ -80,11 +80,11 @@ def _check_usage(folder: Path, live: Ran) -> None:
     # Each of both services asked once whether the judge holds replies to choices.
     assert (used["team"], used["calls"], used["cached"]) == ("vision", 8 + 2, 5)
     assert used["cost"] == pytest.approx(0.8)
-    (row,) = csv.DictReader(io.StringIO(here("serve", "usage", folder, "--csv").out))
+    (row,) = csv.DictReader(io.StringIO(run_in_process("serve", "usage", folder, "--csv").out))
     assert {name: str(value) for name, value in used.items()} == row
-    assert "vision" in here("serve", "usage", folder).out
-    assert here("serve", "usage", folder, "--team", "audio", "--json").json == []
-    kept = here("serve", "purge", folder).out
+    assert "vision" in run_in_process("serve", "usage", folder).out
+    assert run_in_process("serve", "usage", folder, "--team", "audio", "--json").json == []
+    kept = run_in_process("serve", "purge", folder).out
     assert re.fullmatch(r"vision: 8 replies, \d days? of usage, 0 audit lines\n", kept)
     _check_purge(folder, folder.parent / "audit.jsonl")
 
@@ -93,22 +93,22 @@ def _check_purge(folder: Path, audit: Path) -> None:
     (compressed := audit.with_name("audit.jsonl.1.gz")).write_bytes(b"\x1f\x8b")
     audit.write_text('{"time": "2026-11-22T13:40:07.512+00:00", "team": "vision"}\n' * 2)
     purge = ("serve", "purge", folder)
-    unknown = here(*purge, "--team", "visoin", "--team", "vision")
+    unknown = run_in_process(*purge, "--team", "visoin", "--team", "vision")
     assert (unknown.code, unknown.out) == (2, "")
     assert "nothing is kept of team 'visoin'" in unknown.err
-    old = here(*purge, "--older-than", "30")
+    old = run_in_process(*purge, "--older-than", "30")
     assert old.out == "all teams: 0 replies, 0 days of usage, 0 audit lines deleted\n"
-    purged = here(*purge, "--team", "vision", "--json")
+    purged = run_in_process(*purge, "--team", "vision", "--json")
     (told,) = purged.json
     assert {**told, "usage_days": 0} == {
         "team": "vision", "replies": 8, "usage_days": 0, "audit_lines": 0,
     }  # fmt: skip
     assert "audit lines are not deleted: give the file of the service with --audit" in purged.err
-    purged = here(*purge, "--team", "vision", "--audit", audit)
+    purged = run_in_process(*purge, "--team", "vision", "--audit", audit)
     told = "vision: 0 replies, 0 days of usage, 2 audit lines deleted\n"
     assert (purged.code, purged.out) == (1, told)
     assert f"{compressed}: no audit log that can be read" in purged.err
-    assert here(*purge, "--team", "vision").code == 2
+    assert run_in_process(*purge, "--team", "vision").code == 2
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def _check_purge(folder: Path, audit: Path) -> None:
 def test_what_cannot_be_done_is_one_line(arguments: tuple[str, ...], told: str) -> None:
     Path("FILE").write_text("here")
     Path("FOLDER").mkdir()
-    done = here(*arguments)
+    done = run_in_process(*arguments)
     assert (done.code, done.out) == (2, "")
     assert told in done.err
     assert "Traceback" not in done.err
@@ -152,9 +152,9 @@ async def test_a_verdict_is_the_one_that_show_tells(tmp_path: Path) -> None:
         dimensions = (word for name in asked for word in ("--dimension", name))
         services = ("--endpoint", NOBODY, "--config", settings(tmp_path, url))
         data = ("core", "--data", tmp_path / "items.jsonl")
-        done = await beside("run", *data, *outputs, *dimensions, *services)
+        done = await run_in_thread("run", *data, *outputs, *dimensions, *services)
         assert done.code == 3, done.err  # nobody serves the specialist
-    shown = (await beside("show", tmp_path / "first", "one", "--json")).json
+    shown = (await run_in_thread("show", tmp_path / "first", "one", "--json")).json
     stored = {each["dimension"]: each for each in shown["edits"][0]["verdicts"]}
     assert {"scored"} <= {each["status"] for each in verdicts}
     for each in verdicts:

@@ -88,7 +88,7 @@ class Door:
         """What it wrote, its calls too."""
         return self.server.log.read_text() + self.server.calls.read_text()
 
-    def called(self) -> list[dict[str, Any]]:
+    def read_calls(self) -> list[dict[str, Any]]:
         """The calls of its log, in order."""
         text = self.server.calls.read_text()
         # The last line may be half there: Envoy writes in pieces.
@@ -97,7 +97,7 @@ class Door:
     def token(self, team: str, kind: str = "interactive", **claims: str) -> str:
         return self.keys.issue_token(team, 1, kind, self.server.values.tokens.model_copy(update=claims))
 
-    def expired(self, team: str) -> str:
+    def make_expired_token(self, team: str) -> str:
         """A token that ended an hour ago."""
         claims = jwt.decode(self.token(team), options={"verify_signature": False})
         key = max((self.folder / "teams").glob(f"{team}@*.pem"))

@@ -54,12 +54,12 @@ async def test_a_service_that_is_drained_while_calls_run_loses_none(tmp_path: Pa
         async with open_door(tmp_path, teams=MANY_TEAMS, gateway=gateway_values(stays, gone), rate=WIDE) as door:
             async with calling(door, *MANY_TEAMS) as counts:
                 servers = {stays.address, gone}
-                await until(lambda: {call["server"] for call in door.called()} == servers)
+                await until(lambda: {call["server"] for call in door.read_calls()} == servers)
                 await goes.aclose()
                 so_far = [count[OK] for count in counts]
                 await until(lambda: all(now[OK] > before + 2 for now, before in zip(counts, so_far, strict=True)))
         assert set().union(*counts) == {OK}
-        assert {call["server"] for call in door.called()[-10:]} == {stays.address}
+        assert {call["server"] for call in door.read_calls()[-10:]} == {stays.address}
 
 
 async def test_a_key_that_is_taken_back_while_calls_run_ends_its_team_alone(tmp_path: Path) -> None:

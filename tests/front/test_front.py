@@ -43,8 +43,8 @@ async def test_the_same_number_comes_through_the_door(door: Door, panel: Panel) 
         assert through.identities() == panel.identities()
         same = await through.call("quality.piqe", inputs)
     np.testing.assert_array_equal(same["SCORE"], direct["SCORE"])
-    await until(lambda: any(c["model"] == "quality_piqe" for c in door.called()))
-    assert {c["team"] for c in door.called() if c["model"] == "quality_piqe"} == {"vision"}
+    await until(lambda: any(c["model"] == "quality_piqe" for c in door.read_calls()))
+    assert {c["team"] for c in door.read_calls() if c["model"] == "quality_piqe"} == {"vision"}
 
 
 STRANGERS = {
@@ -84,10 +84,10 @@ async def test_a_token_that_is_taken_back_ends_while_others_go_on(door: Door) ->
 
 
 async def test_nobody_passes_for_another_team(door: Door) -> None:
-    token, before = door.token("vision"), len(door.called())
+    token, before = door.token("vision"), len(door.read_calls())
     assert await door.alive(token, **{"x-team": "audio", "x-class": "batch"}) == OK
-    await until(lambda: len(door.called()) > before)
-    said = door.called()[-1]
+    await until(lambda: len(door.read_calls()) > before)
+    said = door.read_calls()[-1]
     assert (said["team"], said["class"]) == ("vision", "interactive")
     assert await door.alive(None, **{"x-team": "vision"}) == NOBODY
 
@@ -113,7 +113,7 @@ async def test_the_log_has_no_token_and_no_picture(door: Door) -> None:
     token = door.token("vision")
     async with Panel(door.settings(token)) as panel:
         await panel.call("quality.piqe", probe_inputs("quality"))
-    await until(lambda: any(c["path"].endswith("ModelInfer") for c in door.called()))
+    await until(lambda: any(c["path"].endswith("ModelInfer") for c in door.read_calls()))
     assert not [word for word in (token, token.split(".")[2], "PNG") if word in door.log]
 
 
@@ -208,5 +208,5 @@ async def test_doctor_says_as_whom_it_came_in(door: Door) -> None:
     (problem,) = [f.problem for f in found if f.problem]
     assert "implementation piqe.0 is expected" in problem
     assert "device gpu is expected, and cpu is served" in problem
-    (ended,) = await check_services(door.settings(door.expired("vision")))
+    (ended,) = await check_services(door.settings(door.make_expired_token("vision")))
     assert "the token has expired" in ended.problem

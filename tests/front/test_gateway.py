@@ -11,9 +11,9 @@ import pytest
 from editjudge_services.runtime.triton_server import TritonServer
 
 from ..contract.test_gateway import read_verdicts, run_to_error
-from ..e2e.conftest import ran
+from ..e2e.conftest import await_run
 from ..golden.cases import CASES
-from ..golden.taken import spoken
+from ..golden.run_lines import run_verb
 from ..judge_service import teams_of
 from .door import Door, open_judging_door
 
@@ -45,16 +45,16 @@ async def test_teams_judge_side_by_side_and_get_what_direct_calls_give(triton: T
         # Whoever knows the key that was made last knows the others too.
         await door.answers(door.token("last"), grpc.StatusCode.OK)
         ended = await asyncio.gather(
-            *(ran("run", *arguments, "--out", tmp_path / t, "--config", files[t]) for t in teams)
+            *(await_run("run", *arguments, "--out", tmp_path / t, "--config", files[t]) for t in teams)
         )
         assert [done.code for done in ended] == [0, 0, 0], ended
         assert teams_of(served.service) == set(teams)
-        code, found = await asyncio.to_thread(spoken, "doctor", "--config", files["vision"], "--json")
+        code, found = await asyncio.to_thread(run_verb, "doctor", "--config", files["vision"], "--json")
         assert (code, found[0]["team"]) == (0, "vision")
-        limited = [call["team"] for call in door.called() if "rate_limited" in str(call["why"])]
+        limited = [call["team"] for call in door.read_calls() if "rate_limited" in str(call["why"])]
         assert set(limited) == {"busy"}
     direct = tmp_path / "direct"
-    assert (await ran("run", *arguments, "--out", direct, "--endpoint", triton.url)).code == 0
+    assert (await await_run("run", *arguments, "--out", direct, "--endpoint", triton.url)).code == 0
     for team in teams:
         assert read_verdicts(tmp_path / team) == read_verdicts(direct)
 
@@ -63,7 +63,7 @@ async def test_a_token_that_is_not_taken_is_one_line(triton: TritonServer, tmp_p
     case = next(case for case in CASES if case.name == "core")
     arguments = [*case.arguments(tmp_path), *ASKED, "--out", tmp_path / "run"]
     async with open_judging_door(triton, tmp_path / "door") as (door, served):
-        expired = thin(door, "vision", door.expired("vision"))
+        expired = thin(door, "vision", door.make_expired_token("vision"))
         code, said = await run_to_error("run", *arguments, "--config", expired)
         assert code == 2
         assert "the token has expired" in said

@@ -56,7 +56,7 @@ class Hostile:
     async def act(self) -> None:
         """All of it, side by side."""
         slow = (self.slow_headers() for _ in range(20))
-        asked = self.floods(), self.unauthenticated(), self.oversized(), self.rubbish()
+        asked = self.floods(), self.call_without_token(), self.call_with_too_much(), self.rubbish()
         await asyncio.gather(*asked, *slow)
 
     async def floods(self) -> None:
@@ -65,12 +65,12 @@ class Hostile:
             for code in await asyncio.gather(*(self._door.alive(token) for _ in range(10))):
                 self.answers[f"flood {code.name}"] += 1
 
-    async def unauthenticated(self) -> None:
+    async def call_without_token(self) -> None:
         while True:
             code = await self._door.alive(None)
             self.answers[f"unauthenticated {code.name}"] += 1
 
-    async def oversized(self) -> None:
+    async def call_with_too_much(self) -> None:
         request = service_pb2.ModelInferRequest(model_name="quality_piqe")
         request.raw_input_contents.append(bytes(2 * MOST_BYTES))
         while True:
@@ -80,7 +80,7 @@ class Hostile:
     async def rubbish(self) -> None:
         while True:
             with contextlib.suppress(OSError):
-                async with self._connected(self._context) as writer:
+                async with self._connect(self._context) as writer:
                     head = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
                     writer.write(head + self._random.randbytes(4096))
                     await writer.drain()
@@ -89,7 +89,7 @@ class Hostile:
     async def slow_headers(self) -> None:
         while True:
             with contextlib.suppress(OSError):
-                async with self._connected(None) as writer:
+                async with self._connect(None) as writer:
                     for _ in range(20):
                         writer.write(b"x")
                         await writer.drain()
@@ -97,7 +97,7 @@ class Hostile:
             await asyncio.sleep(0.05)
 
     @contextlib.asynccontextmanager
-    async def _connected(self, tls: ssl.SSLContext | None) -> AsyncIterator[asyncio.StreamWriter]:
+    async def _connect(self, tls: ssl.SSLContext | None) -> AsyncIterator[asyncio.StreamWriter]:
         _, writer = await asyncio.open_connection(*self._door.address, ssl=tls)
         try:
             yield writer
@@ -119,7 +119,7 @@ async def test_two_honest_teams_lose_nothing_beside_a_hostile_one(
         attack.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await attack
-    honestly = [call for call in door.called() if call["team"] in {"vision", "audio"}]
+    honestly = [call for call in door.read_calls() if call["team"] in {"vision", "audio"}]
     refused = [call for call in honestly if (call["status"], call["grpc_status"]) != (200, "OK")]
     told = f"Envoy lost {len(refused)} of {len(honestly)} honest calls beside the hostile team"
     with capsys.disabled():
@@ -129,7 +129,7 @@ async def test_two_honest_teams_lose_nothing_beside_a_hostile_one(
     for never in ("unauthenticated OK", "oversized OK", "oversized INVALID_ARGUMENT"):
         assert not hostile.answers[never]  # the last one would be Triton's
     assert hostile.answers["flood RESOURCE_EXHAUSTED"] > hostile.answers["flood OK"]
-    reached = {call["team"] for call in door.called() if call["server"]}
+    reached = {call["team"] for call in door.read_calls() if call["server"]}
     assert reached <= {"vision", "audio", "busy"}
 
 
@@ -138,7 +138,7 @@ async def test_a_server_that_is_killed_while_calls_run_loses_none(tmp_path: Path
         servers = [stack.enter_context(temporary_stack(SMALL)) for _ in range(2)]
         async with open_door(tmp_path, *servers) as door:
             calls = asyncio.create_task(honest(door, "vision"))
-            await until(lambda: len(door.called()) > CALLS // 3)
+            await until(lambda: len(door.read_calls()) > CALLS // 3)
             os.kill(servers[0].pid, signal.SIGKILL)
             numbers = await calls
     assert len(numbers) == CALLS

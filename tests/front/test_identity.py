@@ -41,17 +41,17 @@ async def test_without_a_certificate_there_is_no_connection_where_one_is_asked_f
         shown = {"cert_file": cert, "key_file": key}
         async with Panel(door.settings(token, **shown)) as panel:
             assert await panel.call("quality.piqe", probe_inputs("quality"))
-        assert await listed(door, token, **shown) == 404
+        assert await list_judges(door, token, **shown) == 404
         with pytest.raises(aiohttp.ClientError):
-            await listed(door, token)
+            await list_judges(door, token)
         for refused in ({}, other):
             (finding,) = await check_services(door.settings(token, **refused))
             assert finding.problem
             assert "certificate" in finding.fix
-        assert {call["team"] for call in door.called() if call["server"]} == {"vision"}
+        assert {call["team"] for call in door.read_calls() if call["server"]} == {"vision"}
 
 
-async def listed(door: Door, token: str, **shown: Path) -> int:
+async def list_judges(door: Door, token: str, **shown: Path) -> int:
     """What the door says to the client of judges, under a path where nothing is."""
     judge = JudgeEndpoint(url=f"https://{door.target}/v1", ca_file=door.authority.certificate, **shown)
     async with aiohttp.ClientSession(headers={"authorization": f"Bearer {token}"}) as session:
@@ -92,7 +92,7 @@ class Provider:
 
 
 @contextlib.asynccontextmanager
-async def provided(triton: TritonServer, folder: Path, **more: Any) -> AsyncIterator[tuple[Door, Provider]]:
+async def open_provided_door(triton: TritonServer, folder: Path, **more: Any) -> AsyncIterator[tuple[Door, Provider]]:
     provider = Provider(folder)
     provider.token("vision")
     async with provider.serving() as url:
@@ -103,10 +103,10 @@ async def provided(triton: TritonServer, folder: Path, **more: Any) -> AsyncIter
 
 
 async def test_keys_are_fetched_from_a_provider_and_taken_back_there(triton: TritonServer, tmp_path: Path) -> None:
-    async with provided(triton, tmp_path) as (door, provider):
+    async with open_provided_door(triton, tmp_path) as (door, provider):
         token = provider.token("vision")
         await door.answers(token, OK)
-        assert door.called()[-1]["team"] == "vision"
+        assert door.read_calls()[-1]["team"] == "vision"
         assert await door.alive(door.token("vision")) == NOBODY
         late = provider.token("late")
         await door.answers(late, OK)
@@ -117,7 +117,7 @@ async def test_keys_are_fetched_from_a_provider_and_taken_back_there(triton: Tri
 
 async def test_keys_of_a_provider_that_nobody_vouches_for_are_not_taken(triton: TritonServer, tmp_path: Path) -> None:
     trustme.CA().cert_pem.write_to_path(tmp_path / "others.pem")
-    async with provided(triton, tmp_path, ca=tmp_path / "others.pem") as (door, provider):
+    async with open_provided_door(triton, tmp_path, ca=tmp_path / "others.pem") as (door, provider):
         code, words = await door.ask("ServerLive", LIVE, provider.token("vision"))
         assert code == NOBODY
         assert "Jwks remote fetch is failed" in words
@@ -129,15 +129,15 @@ async def test_a_certificate_is_renewed_while_the_door_runs(triton: TritonServer
         await door.answers(token, OK)
         tls = door.tls
 
-        def served() -> int:
+        def read_serial_number() -> int:
             with socket.create_connection(door.address, timeout=60) as plain:
                 with tls.wrap_socket(plain, server_hostname="localhost") as secure:
                     der = secure.getpeercert(binary_form=True)
             assert der is not None
             return x509.load_der_x509_certificate(der).serial_number
 
-        before = served()
+        before = read_serial_number()
         door.authority.server.unlink()
         door.authority.renew_certificate(("localhost", "127.0.0.1"))
-        await until(lambda: served() != before)
+        await until(lambda: read_serial_number() != before)
         assert await door.alive(token) == OK

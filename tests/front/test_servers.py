@@ -249,7 +249,7 @@ async def test_no_field_of_a_question_touches_those_of_others(tmp_path: Path) ->
                 assert (await ask(chat(user=mentioned)))[0] == 200
 
 
-class _Waiting(ScriptedOpenAi):
+class _WaitingJudge(ScriptedOpenAi):
     """A judge that answers once so many calls have come to it and its siblings."""
 
     arrived: set[str]
@@ -263,7 +263,7 @@ class _Waiting(ScriptedOpenAi):
 
 
 async def test_calls_of_one_source_meet_one_judge_while_it_has_no_more_than_others(tmp_path: Path) -> None:
-    judges = [_Waiting(owner="vllm") for _ in range(3)]
+    judges = [_WaitingJudge(owner="vllm") for _ in range(3)]
     arrived: set[str] = set()
     async with contextlib.AsyncExitStack() as stack:
         running = [await stack.enter_async_context(contextlib.AsyncExitStack()) for _ in judges]
@@ -301,7 +301,7 @@ async def test_calls_of_one_source_meet_one_judge_while_it_has_no_more_than_othe
             assert "x-source" not in judges[home].headers[-1], odd
 
         arrived.clear()
-        _Waiting.expected = 12
+        _WaitingJudge.expected = 12
         before = [len(judge.requests) for judge in judges]
         tasks = []
         for number in range(12):  # Envoy counts a call once it has a connection
@@ -314,7 +314,7 @@ async def test_calls_of_one_source_meet_one_judge_while_it_has_no_more_than_othe
         assert parts[homes[0]] == max(parts)
 
         await running[0].aclose()
-        _Waiting.expected = 1
+        _WaitingJudge.expected = 1
         after = [await find_home(source) for source in sources]
         assert 0 not in after
         moved = [new for old, new in zip(homes, after, strict=True) if old not in {0, new}]

@@ -33,7 +33,9 @@ async def take(door: Door, team: str, tokens: int = 1) -> tuple[grpc.StatusCode,
 
 
 @contextlib.asynccontextmanager
-async def counted(folder: Path, limits: RateLimits, **more: Any) -> AsyncIterator[tuple[Door, ScriptedJudge]]:
+async def open_counting_door(
+    folder: Path, limits: RateLimits, **more: Any
+) -> AsyncIterator[tuple[Door, ScriptedJudge]]:
     """A door whose teams have so many tokens, and the Judge service behind it."""
     async with ScriptedOpenAi(owner="vllm").serving() as vllm, limits.serving() as service:
         judges = {"judge": {"addresses": [vllm.removeprefix("http://").removesuffix("/v1")]}}
@@ -45,7 +47,7 @@ async def counted(folder: Path, limits: RateLimits, **more: Any) -> AsyncIterato
 
 async def test_a_team_has_so_many_tokens_and_the_others_go_on(tmp_path: Path) -> None:
     limits = RateLimits(vision=100)
-    async with counted(tmp_path, limits) as (door, judge):
+    async with open_counting_door(tmp_path, limits) as (door, judge):
         for taken in (60, 120):
             code, beside = await take(door, "vision", 60)
             assert (code, beside["x-tokens-used"]) == (OK, "60")
@@ -97,7 +99,7 @@ async def test_a_team_that_hangs_up_each_time_spends_its_limit_and_what_is_in_fl
 
 
 async def test_who_has_so_many_tokens_takes_none_uncounted(tmp_path: Path) -> None:
-    async with counted(tmp_path, RateLimits()) as (door, _):
+    async with open_counting_door(tmp_path, RateLimits()) as (door, _):
 
         async def models(team: str) -> tuple[int, str]:
             headers = {**dict(door.metadata(team)), "x-team": "audio"}
@@ -123,6 +125,6 @@ async def test_while_nobody_counts_nothing_is_let_in_unless_somebody_said_so(
     async with limits.serving() as gone:
         pass
     more = {"service": gone, "open_when_down": open_when_down}
-    async with counted(tmp_path, limits, **more) as (door, judge):
+    async with open_counting_door(tmp_path, limits, **more) as (door, judge):
         assert (await take(door, "vision"))[0] == code
         assert bool(judge.teams) is open_when_down

@@ -36,7 +36,7 @@ def up(command: Command, tmp_path: Path) -> Iterator[dict[str, Any]]:
     command("down")
 
 
-def scored(up: dict[str, Any], token: str) -> dict[str, Any]:
+def score_edit(up: dict[str, Any], token: str) -> dict[str, Any]:
     """A verdict, as JSON through the door."""
     after, before = ({"data": base64.b64encode(png(seed)).decode()} for seed in (1, 0))
     edit = {"instruction": "x", "sources": [before], "edited": after}
@@ -58,20 +58,20 @@ def test_one_command_serves_a_team_and_one_ends_it(command: Command, up: dict[st
     assert "is new" not in command("front", "token", "--team", "vision").err
     token = made.out.strip()
 
-    def known() -> bool:
+    def is_token_known() -> bool:
         try:
-            return bool(scored(up, token)["verdicts"][0]["value"])
+            return bool(score_edit(up, token)["verdicts"][0]["value"])
         except OSError:
             return False
 
-    wait_until(known)
-    first = scored(up, token)["verdicts"]
+    wait_until(is_token_known)
+    first = score_edit(up, token)["verdicts"]
     assert "gateway  grpc://" in command("status").out
 
     os.kill(up["gateway"]["pid"], signal.SIGKILL)
     wait_until(lambda: command("status", "--json").json["gateway"]["pid"] != up["gateway"]["pid"])
-    wait_until(known)
-    assert scored(up, token)["verdicts"] == first
+    wait_until(is_token_known)
+    assert score_edit(up, token)["verdicts"] == first
 
     client = tmp_path / "client"
     client.mkdir()

@@ -115,7 +115,7 @@ async def _fill(folder: Path) -> None:
             await until(lambda: hoarder.answers)
             for _ in range(30):
                 for channel, metadata in asking:
-                    await _answered(channel, metadata)
+                    await _ask_until_answered(channel, metadata)
                 largest = max(largest, resident(door.server.pid))
         attack.cancel()
         await asyncio.gather(attack, return_exceptions=True)
@@ -123,11 +123,11 @@ async def _fill(folder: Path) -> None:
     # The hoarder sends four times the heap at a time, all of which is held where none is cut. How
     # much comes between two looks at the heap, ten a second, is for the machine to say.
     assert largest < before + 3 * HEAP
-    reached = {call["team"] for call in door.called() if call["server"]}
+    reached = {call["team"] for call in door.read_calls() if call["server"]}
     assert reached == {"vision", "audio"}
 
 
-async def _answered(channel: Any, metadata: Any) -> None:
+async def _ask_until_answered(channel: Any, metadata: Any) -> None:
     """Asked again as every client does; what is full now is not full for long."""
     began = time.monotonic()
     while await score(channel, metadata, edit(MB)) != OK:

@@ -29,7 +29,7 @@ Prompts = Callable[[pytest.MonkeyPatch, Path], None]
 
 
 @dataclass(frozen=True)
-class Made:
+class CaseData:
     """Data, and what outputs are called.
 
     Attributes:
@@ -61,7 +61,7 @@ class Case:
 
     benchmark: str
     protocol: str
-    make: Callable[[Path], Made]
+    make: Callable[[Path], CaseData]
     troubles: tuple[str, str, str, str]
     shown: tuple[str, ...]
     models: tuple[str, ...] = ()
@@ -80,7 +80,7 @@ class Case:
         for seed, file in enumerate(made.outputs.values(), 700):
             for more, model in ((0, "theirs"), (100, "ours")):
                 if not (folder / model / file).exists():
-                    drawn(folder / model / file, seed + more, self.size)
+                    draw_picture(folder / model / file, seed + more, self.size)
         grey, magenta, unreadable, missing = (folder / "ours" / made.outputs[item] for item in self.troubles)
         for path, colour in ((grey, GREY), (magenta, self.magenta)):
             Pil.new("RGB", self.size, colour).save(path)
@@ -91,18 +91,18 @@ class Case:
         return [self.benchmark, "--data", made.data, *models, *protocol, *made.more]
 
 
-def drawn(path: Path, seed: int, size: tuple[int, int]) -> None:
+def draw_picture(path: Path, seed: int, size: tuple[int, int]) -> None:
     """A picture of its own, in broad patches, so that means of its parts differ."""
     path.parent.mkdir(parents=True, exist_ok=True)
     coarse = np.random.default_rng(seed).integers(0, 256, (4, 5, 3), dtype=np.uint8)
     Pil.fromarray(coarse).resize(size, Pil.Resampling.NEAREST).save(path)
 
 
-def _lines(folder: Path, lines: list[dict[str, Any]]) -> Made:
+def _lines(folder: Path, lines: list[dict[str, Any]]) -> CaseData:
     path = folder / "data" / "items.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(map(json.dumps, lines)) + "\n")
-    return Made(path, {one["id"]: f"{one['id']}.png" for one in lines})
+    return CaseData(path, {one["id"]: f"{one['id']}.png" for one in lines})
 
 
 def _corner(size: tuple[int, int]) -> np.ndarray:
@@ -112,7 +112,7 @@ def _corner(size: tuple[int, int]) -> np.ndarray:
     return mask
 
 
-def _shifted(folder: Path, source: Path, file: str) -> None:
+def _write_shifted_outputs(folder: Path, source: Path, file: str) -> None:
     """Outputs that can be aligned with their source: moved, with a white patch."""
     pixels = np.asarray(Pil.open(source))
     for model, by in (("ours", 2), ("theirs", 3)):
@@ -121,13 +121,13 @@ def _shifted(folder: Path, source: Path, file: str) -> None:
         gie_made.picture(folder / model / file, edited)
 
 
-def core(folder: Path) -> Made:
+def core(folder: Path) -> CaseData:
     for seed, name in enumerate(("source", "other", "target")):
-        drawn(folder / "data" / f"{name}.png", seed, (32, 24))
+        draw_picture(folder / "data" / f"{name}.png", seed, (32, 24))
     # Only this one has corners enough to be aligned.
     gie_made.picture(folder / "data" / "photo.png", gie_made.pixels(1, _PHOTO))
     gie_made.picture(folder / "data" / "corner.png", _corner(_PHOTO))
-    _shifted(folder, folder / "data" / "photo.png", "photo.png")
+    _write_shifted_outputs(folder, folder / "data" / "photo.png", "photo.png")
     gie_made.picture(folder / "data" / "mask.png", _corner((32, 24)))
     gie_made.picture(folder / "data" / "empty.png", np.zeros((24, 32), np.uint8))
     choice = {"question": "What is it?", "options": ["A cup", "A jug", "A pot"], "answer": "A jug"}
@@ -150,7 +150,7 @@ def core(folder: Path) -> Made:
     return _lines(folder, [{k: v for k, v in one.items() if v is not None} for one in lines])
 
 
-def i2i(folder: Path) -> Made:
+def i2i(folder: Path) -> CaseData:
     common = ["image_quality", "instruction_following", "text_content_style_accuracy"]
     se = [*common, "editing_artifacts", "non_edited_region_fidelity", "spatial_accuracy",
           "subject_identity_fidelity", "physical_plausibility",
@@ -162,7 +162,7 @@ def i2i(folder: Path) -> Made:
     single = {"source": "source.png"}
     several = {"sources": ["source.png", "other.png"]}
     for seed, name in enumerate(("source", "other")):
-        drawn(folder / "data" / f"{name}.png", seed, (32, 24))
+        draw_picture(folder / "data" / f"{name}.png", seed, (32, 24))
     lines = [
         {"id": "se-full", "task": "world_knowledge_reasoning", "dimensions": se, **told, **single},
         {"id": "se-plain", "task": "local_editing", **single},
@@ -177,7 +177,7 @@ def i2i(folder: Path) -> Made:
     return _lines(folder, [{**one, "instruction": f"do {one['id']}"} for one in lines])
 
 
-def co_edit(folder: Path) -> Made:
+def co_edit(folder: Path) -> CaseData:
     two = {"source": None, "mask": None, "sources": ["source.png", "other.png"]}
     lines = [
         line(id="custom"),
@@ -194,10 +194,10 @@ def co_edit(folder: Path) -> Made:
     ]
     lines = [{**one, "instruction": f"do {one['id']}"} for one in lines]
     path = written(folder / "data", lines)
-    return Made(path, {one["id"]: f"{one['id']}.png" for one in lines})
+    return CaseData(path, {one["id"]: f"{one['id']}.png" for one in lines})
 
 
-def kris(folder: Path) -> Made:
+def kris(folder: Path) -> CaseData:
     counts = {"count_change": 2, "temporal_prediction": 2, "biology": 3, "viewpoint_change": 1,
               "rule__based_reasoning": 1, "multi__instruction_execution": 1,
               "multi__element_composition": 1, "anomaly_correction": 1}  # fmt: skip
@@ -207,17 +207,17 @@ def kris(folder: Path) -> Made:
         for file in sorted(data.glob("*/annotation.json"))
         for number in json.loads(file.read_text())
     }
-    return Made(data, items)
+    return CaseData(data, items)
 
 
-def gie(folder: Path) -> Made:
+def gie(folder: Path) -> CaseData:
     file = gie_made.released(folder / "data")
     for index, one in enumerate(gie_made.odd()):
-        _shifted(folder, file.parent / one["image"].lstrip("/"), f"{index}.png")
-    return Made(file, {str(index): f"{index}.png" for index in range(10)})
+        _write_shifted_outputs(folder, file.parent / one["image"].lstrip("/"), f"{index}.png")
+    return CaseData(file, {str(index): f"{index}.png" for index in range(10)})
 
 
-def omni_iie(folder: Path) -> Made:
+def omni_iie(folder: Path) -> CaseData:
     own = [{"question": "Is the bus blue?", "correct_answer": "Yes"}]
     single = [
         omni_made.record("coco2017val", "0001", "low", qa_pairs=own),
@@ -237,7 +237,7 @@ def omni_iie(folder: Path) -> Made:
              "sharegpt4v/a b (é)_high", "gqa/0001_1", "gqa/0001_2", "gqa/0002_1",
              "gqa/0003_1")  # fmt: skip
     more = ("--root", f"{omni_made.AUTHORS}={data / 'files'}")
-    return Made(data, {item: f"{item}.png" for item in items}, more)
+    return CaseData(data, {item: f"{item}.png" for item in items}, more)
 
 
 _KRIS_TROUBLES = ("biology/2", "biology/3", "count_change/2", "temporal_prediction/2")

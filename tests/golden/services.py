@@ -38,7 +38,7 @@ def number(*parts: object) -> int:
     return int.from_bytes(hashlib.sha256(json.dumps(parts).encode()).digest()[:6], "big")
 
 
-def opened(data: bytes) -> np.ndarray:
+def open_picture(data: bytes) -> np.ndarray:
     """Some pixels of a picture, of a large one every few; uint8 (H, W, 3)."""
     with Pil.open(io.BytesIO(data)) as picture:
         step = max(1, picture.width // 64)
@@ -86,10 +86,10 @@ class Judge(ScriptedOpenAi):
         if lost:
             return reply("I cannot put that in a form.")
         if schema is None:
-            return reply(_unasked(text, seed))
+            return reply(_answer_in_words(text, seed))
         if choices := choices_of(asked):
-            return reply(bound_to(asked, filled({"enum": choices}, seed, "")))
-        answer = filled(schema, seed, "")
+            return reply(bound_to(asked, fill_schema({"enum": choices}, seed, "")))
+        answer = fill_schema(schema, seed, "")
         return reply(answer if isinstance(answer, str) else json.dumps(answer))
 
 
@@ -101,7 +101,7 @@ def text_of(asked: Mapping[str, Any]) -> str:
 def images(asked: Mapping[str, Any]) -> list[np.ndarray]:
     """The pictures of a request."""
     urls = [p["image_url"]["url"] for p in _parts(asked) if p["type"] == "image_url"]
-    return [opened(base64.b64decode(url.partition(",")[2])) for url in urls]
+    return [open_picture(base64.b64decode(url.partition(",")[2])) for url in urls]
 
 
 def _parts(asked: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -124,7 +124,7 @@ def _spread(text: str, seed: int) -> dict[str, float]:
     return {word: weight / sum(weights) for word, weight in zip(words, weights, strict=True)}
 
 
-def _unasked(text: str, seed: int) -> str:
+def _answer_in_words(text: str, seed: int) -> str:
     """An answer where no schema tells its form: an option, or scores in somebody else's words."""
     if listed := re.search(r"of: (.+)\nPick\.", text):
         options = listed[1].split(", ")
@@ -135,24 +135,24 @@ def _unasked(text: str, seed: int) -> str:
     if found := re.search(r"Rate by (\w+)\.txt", text):
         keys = {"dual": ("instruction_score", "knowledge_score")}
         about = next((name for name in keys if name in found[1]), "")
-        names = keys.get(about, (f"{_rated(found[1])}_score",))
+        names = keys.get(about, (f"{_name_score(found[1])}_score",))
         scores = {name: 1 + (seed >> index) % 5 for index, name in enumerate(names)}
         return json.dumps(scores) if seed % 3 else f"All in all it is worth {1 + seed % 5}/5."
     return "The new one"
 
 
-def _rated(file: str) -> str:
+def _name_score(file: str) -> str:
     told = (name for name in ("consistency", "quality", "instruction") if name[:7] in file)
     return next(told, "instruction")
 
 
-def filled(schema: Mapping[str, Any], seed: int, key: str) -> Any:
+def fill_schema(schema: Mapping[str, Any], seed: int, key: str) -> Any:
     """A value of a JSON schema; `key` is what it is called."""
     if "enum" in schema:
         return schema["enum"][seed % len(schema["enum"])]
     match schema["type"]:
         case "object":
-            return {name: filled(of, number(seed, name), name) for name, of in schema["properties"].items()}
+            return {name: fill_schema(of, number(seed, name), name) for name, of in schema["properties"].items()}
         case "array":
             count = schema.get("minItems", 1)
             count += seed % (min(schema.get("maxItems", count), count + 1) - count + 1)
@@ -169,11 +169,11 @@ def _entry(schema: Mapping[str, Any], seed: int, key: str, index: int) -> Any:
         phrase = PHRASES[(seed + index) % len(PHRASES)]
         if schema["type"] == "string":
             return phrase
-        return {"source_index": filled(schema["properties"]["source_index"], seed, ""),
+        return {"source_index": fill_schema(schema["properties"]["source_index"], seed, ""),
                 "phrase": phrase}  # fmt: skip
     if schema["type"] == "string":
         return f"Is part {index} right?"
-    entry = filled(schema, seed, key)
+    entry = fill_schema(schema, seed, key)
     if isinstance(entry, dict) and "question" in entry:
         entry["question"] = f"Is part {index} of it right?"
     return entry
@@ -189,9 +189,9 @@ class Specialists(ScriptedTriton):
         names = (one.name for one in request.inputs)
         raw = dict(zip(names, request.raw_input_contents, strict=True))
         inputs = {name: data[4 : 4 + struct.unpack("<I", data[:4])[0]] for name, data in raw.items()}
-        pictures = [opened(inputs[name]) for name in sorted(inputs) if name.startswith("IMAGE")]
+        pictures = [open_picture(inputs[name]) for name in sorted(inputs) if name.startswith("IMAGE")]
         # A part of an edit may come in a frame, or on the source.
-        parts = [_shown(one, inputs) for one in pictures]
+        parts = [_select_region(one, inputs) for one in pictures]
         if any(_has_much(one, MAGENTA) for one in parts):
             await context.abort(StatusCode.INTERNAL, "magenta is too much")
         if any(is_flat(one, GREY) for one in parts):
@@ -243,11 +243,11 @@ class Specialists(ScriptedTriton):
         return response
 
 
-def _shown(pixels: np.ndarray, inputs: Mapping[str, bytes]) -> np.ndarray:
+def _select_region(pixels: np.ndarray, inputs: Mapping[str, bytes]) -> np.ndarray:
     """The pixels of the region that is given with two pictures; all of them without."""
     if "MASK" not in inputs or "IMAGE_A" not in inputs:
         return pixels
-    region = opened(inputs["MASK"])[..., 0] > 0
+    region = open_picture(inputs["MASK"])[..., 0] > 0
     return pixels[region] if region.shape == pixels.shape[:2] and region.any() else pixels
 
 
@@ -258,11 +258,11 @@ def _has_much(pixels: np.ndarray, colour: tuple[int, int, int]) -> bool:
 
 def _share(inputs: Mapping[str, bytes]) -> int:
     """Of the region, in 64ths; -1 where none is given."""
-    return round(opened(inputs["MASK"]).mean() / 255 * 64) if "MASK" in inputs else -1
+    return round(open_picture(inputs["MASK"]).mean() / 255 * 64) if "MASK" in inputs else -1
 
 
 @asynccontextmanager
-async def served(folder: Path, models: tuple[str, ...]) -> AsyncIterator[Path]:
+async def serve_models(folder: Path, models: tuple[str, ...]) -> AsyncIterator[Path]:
     """Two judges and the specialists of these models; a settings file that names them."""
     judges = {"judge": ("auto", False), "second": ("never", True)}
     # Canaries have tests of their own, and their calls have keys that are never alike.

@@ -75,24 +75,24 @@ def differences(kept: Document, found: Document) -> Iterator[str]:
     for title in {**kept, **found}:
         old, new = kept.get(title, {}), found.get(title, {})
         pairs = {name: (old.get(name, NOTHING), new.get(name, NOTHING)) for name in {**old, **new}}
-        lines = [f"  {n} = {' -> '.join(moved(*p))}" for n, p in pairs.items() if not same(*p)]
+        lines = [f"  {n} = {' -> '.join(cut_to_difference(*p))}" for n, p in pairs.items() if not same(*p)]
         if lines:
             yield f"[{title}]: {len(lines)} of {len(pairs)} lines"
             yield from lines[:MOST]
 
 
-def moved(old: str, new: str) -> tuple[str, str]:
+def cut_to_difference(old: str, new: str) -> tuple[str, str]:
     """Two texts; of long ones only from where they part to where they meet."""
     sides = [re.split(r"(?<=[ ;])", text) for text in (old, new)]
     if max(map(len, (old, new))) < LONG:
         return old, new
-    head = _shared(*sides)
-    tail = _shared(*(side[:head:-1] for side in sides))
+    head = _count_shared(*sides)
+    tail = _count_shared(*(side[:head:-1] for side in sides))
     first, second = ("".join(side[head : len(side) - tail]).strip() for side in sides)
     return f"{'… ' * bool(head)}{first}", f"{second}{' …' * bool(tail)}"
 
 
-def _shared(one: list[str], other: list[str]) -> int:
+def _count_shared(one: list[str], other: list[str]) -> int:
     """How many entries are the same at the start of both."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
@@ -110,15 +110,15 @@ def brief(value: Any) -> str:
     """A plain value in one line: texts as they are, numbers with ten digits, the rest as JSON."""
     if isinstance(value, str):
         return value.replace("\n", "\\n")
-    return json.dumps(_rounded(value), ensure_ascii=False, sort_keys=True)
+    return json.dumps(_round(value), ensure_ascii=False, sort_keys=True)
 
 
-def _rounded(value: Any) -> Any:
+def _round(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.10g}")
     if isinstance(value, dict):
-        return {name: _rounded(one) for name, one in value.items()}
-    return [_rounded(one) for one in value] if isinstance(value, list | tuple) else value
+        return {name: _round(one) for name, one in value.items()}
+    return [_round(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def flat(value: Any, name: str = "") -> dict[str, str]:

@@ -12,7 +12,7 @@ from editjudge.panel import Panel
 from editjudge_services.runtime.triton_server import TritonServer, temporary_stack
 
 from ..patience import patience
-from ..untrained import KINDS, SERVED, Untrained, untrained
+from ..untrained_models import KINDS, SERVED, UntrainedModels, serve_untrained
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -35,19 +35,19 @@ async def panel(triton: TritonServer) -> AsyncIterator[Panel]:
 
 
 @pytest.fixture(scope="session")
-def zoo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Untrained]:
+def zoo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UntrainedModels]:
     """An untrained export of every entry that is served here; Sa2VA always finds something."""
     from .speaking import speaking  # needs torch, unlike the servers as installed
 
     entries = [KINDS[name].entry for name in SERVED]
     with ExitStack() as ending:
         with speaking():
-            found = ending.enter_context(untrained(tmp_path_factory.mktemp("models"), entries))
+            found = ending.enter_context(serve_untrained(tmp_path_factory.mktemp("models"), entries))
         yield found
 
 
 @pytest.fixture(scope="module")
-def stack(zoo: Untrained) -> Iterator[TritonServer]:
+def stack(zoo: UntrainedModels) -> Iterator[TritonServer]:
     """Its server; the module's own process has its models too."""
     with zoo.in_use() as server:
         yield server

@@ -9,7 +9,7 @@ import pytest
 
 from editjudge_services.runtime.triton_server import TritonServer
 
-from ..e2e.conftest import here
+from ..e2e.conftest import run_in_process
 from ..e2e.test_run import command
 from ..golden import cases
 from ..golden.services import Judge
@@ -27,7 +27,7 @@ async def test_every_item_is_covered_and_asked_once(stack: TritonServer, tmp_pat
     lines = [line for line in made.data.read_text().splitlines() if not EMPTY & {*line.split('"')}]
     made.data.write_text("\n".join(lines))
     for seed, file in enumerate(made.outputs.values(), 20):
-        cases.drawn(tmp_path / "ours" / file, seed, (24, 16))
+        cases.draw_picture(tmp_path / "ours" / file, seed, (24, 16))
     async with judge.serving() as url:
         run = ["co_edit", "--data", made.data, "--outputs", f"ours={tmp_path / 'ours'}"]
         run += ["--out", out]
@@ -37,7 +37,7 @@ async def test_every_item_is_covered_and_asked_once(stack: TritonServer, tmp_pat
         asked, served = len(judge.requests), requests(stack)
         assert (await asyncio.to_thread(command, "run", *run)).code == 0
         assert (len(judge.requests), requests(stack)) == (asked, served)
-    table = here("summary", out, "--json").json
+    table = run_in_process("summary", out, "--json").json
     cells = table["models"]["ours"]
     less = {name: c["counts"] for name, c in cells.items() if c["scored"] < c["asked"]}
     assert less == {}

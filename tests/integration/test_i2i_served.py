@@ -32,7 +32,7 @@ from editjudge.storage.store import RunStore, StoredVerdict
 from editjudge_services.runtime.triton_server import TritonServer
 from editjudge_services.segmentation.masks import encode_png
 
-from ..e2e.conftest import here
+from ..e2e.conftest import run_in_process
 from ..e2e.test_run import command
 from ..fakes.openai import reply
 from ..fakes.transport import ScriptedTransport, read_prompt, scripted_judge
@@ -163,9 +163,9 @@ def written(folder: Path) -> list[Any]:
         if line["id"].endswith(("full", "plain")):
             items.append(json.dumps(line | {"dimensions": names}))
             for seed, model in enumerate(MODELS, 10 * len(items)):
-                cases.drawn(folder / model / f"{line['id']}.png", seed, (120, 96))
+                cases.draw_picture(folder / model / f"{line['id']}.png", seed, (120, 96))
     for seed, name in enumerate(("source", "other")):
-        cases.drawn(folder / "data" / f"{name}.png", seed, (128, 96))
+        cases.draw_picture(folder / "data" / f"{name}.png", seed, (128, 96))
     made.data.write_text("\n".join(items))
     outputs = [part for m in MODELS for part in ("--outputs", f"{m}={folder / m}")]
     return ["i2i", "--data", made.data, *outputs]
@@ -188,7 +188,7 @@ async def test_a_whole_run_is_scored_and_asks_once(stack: TritonServer, tmp_path
     assert again.code == 0, again.err
     assert (len(answering.requests), requests(stack)) == made
 
-    table = here("summary", out, "--json").json["models"]
+    table = run_in_process("summary", out, "--json").json["models"]
     for model in MODELS:
         row = {name: one for name, one in table[model].items() if "_less_" not in name}
         judged = {name for name, one in row.items() if one["scored"]}

@@ -28,7 +28,7 @@ from editjudge_services.runtime.triton_server import TritonServer
 
 from ..fakes.openai import ScriptedOpenAi
 from ..patience import patience
-from ..untrained import KINDS, SERVED, Untrained
+from ..untrained_models import KINDS, SERVED, UntrainedModels
 
 pytestmark = [pytest.mark.triton, pytest.mark.timeout(400)]
 
@@ -137,7 +137,7 @@ TritonPythonModel = serve(Kind)
 
 
 async def test_the_repository_of_every_model_is_one_that_triton_loads(
-    zoo: Untrained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    zoo: UntrainedModels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scripted = ScriptedOpenAi(owner="vllm")
     scripted.vocabulary = {level: number for number, level in enumerate(LEVELS)}

@@ -16,7 +16,7 @@ from aiohttp import web
 
 from editjudge.cli import root
 
-from ..e2e.conftest import beside, ended, here, process
+from ..e2e.conftest import await_end, process, run_in_process, run_in_thread
 from ..e2e.test_run import LEVELS, PIXELS, Data, Slow
 from ..patience import until
 from . import chart
@@ -90,14 +90,14 @@ async def test_shards_of_which_one_is_evicted_give_the_table_of_the_whole(things
         with process(*shard(0)[1:]) as first:
             await until(lambda: server.seen > ANSWERED and bool(data.verdicts(begun)))
             first.send_signal(signal.SIGTERM)
-            evicted = await ended(first)
+            evicted = await await_end(first)
         server.hanging = False
         assert evicted.code == 130, evicted.err
         kept = data.verdicts(begun)
         assert kept
         whole = [word for word in shard(0) if not word.startswith(("--out=", "--shard="))]
         commands = [*map(shard, range(SHARDS)), [*whole, f"--out={tmp_path / 'whole'}"]]
-        done = [await beside(*words[1:]) for words in commands]
+        done = [await run_in_thread(*words[1:]) for words in commands]
     assert [one.code for one in done] == [0, 0, 0], [one.err for one in done]
     assert kept.items() <= data.verdicts(begun).items()
     marks = [moved(mark["command"], places, SHARD=str(index)) for index in range(SHARDS)]
@@ -111,20 +111,20 @@ async def test_shards_of_which_one_is_evicted_give_the_table_of_the_whole(things
     subprocess.run(marks[1], check=True)
     subprocess.run(moved(asked["command"], places), check=True)
     merged = await asyncio.to_thread(here_in, steps, places)
-    table = await beside("summary", tmp_path / "whole")
+    table = await run_in_thread("summary", tmp_path / "whole")
     assert f"({COUNT - 1}/{COUNT})" in table.out
     assert merged == table.out
     (whole_of_shards,) = (folders["runs"] / "first").glob("whole-*")
     assert data.verdicts(whole_of_shards) == data.verdicts(tmp_path / "whole")
     runs = (whole_of_shards, tmp_path / "whole")
-    told = [(await beside("summary", one, "--json")).json for one in runs]
+    told = [(await run_in_thread("summary", one, "--json")).json for one in runs]
     assert json.dumps(told[0]["columns"]) == json.dumps(told[1]["columns"])
 
 
 def here_in(steps: list[Any], places: dict[str, Path]) -> str:
     """What containers print, one after the other; the last one's."""
     for each in steps:
-        told = here(*moved(each["command"], places)[1:])
+        told = run_in_process(*moved(each["command"], places)[1:])
         assert told.code == 0, told.err
     return told.out
 

@@ -9,7 +9,7 @@ import pytest
 import requests
 from gcp_storage_emulator.server import create_server
 
-from ..e2e.conftest import Ran, run
+from ..e2e.conftest import CommandResult, run
 from ..small_data import save_picture, write_items
 
 COUNT = 3
@@ -38,7 +38,7 @@ def test_data_sources_and_outputs_are_read_from_google(store: str, tmp_path: Pat
         put(picture, f"sources/{number}.png")
         put(picture, f"ours/{number}.png")
 
-    def judge(data: str = URL) -> Ran:
+    def judge(data: str = URL) -> CommandResult:
         return run(
             *("run", "core", "--data", f"{data}/items.jsonl", "--outputs", f"ours={data}/ours"),
             *("--dimension", "core.psnr.source.whole", "--json", "--out", tmp_path / "run"),

@@ -11,7 +11,7 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
-from ..e2e.conftest import Ran, run
+from ..e2e.conftest import CommandResult, run
 from ..small_data import save_picture, write_items
 
 COUNT = 5
@@ -32,7 +32,7 @@ class Bucket:
     def put(self, file: Path, key: str) -> None:
         self.client.put_object(Bucket=self.name, Key=f"set/{key}", Body=file.read_bytes())
 
-    def run(self, out: Path, *options: str, data: str = URL, **variables: str) -> Ran:
+    def run(self, out: Path, *options: str, data: str = URL, **variables: str) -> CommandResult:
         return run(
             *("run", "core", "--data", f"{data}/items.jsonl", "--outputs", f"ours={data}/ours"),
             *("--dimension", "core.psnr.source.whole", "--json", "--out", out, *options),

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from editjudge.base.config import PostgresAddress
 
-from ..e2e.conftest import Ran, beside, ended, here, process, ran
+from ..e2e.conftest import CommandResult, await_end, await_run, process, run_in_process, run_in_thread
 from ..e2e.test_judge import Judge
 from ..small_data import save_picture, write_items
 from .server import PASSWORD, Server
@@ -25,7 +25,7 @@ def list_children(pid: int) -> list[int]:
     return own + [below for child in own for below in list_children(child)]
 
 
-def find_password(folder: Path, *commands: Ran) -> list[object]:
+def find_password(folder: Path, *commands: CommandResult) -> list[object]:
     """Where the password is, in files and in what commands wrote."""
     texts = {each: each.out + each.err for each in commands}
     files = [path for path in folder.rglob("*") if path.is_file()]
@@ -46,16 +46,16 @@ async def test_the_second_run_pays_nothing_and_nobody_writes_the_password(
     asked += ["--dimension", "core.editing_artifacts", "--ledger", shared.url]
     judge = Judge()
     async with judge.serving() as url:
-        first = await ran(*asked, "--judge", url, "--out", tmp_path / "a")
+        first = await await_run(*asked, "--judge", url, "--out", tmp_path / "a")
         calls = len(judge.requests)
-        plan = await ran(*asked, "--judge", url, "--out", tmp_path / "b", "--dry-run")
-        second = await ran(*asked, "--judge", url, "--out", tmp_path / "b")
+        plan = await await_run(*asked, "--judge", url, "--out", tmp_path / "b", "--dry-run")
+        second = await await_run(*asked, "--judge", url, "--out", tmp_path / "b")
     assert (first.code, plan.code, second.code) == (0, 0, 0), (first.err, plan.err, second.err)
     assert len(judge.requests) == calls
     end = json.loads(second.out.splitlines()[-1])
     assert (end["usage"]["calls"], end["edits"]) == (0, 2)
     assert plan.json["calls"] == {"generalist.judge": 2}
-    lost = await ran(*asked, "--out", tmp_path / "c", PGPASSWORD="no")
+    lost = await await_run(*asked, "--out", tmp_path / "c", PGPASSWORD="no")
     assert lost.code == 2
     assert "password authentication failed" in lost.err
     assert find_password(tmp_path, first, plan, second, lost) == []
@@ -88,7 +88,7 @@ async def test_no_process_is_started_with_the_password_in_its_command(tmp_path: 
         asked += ["--ledger", f"{shared.url}?passfile={passwords}"]
         running = process(*asked, "--judge", url, "--out", tmp_path / "a", PGPASSWORD="")
         begun.append(running.pid)
-        done = await ended(running, 60)
+        done = await await_end(running, 60)
     assert done.code == 0, done.err
     assert judge.requests
     assert b"passfile" in seen[running.pid]
@@ -102,7 +102,11 @@ def test_a_password_in_an_address_is_refused_and_not_repeated(tmp_path: Path, of
         url = f"postgresql://127.0.0.1:1/ledger?password={PASSWORD}"
     picture = save_picture(tmp_path / "a.png")
     arguments = ("score", "--source", picture, "--edited", picture, "--instruction", "x")
-    refused = here(*arguments, EDITJUDGE_LEDGER=url) if of == "variable" else here(*arguments, "--ledger", url)
+    refused = (
+        run_in_process(*arguments, EDITJUDGE_LEDGER=url)
+        if of == "variable"
+        else run_in_process(*arguments, "--ledger", url)
+    )
     assert refused.code == 2
     assert "a password is in the address" in refused.err
     assert "PGPASSWORD" in refused.err
@@ -117,7 +121,7 @@ async def test_the_driver_is_named_where_it_is_missing(
     monkeypatch.setitem(sys.modules, "psycopg", None)
     picture = save_picture(tmp_path / "a.png")
     arguments = ("score", "--source", picture, "--edited", picture, "--instruction", "x")
-    refused = await beside(*arguments, "--ledger", shared.url)
+    refused = await run_in_thread(*arguments, "--ledger", shared.url)
     assert refused.code == 2
     assert "a ledger in PostgreSQL needs packages that are not installed" in refused.err
     assert "[postgres]" in refused.err

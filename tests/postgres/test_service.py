@@ -18,7 +18,7 @@ from editjudge_services.gateway.retention import Holdings, measure, purge, read_
 from editjudge_services.gateway.usage import COUNTS, TeamUsage, UsageLog
 
 from .. import judge_service
-from ..e2e.conftest import ran
+from ..e2e.conftest import await_run
 from ..judge_service import RunningService, serve_priced
 from ..patience import until
 from ..unit.storage.stored import ask, reply
@@ -50,9 +50,9 @@ async def test_replicas_share_a_teams_replies_and_no_others(shared: PostgresAddr
     used = {team: each for (_, team), each in (await read_usage(shared)).items()}
     assert {team: each.calls for team, each in used.items()} == {"a": asked, "b": asked}
     assert await measure(shared) == {team: Holdings(asked, 1, 0) for team in "ab"}
-    told = await ran("serve", "purge", shared.url, "--team", "b", "--older-than", "0", "--json")
+    told = await await_run("serve", "purge", shared.url, "--team", "b", "--older-than", "0", "--json")
     assert told.json == [{"team": "b", "replies": asked, "usage_days": 0, "audit_lines": 0}]
-    told = await ran("serve", "usage", shared.url, "--json", "--team", "b")
+    told = await await_run("serve", "usage", shared.url, "--json", "--team", "b")
     assert [(row["team"], row["calls"]) for row in json.loads(told.out)] == [("b", asked)]
 
 

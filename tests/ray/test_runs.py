@@ -17,7 +17,7 @@ from aiohttp import web
 
 from editjudge.base.config import PostgresAddress
 
-from ..e2e.conftest import Ran, ended, here, process
+from ..e2e.conftest import CommandResult, await_end, process, run_in_process
 from ..e2e.test_judge import Judge
 from ..objects.test_s3 import Bucket
 from ..patience import until
@@ -52,10 +52,10 @@ class SlowJudge(Judge):
         return len(self.bodies) - len(set(self.bodies))
 
 
-async def ran(*arguments: object, **options: Any) -> Ran:
+async def ran(*arguments: object, **options: Any) -> CommandResult:
     """Run a command to its end, beside a server of this process."""
     with process(*arguments, **options) as started:
-        return await ended(started, PATIENCE)
+        return await await_end(started, PATIENCE)
 
 
 def find_owner(port: int) -> int:
@@ -96,7 +96,7 @@ class Setting:
     def variables(self) -> dict[str, str]:
         return {**self.cluster.variables, "EDITJUDGE_CONCURRENCY": str(IN_FLIGHT), "EDITJUDGE_DEADLINE": str(PATIENCE)}
 
-    async def run(self, out: str, *options: str, **how: bool) -> Ran:
+    async def run(self, out: str, *options: str, **how: bool) -> CommandResult:
         return await ran(*self.arguments(out, *options, **how), **self.variables)
 
     def begin(self, out: str, *options: str, **how: bool) -> Any:
@@ -104,7 +104,7 @@ class Setting:
 
     def table(self, out: str) -> list[str]:
         """The lines of the summary, but for the time when the run began."""
-        lines = here("summary", self.folder / out, "--json").out.splitlines()
+        lines = run_in_process("summary", self.folder / out, "--json").out.splitlines()
         assert any(f"/{EDITS}" in line or '"scored"' in line for line in lines)
         return [line for line in lines if '"start_time"' not in line]
 
@@ -123,7 +123,7 @@ def setting(tmp_path: Path, ray: Cluster, shared: PostgresAddress, server: Serve
     return Setting(tmp_path, ray, shared)
 
 
-def last_event(done: Ran) -> Any:
+def last_event(done: CommandResult) -> Any:
     return json.loads(done.out.splitlines()[-1])
 
 
@@ -179,7 +179,7 @@ async def test_what_dies_costs_at_most_what_it_had_in_flight(setting: Setting, v
                     begun.send_signal(signal.SIGINT)
             if victim not in {"driver", "interrupted"}:
                 judge.held_from = 10**9
-            first = await ended(begun, PATIENCE)
+            first = await await_end(begun, PATIENCE)
             judge.held_from = 10**9
             assert len(judge.bodies) >= EDITS - 1 or victim in {"driver", "interrupted"}, first.err
             if victim in {"driver", "interrupted"}:
@@ -236,7 +236,7 @@ async def test_an_edit_that_kills_its_workers_fails_alone(setting: Setting) -> N
     assert (column.get("failed"), column["scored"]) == (1, EDITS - 2), (column, done)
     assert "pending" not in column
     assert 2 < judge.kill_count <= 5
-    shown = here("show", setting.folder / "a", "7", "--json")
+    shown = run_in_process("show", setting.folder / "a", "7", "--json")
     assert "each worker that was given it died" in shown.out
     assert "a worker died" in done.out
 
@@ -276,7 +276,7 @@ def test_what_is_refused(setting: Setting, tmp_path: Path) -> None:
         options += ["--ray", case["ray"]] if "ray" in case else []
         url = [] if case.get("gateway") else ["--judge", "http://127.0.0.1:1/v1"]
         given = setting.arguments("x", *options, *url, ledger=case.get("ledger", True))
-        refused = here(*given)
+        refused = run_in_process(*given)
         assert refused.code == 2, refused.err
         assert reason in refused.err
         assert refused.err.count("\n") == 1, refused.err

@@ -30,7 +30,7 @@ without_number = "{}"
 """
 
 
-class Asked:
+class RecordedReward:
     """The reward function, and what it answered; the first picture of each call is broken."""
 
     def __init__(self, reward: Reward) -> None:
@@ -50,7 +50,7 @@ class Asked:
         return {"source": np.array(row["source"], np.uint8), "edited": edited, "instruction": row["prompt"]}
 
 
-def make_trainer(folder: Path, asked: Asked) -> Any:
+def make_trainer(folder: Path, asked: RecordedReward) -> Any:
     datasets, tokenizers = pytest.importorskip("datasets"), pytest.importorskip("tokenizers")
     transformers, trl = pytest.importorskip("transformers"), pytest.importorskip("trl")
     words = {word: place for place, word in enumerate(WORDS)}
@@ -82,7 +82,7 @@ def make_trainer(folder: Path, asked: Asked) -> Any:
 def test_an_edit_without_a_number_is_left_out_or_ends_the_step(tmp_path: Path, without_number: str) -> None:
     (tmp_path / "reward.toml").write_text(FILE.format(without_number))
     with Reward(RewardConfig.load(tmp_path / "reward.toml"), Settings()) as reward:
-        asked = Asked(reward)
+        asked = RecordedReward(reward)
         trainer = make_trainer(tmp_path, asked)
         if without_number == "error":
             with pytest.raises(RewardError, match="has no reward quality: edited: not an image"):

@@ -23,7 +23,7 @@ from editjudge.benchmarks.registry import load_benchmark, load_benchmarks
 from editjudge.cli import plugin_commands, root
 
 from ..doc_samples import read_samples, write_samples
-from ..e2e.conftest import here
+from ..e2e.conftest import run_in_process
 
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / "docs" / "howto" / "python.md"
@@ -167,7 +167,7 @@ def test_the_python_page_runs(
     row = {"source": {"bytes": Path("data/board.png").read_bytes()}, "instruction": "paint it"}
     parquet.write_table(pyarrow.Table.from_pylist([row]), tmp_path / "train.parquet")
     names["unpack"](tmp_path / "train.parquet", tmp_path / "unpacked")  # type: ignore[operator]
-    assert "1 item can be used" in here("validate", "core", "--data", "unpacked/items.jsonl").out
+    assert "1 item can be used" in run_in_process("validate", "core", "--data", "unpacked/items.jsonl").out
 
 
 def test_every_public_name_has_an_example_that_runs() -> None:

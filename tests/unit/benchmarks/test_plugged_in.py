@@ -17,7 +17,7 @@ from PIL import Image as Pil
 from editjudge.base.errors import ConfigError
 from editjudge.benchmarks import registry
 
-from ...golden.taken import spoken
+from ...golden.run_lines import run_verb
 
 ROOT = Path(__file__).parents[3]
 PAGES = {"docs/howto/own.md": "## A benchmark of your own", "CONTRIBUTING.md": "## Adding a benchmark"}
@@ -73,8 +73,8 @@ def test_a_benchmark_of_one_file_has_its_table(package: Path) -> None:
     for number in range(3):
         Pil.fromarray(picture + 10 * number).save(package / "ours" / f"{number}.png")
     given = ["--data", package, "--outputs", f"ours={package / 'ours'}", "--out", package / "run"]
-    assert spoken("run", "retouching", *given, "--json")[0] == 0
-    code, said = spoken("summary", package / "run", "--json")
+    assert run_verb("run", "retouching", *given, "--json")[0] == 0
+    code, said = run_verb("summary", package / "run", "--json")
     assert code == 0
     cells = said["models"]["ours"]
     assert {name: round(cell["value"], 2) for name, cell in cells.items()} == {

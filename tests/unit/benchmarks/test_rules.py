@@ -20,7 +20,7 @@ from editjudge.benchmarks.dimension import Dimension, Formula
 from editjudge.benchmarks.registry import load_benchmarks
 from editjudge.engine.judge import Signatures, roles_of
 
-from ...golden.taken import spoken
+from ...golden.run_lines import run_verb
 from ...golden.text import NOTHING, Section, brief, check, unpack
 
 BENCHMARKS = load_benchmarks()
@@ -145,8 +145,8 @@ def test_every_rule_is_as_it_was(benchmark: Benchmark) -> None:
 
 
 def test_prompts_and_services_are_as_they_were() -> None:
-    _, prompts = spoken("list", "prompts", "--json")
-    _, services = spoken("list", "services", "--json")
+    _, prompts = run_verb("list", "prompts", "--json")
+    _, services = run_verb("list", "services", "--json")
     document = {
         "prompts": {one["name"]: one["digest"][:19] for one in prompts["own"]},
         "services": {one.pop("service"): brief(one) for one in services},

@@ -34,7 +34,7 @@ from editjudge.scorers.scorer import Scorer
 
 from ...fakes.transport import PanelStandIn, ScriptedTransport, read_prompt, scripted_judge, spread, text_reply
 from ...golden.cases import Case
-from ...golden.services import _spread, _unasked, filled, number
+from ...golden.services import _answer_in_words, _spread, fill_schema, number
 
 Said: TypeAlias = tuple[str, frozenset[str]]
 """An outcome as text, and digests of all that was sent for it."""
@@ -125,7 +125,7 @@ class Recorder(PanelStandIn, ScriptedTransport):
     async def complete(self, prompt: Prompt, sampling: Sampling, context: CallContext = NO_CALLER) -> Reply:
         schema = sampling.schema
         seed = self._seed(prompt, schema, sampling.seed)
-        answer = _unasked(read_prompt(prompt), seed) if schema is None else filled(schema, seed, "")
+        answer = _answer_in_words(read_prompt(prompt), seed) if schema is None else fill_schema(schema, seed, "")
         text = answer if isinstance(answer, str) else json.dumps(answer)
         return text_reply(text, self.model)
 

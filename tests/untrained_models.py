@@ -24,7 +24,7 @@ SERVED = [name for name in KINDS if name != "segmenter.grounded_sam_huge"]
 
 
 @dataclass(frozen=True)
-class Untrained:
+class UntrainedModels:
     """Networks in a models folder, and a server that has loaded them."""
 
     folder: Path
@@ -38,14 +38,14 @@ class Untrained:
 
 
 @contextmanager
-def untrained(folder: Path, entries: Iterable[str]) -> Iterator[Untrained]:
+def serve_untrained(folder: Path, entries: Iterable[str]) -> Iterator[UntrainedModels]:
     """Networks that are made, exported, verified and served."""
     with ExitStack() as ending:
         with _models_in(folder):
             for verb in (("pull", "--untrained"), ("export",), ("verify",)):
                 assert root.main(["models", *verb, *entries], standalone_mode=False) in {0, None}
             server = ending.enter_context(temporary_stack(StackSettings(startup_timeout=patience(120))))
-        yield Untrained(folder, server)
+        yield UntrainedModels(folder, server)
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from editjudge.storage.database import Database
 from editjudge.storage.schema import CALLS
 
 from .cases import Case
-from .services import served
+from .services import serve_models
 from .text import Section, brief, flat, unpack
 
 REPEATS = 2
@@ -34,26 +34,26 @@ _PORT = re.compile(r"(127\.0\.0\.1):\d+")
 Plain = dict[str, Any]
 
 
-async def taken(case: Case, folder: Path) -> dict[str, Section]:
+async def make_lines(case: Case, folder: Path) -> dict[str, Section]:
     """Make the run of a case below a folder; its lines by section."""
-    before = await judged(case, folder)
-    after = await asyncio.to_thread(told, case, folder / "run")
-    return normalised({**after, **before}, folder)
+    before = await judge_case(case, folder)
+    after = await asyncio.to_thread(read_run, case, folder / "run")
+    return normalise({**after, **before}, folder)
 
 
-async def judged(case: Case, folder: Path, *flags: Any) -> dict[str, Section]:
+async def judge_case(case: Case, folder: Path, *flags: Any) -> dict[str, Section]:
     """What is said before, while and after the run of a case is made."""
     arguments = case.arguments(folder)
     found: dict[str, Section] = {}
 
     async def keep(name: str, verb: str, *of: Any) -> None:
-        code, said = await asyncio.to_thread(spoken, verb, *of)
+        code, said = await asyncio.to_thread(run_verb, verb, *of)
         if verb == "run" and name == "run":
             said = _events(said)
         found[name] = {"exit code": str(code), **flat(said)}
 
     judges = ["--judge", "judge", "--judge", "second", "--rounds", REPEATS]
-    async with served(folder, case.models) as config:
+    async with serve_models(folder, case.models) as config:
         more = [*judges, "--config", config, "--json"]
         run = ["run", *arguments, "--out", folder / "run", *flags, *more]
         await keep("validate", "validate", *arguments, "--json")
@@ -80,15 +80,15 @@ def _events(said: list[Plain]) -> Plain:
     return {"note": {str(number): text for number, text in enumerate(notes, 1)}, **end}
 
 
-def told(case: Case, out: Path) -> dict[str, Section]:
+def read_run(case: Case, out: Path) -> dict[str, Section]:
     """What commands say of a run that is there; nobody is called."""
     file = out.parent / "export.jsonl"
-    spoken("export", out, "--format", "jsonl", "--out", file)
+    run_verb("export", out, "--format", "jsonl", "--out", file)
     rows = sorted(map(json.loads, file.read_text().splitlines()), key=_name)
     assert len({*map(_name, rows)}) == len(rows), "two rows of one name"
-    shown = {item: spoken("show", out, item, "--json")[1] for item in case.shown}
+    shown = {item: run_verb("show", out, item, "--json")[1] for item in case.shown}
     made_with = {row["versions"] for row in rows} - {None, ""}
-    code, usual = spoken("summary", out, "--json")
+    code, usual = run_verb("summary", out, "--json")
     del usual["start_time"]
     columns = _cells(usual)
     found = {
@@ -102,17 +102,17 @@ def told(case: Case, out: Path) -> dict[str, Section]:
         "calls": ledger(out / "run.sqlite"),
         "verdicts": _verdicts(rows),
         "evidence": _evidence(rows, case.shown),
-        "shown": {name: text for item, said in shown.items() for name, text in _shown(item, said)},
+        "shown": {name: text for item, said in shown.items() for name, text in _show_lines(item, said)},
         "columns": columns,
         "agreement": dict(_agreement(out)) if any("@" in str(r["dimension"]) for r in rows) else {},
     }
     for name, flags in dict(case.summaries).items():
-        code, said = spoken("summary", out, *flags, "--json")
+        code, said = run_verb("summary", out, *flags, "--json")
         # Only what the flags move.
         moved = {n: one for n, one in _cells(said).items() if columns.get(n) != one}
         found[f"columns, {name}"] = {"exit code": str(code), "protocol": said["protocol"], **moved}
-    code, said = spoken("rescore", out, "--json")
-    found["rescore"] = {"exit code": str(code), **dict(_rescored(said))}
+    code, said = run_verb("rescore", out, "--json")
+    found["rescore"] = {"exit code": str(code), **dict(_rescore_lines(said))}
     return found
 
 
@@ -156,7 +156,7 @@ def _evidence(rows: list[Plain], shown: tuple[str, ...]) -> Section:
     return lines
 
 
-def _shown(item: str, said: Plain) -> Iterator[tuple[str, str]]:
+def _show_lines(item: str, said: Plain) -> Iterator[tuple[str, str]]:
     """What `show` says of an item and of the edit by `ours`, and the calls of each verdict."""
     del said["questions"]  # `test_prompts` keeps them
     (edit,) = (one for one in said.pop("edits") if one["model"] == "ours")
@@ -229,7 +229,7 @@ def _cell(cell: Plain) -> str:
 
 def _agreement(out: Path) -> Iterator[tuple[str, str]]:
     """What two judges, and the rounds of one, say of the same edits."""
-    _, said = spoken("agreement", out, "--json")
+    _, said = run_verb("agreement", out, "--json")
     for table in said["tables"]:
         for row in table["rows"]:
             if row["records"]:
@@ -240,7 +240,7 @@ def _agreement(out: Path) -> Iterator[tuple[str, str]]:
                 yield name, f"of {row['records']} edits {brief(figures)}"
 
 
-def _rescored(said: list[Plain]) -> Iterator[tuple[str, str]]:
+def _rescore_lines(said: list[Plain]) -> Iterator[tuple[str, str]]:
     for entry in said:
         assert entry["changed"] == 0, "rescore changes something"
         assert entry["before"] == entry["after"]
@@ -268,7 +268,7 @@ def ledger(file: Path) -> Section:
     }
 
 
-def spoken(verb: str, *arguments: Any) -> tuple[int, Any]:
+def run_verb(verb: str, *arguments: Any) -> tuple[int, Any]:
     """A command in this process: its exit code and its JSON, or JSON lines, or its text."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -282,17 +282,17 @@ def spoken(verb: str, *arguments: Any) -> tuple[int, Any]:
     try:
         return code, json.loads(text)
     except ValueError:
-        return code, [_parsed(one) for one in text.splitlines()]
+        return code, [_parse(one) for one in text.splitlines()]
 
 
-def _parsed(text: str) -> Any:
+def _parse(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
         return text
 
 
-def normalised(document: Mapping[str, Section], folder: Path) -> dict[str, Section]:
+def normalise(document: Mapping[str, Section], folder: Path) -> dict[str, Section]:
     """Without what is another on each machine or at each time."""
     return {
         title: {_text(name, folder): _text(one, folder) for name, one in section.items()}
