@@ -20,7 +20,8 @@ from PIL import Image
 
 from editjudge.base.digest import content_digest
 from editjudge.base.errors import InputError
-from editjudge.rewards.schema import make_reward_schema
+from editjudge.rewards.schema import RewardRequest, make_reward_schema
+from editjudge_services.gateway import reward_bodies
 from editjudge_services.gateway.http import serve_http
 from editjudge_services.gateway.reward_json import JsonReader
 
@@ -282,6 +283,63 @@ async def test_a_form_of_a_web_page_is_no_batch(service: RunningService) -> None
         assert status == 415
 
 
+BOUNDARY = {"content-type": "multipart/mixed; boundary=x"}
+
+
+def parts(*heads: bytes) -> bytes:
+    """A body of empty parts with these headers."""
+    return b"".join(b"--x\r\n" + head + b"\r\n\r\n\r\n" for head in heads) + b"--x--\r\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "words"),
+    [(b"a: b\r\n" * 200 + b"a: b", "Too many headers"), (b"a: " + b"b" * 20_000, "than 8190"), (b": ", "Invalid")],
+)
+async def test_parts_that_are_none_are_refused_in_words(served: RunningService, head: bytes, words: str) -> None:
+    status, answer = await served.post(parts(head), "/v1/rewards", BOUNDARY)
+    assert (status, answer["error"]["field"]) == (400, "body")
+    assert words in answer["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("body", "headers"),
+    [(parts(*[b"a: b"] * 1000), BOUNDARY), (b'{"a": [' + b'"", ' * 100_000 + b'""]}', JSON)],
+    ids=["parts", "texts"],
+)
+async def test_a_batch_of_tiny_pieces_holds_up_nobody(served: RunningService, body: bytes, headers: Any) -> None:
+    """The event loop, which is this test's too, turns for others while they are read."""
+    turns = 0
+
+    async def turn() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    others = asyncio.create_task(turn())
+    status, _ = await served.post(body, "/v1/rewards", headers)
+    others.cancel()
+    assert status == 400
+    assert turns > 1000
+
+
+async def test_a_batch_has_so_many_parts(served: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reward_bodies, "MAX_PICTURES", 9)
+    for count, words in ((10, "no JSON"), (11, "more than 9 pictures")):
+        status, answer = await served.post(parts(*[b"a: b"] * count), "/v1/rewards", BOUNDARY)
+        assert status == 400
+        assert words in answer["error"]["message"]
+
+
+async def test_numbers_and_names_without_end_change_nothing(served: RunningService) -> None:
+    _, usual = await served.post(own(1), "/v1/rewards")
+    batch = own(1, want=["quality"] * 30_000, deadline_ms=10**400)  # each was mixed, for 0.2 ms
+    status, answer = await served.post(batch, "/v1/rewards")
+    assert status == 200
+    assert answer["results"] == usual["results"]
+    assert RewardRequest.model_validate(batch).want == ("quality",)
+
+
 @pytest.mark.parametrize("path", ["/", "/mode/logits_non_cot"])
 async def test_a_pickle_is_refused_in_words(service: RunningService, path: str) -> None:
     body = b"cos\nsystem\n(S'exit 1'\ntR."
@@ -443,7 +501,7 @@ def test_pictures_are_taken_out_of_any_cut() -> None:
     text = json.dumps(data)
     bodies = text.encode(), text.replace("/", "\\/").encode()  # as some libraries write it
     for body, size in itertools.product(bodies, (1, 7, 1000, len(text))):
-        reader = JsonReader(100)
+        reader = JsonReader(100, 1_000_000)
         for at in range(0, len(body), size):
             reader.feed(body[at : at + size])
         found = json.loads(reader.finish())["edits"]
@@ -452,4 +510,16 @@ def test_pictures_are_taken_out_of_any_cut() -> None:
         assert {each["p"] for each in found} <= reader.pictures.keys()
         assert all(digest == content_digest(picture) for digest, picture in reader.pictures.values())
     with pytest.raises(InputError, match="too long"):
-        JsonReader(100).feed(b'"' + b"x" * 50_000_000)
+        JsonReader(100, 10**9).feed(b'"' + b"x" * 50_000_000)
+
+
+@pytest.mark.timeout(60)
+def test_what_is_costly_to_read_is_read_once_or_not_at_all() -> None:
+    """Each quote in a text of megabytes would copy all of it: these take minutes then."""
+    text = "x" * 20_000_000 + '"' * 50_000
+    reader = JsonReader(100, 10**9)
+    reader.feed(json.dumps([text]).encode())
+    assert json.loads(reader.finish()) == [text]
+    for body in (b" " * 1001, b'"' + b"x" * 1001 + b'"', b"[" * 600 + b'"' + b"x" * 600 + b'"'):
+        with pytest.raises(InputError, match="too much text"):
+            JsonReader(100, 1000).feed(body)

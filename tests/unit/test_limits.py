@@ -108,6 +108,7 @@ DUE = {
         "half",
     ),
     "requests of a batch": f"{schemas._MAX_BATCH}",
+    "pictures of a batch of rewards, as parts": f"{reward_bodies.MAX_PICTURES:,}",
     "a message, a body": f"{admission.MAX_REQUEST_BYTES // MIB} MiB",
     "parts of a request (fields and entries of lists, those within JSON too)": f"{bounds.MAX_PARTS:,}",
     "parts of a batch": f"{reward_bodies.ROOM_OF_BATCH * bounds.MAX_PARTS:,}",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
 import pybase64
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 from pydantic.json_schema import models_json_schema
 
 from ..base.digest import content_digest
@@ -16,6 +16,8 @@ from ..base.strict import Strict
 
 MAX_EDITS = 1024
 _MAX_REFERENCES = 15
+MAX_PICTURES = MAX_EDITS * (_MAX_REFERENCES + 3)
+"""Of a batch: source, references, edited picture and mask of each edit."""
 _Text = Annotated[str, Field(max_length=MAX_TEXT_CHARACTERS)]
 _Name = Annotated[str, Field(max_length=200)]
 NoRewardKind: TypeAlias = Literal[
@@ -101,7 +103,7 @@ class RewardRequest(_SchemaModel):
 
     edits: Annotated[tuple[RewardEdit, ...], Field(min_length=1, max_length=MAX_EDITS)]
     """The edits, in any order; those of one source are judged together."""
-    want: tuple[_Name, ...] = ()
+    want: Annotated[tuple[_Name, ...], AfterValidator(lambda names: tuple(dict.fromkeys(names)))] = ()
     """The names of the rewards; none means all."""
     deadline_ms: Annotated[int, Field(gt=0)] | None = None
     """Milliseconds; what is not judged by then has no number. The server's limit holds too."""

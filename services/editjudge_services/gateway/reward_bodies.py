@@ -1,20 +1,25 @@
 """Bodies of requests for rewards: JSON, or parts, with pictures."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, NamedTuple
 
 from aiohttp import web
+from aiohttp.http_exceptions import BadHttpMessage
 from aiohttp.multipart import BodyPartReader
 
 from editjudge.base.digest import content_digest
 from editjudge.base.parse import parse_json
+from editjudge.base.threads import in_thread
+from editjudge.rewards.schema import MAX_PICTURES
 
-from .bounds import MAX_PARTS, check_json
+from .bounds import MAX_PARTS, MAX_TEXT_BYTES, check_json
 from .reward_json import JsonReader
 from .schemas import InvalidRequest
 
 ROOM_OF_BATCH = 4
 """How many times as much a batch may hold beside pictures as one request."""
+_FEW_QUOTES = 256
+"""A piece with more is read in a thread, as parts are: many that have arrived together would hold up the event loop."""
 REQUEST_PART = "request"
 """The part of a multipart body that is JSON; every other part is a picture."""
 
@@ -47,28 +52,37 @@ async def read_body(request: web.Request, largest: int) -> Body:
         raise web.HTTPUnsupportedMediaType(reason="send application/json, or multipart/mixed")
     if "content-encoding" in request.headers:
         raise InvalidRequest("body", "it has a content encoding", "send it without encodings")
-    reader, size = JsonReader(ROOM_OF_BATCH * MAX_PARTS), 0
+    reader, size = JsonReader(ROOM_OF_BATCH * MAX_PARTS, ROOM_OF_BATCH * MAX_TEXT_BYTES), 0
     await send_continue(request)
     try:
-        if is_multipart:
-            async for part in await request.multipart():
-                if not isinstance(part, BodyPartReader):
-                    raise InvalidRequest("body", "a part has parts", "send pictures as parts")
-                data = bytes(await part.read())
-                size += len(data)
-                _check_size(size, largest)
-                if part.name == REQUEST_PART:
-                    reader.feed(data)
-                else:
-                    reader.pictures[part.name or ""] = content_digest(data), data
-        else:
-            async for piece in request.content.iter_any():
-                size += len(piece)
-                _check_size(size, largest)
+        async for name, piece in _read_parts(request) if is_multipart else _read_pieces(request):
+            size += len(piece)
+            if size > largest:
+                raise InvalidRequest("body", f"more than {largest:,} bytes", "say its content-length")
+            if name != REQUEST_PART:
+                reader.pictures[name] = await in_thread(content_digest, piece), piece
+            elif is_multipart or piece.count(b'"') > _FEW_QUOTES:
+                await in_thread(reader.feed, piece)
+            else:
                 reader.feed(piece)
-    except (web.RequestPayloadError, ValueError) as error:
+    except (web.RequestPayloadError, BadHttpMessage, ValueError) as error:
         raise InvalidRequest("body", f"it cannot be read: {error}", "send all of it") from error
-    return _parse(reader)
+    return await in_thread(_parse, reader)
+
+
+async def _read_pieces(request: web.Request) -> AsyncIterator[tuple[str, bytes]]:
+    async for piece in request.content.iter_any():
+        yield REQUEST_PART, piece
+
+
+async def _read_parts(request: web.Request) -> AsyncIterator[tuple[str, bytes]]:
+    count = 0
+    async for part in await request.multipart():
+        if not isinstance(part, BodyPartReader):
+            raise InvalidRequest("body", "a part has parts", "send pictures as parts")
+        if (count := count + 1) > MAX_PICTURES + 1:
+            raise InvalidRequest("body", f"more than {MAX_PICTURES:,} pictures", "send fewer edits")
+        yield part.name or "", bytes(await part.read())
 
 
 async def send_continue(request: web.Request) -> None:
@@ -85,8 +99,3 @@ def _parse(reader: JsonReader) -> Body:
         return Body(parse_json(text), reader.pictures)
     except ValueError as error:
         raise InvalidRequest("body", f"it is no JSON: {error}", "send JSON") from error
-
-
-def _check_size(size: int, largest: int) -> None:
-    if size > largest:
-        raise InvalidRequest("body", f"more than {largest:,} bytes", "say its content-length")

@@ -27,16 +27,18 @@ class JsonReader:
 
     Args:
         most_texts: How many texts there may be.
+        most_bytes: How many bytes there may be beside pictures.
 
     Attributes:
         pictures: Digests and bytes of the pictures, by keys that no caller can guess.
     """
 
-    def __init__(self, most_texts: int) -> None:
-        self._most_texts = most_texts
+    def __init__(self, most_texts: int, most_bytes: int) -> None:
+        self._most_texts, self._most_bytes = most_texts, most_bytes
         self._key = secrets.token_hex()
         self._text = bytearray()
         self._string: bytearray | None = None
+        self._piece_start = 0
         self._count = 0
         self._by_size: dict[int, tuple[str, bytes]] = {}
         self.pictures: dict[str, tuple[str, bytes]] = {}
@@ -45,7 +47,7 @@ class JsonReader:
         """Read a piece.
 
         Raises:
-            InputError: there are too many texts, or one is too long.
+            InputError: there are too many texts, too many bytes of them, or one is too long.
         """
         at, view = 0, memoryview(piece)
         while at < len(piece):
@@ -53,21 +55,25 @@ class JsonReader:
             part = view[at : end if end >= 0 else len(piece)]
             at = len(piece) if end < 0 else end + 1
             if self._string is None:
-                self._text += part
-                self._string = bytearray() if end >= 0 else None
+                self._add_text(part)
+                self._string, self._piece_start = bytearray() if end >= 0 else None, 0
                 continue
             self._string += part
             if len(self._string) > _LONGEST:
                 raise InputError("body", "a text is too long", f"{_LONGEST:,} are the most")
             if end < 0:
                 continue
-            if self._string.endswith(b"\\") and (len(self._string) - len(self._string.rstrip(b"\\"))) % 2:
-                self._string += b'"'
-                continue
+            if self._string.endswith(b"\\"):
+                # From the last quote on: a text of megabytes may have a quote at every other character.
+                last = self._string[self._piece_start :]
+                if (len(last) - len(last.rstrip(b"\\"))) % 2:
+                    self._string += b'"'
+                    self._piece_start = len(self._string)
+                    continue
             self._count += 1
             if self._count > self._most_texts:
                 raise InputError("body", f"more than {self._most_texts:,} texts", "send less")
-            self._text += b'"' + self._take_out(self._string) + b'"'
+            self._add_text(b'"' + self._take_out(self._string) + b'"')
             self._string = None
 
     def finish(self) -> bytes:
@@ -79,6 +85,11 @@ class JsonReader:
         if self._string is not None:
             raise InputError("body", "it is no JSON: it ends too early", "send all of it")
         return bytes(self._text)
+
+    def _add_text(self, text: bytes | bytearray | memoryview) -> None:
+        self._text += text
+        if len(self._text) > self._most_bytes:
+            raise InputError("body", "too much text", f"{self._most_bytes:,} bytes are the most beside pictures")
 
     def _take_out(self, text: bytearray) -> bytes | bytearray:
         # No copy is made of a text on the way: it may have megabytes.

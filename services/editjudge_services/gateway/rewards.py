@@ -1,5 +1,6 @@
 """Scores batches of edits for trainers, with the limits and the cache of the Judge service."""
 
+import math
 import os
 import stat
 import time
@@ -85,7 +86,7 @@ class RewardService:
                 why = NoReward(kind="input" if is_bad else "failed", reason=str(wrap_defect(error)), retry=not is_bad)
                 rewards[place] = fail_edit(config, names, why)
 
-        seconds = min(config.deadline, (request.deadline_ms or 1e9) / 1e3)
+        seconds = min(config.deadline * 1e3, request.deadline_ms or math.inf) / 1e3
         async with self._service.reward_watch.watch(self._service.client, config), end_after(seconds):
             await score_siblings(sources, score_one, self._service.edits.largest)
         edit_ids = [each.id or str(place) for place, each in enumerate(request.edits)]

@@ -5,9 +5,11 @@ import contextlib
 import gc
 import signal
 import sys
+import warnings
 from collections.abc import AsyncIterator, Mapping
 
 import grpc
+from aiohttp import BadContentDispositionHeader, BadContentDispositionParam
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
@@ -76,6 +78,8 @@ def set_up_interpreter() -> None:
     sys.setswitchinterval(0.0005)  # the event loop need not wait long for threads that compute
     gc.freeze()  # a search for garbage, which stops all requests, need not look at all modules
     gc.set_threshold(10_000)  # an edit in hand has hundreds of objects, and hardly any becomes garbage
+    for kind in (BadContentDispositionHeader, BadContentDispositionParam):
+        warnings.simplefilter("ignore", kind)  # they show what a caller sent, and a refusal follows
 
 
 async def wait_for_signal() -> None:
