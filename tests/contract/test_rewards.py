@@ -20,10 +20,10 @@ from PIL import Image
 
 from editjudge.base.digest import content_digest
 from editjudge.base.errors import InputError
+from editjudge.rewards.json_reader import JsonReader
 from editjudge.rewards.schema import RewardRequest, make_reward_schema
 from editjudge_services.gateway import reward_bodies
 from editjudge_services.gateway.http import serve_http
-from editjudge_services.gateway.reward_json import JsonReader
 
 from ..fakes.openai import Fault, reply
 from ..judge_service import JSON, RunningService, png, priced_settings, scripted_judge, serve, teams_of
@@ -174,6 +174,23 @@ async def test_a_path_leads_nowhere_else(service: RunningService, tmp_path: Path
     headers = {**JSON, "x-team": "red" if kind == "no_root" else ""}
     status, answer = await service.post(batch, "/v1/rewards", headers)
     assert (status, answer["error"]["field"]) == (400, "edits[0].source.path")
+
+
+async def test_files_that_a_batch_names_take_room_and_are_read_once(tmp_path: Path) -> None:
+    """A batch of a few bytes may name gigabytes: they count as if they had been sent."""
+    for seed in (0, 1):
+        (tmp_path / f"{seed}.png").write_bytes(png(seed, 320))
+    reward = file(tmp_path, f'roots = {{ "" = "{tmp_path}" }}\n' + PIXELS)
+    edit = {"source": {"path": "0.png"}, "instruction": "x", "edited": {"path": "1.png"}}
+    batch = {"edits": [edit] * 20}
+    async with serve(reward=reward, held_bytes=3_000_000) as served:
+        status, answer = await served.post(batch, "/v1/rewards")
+        assert (status, answer["summary"]["quality"]["unscored"]) == (200, {})
+        assert served.service.requests.in_use == {}
+    async with serve(reward=reward, held_bytes=1_000_000) as served:
+        status, answer = await served.post(batch, "/v1/rewards")
+        assert (status, answer["error"]["field"]) == (400, "body")
+        assert "bytes" in answer["error"]["message"]
 
 
 async def test_unirl(service: RunningService) -> None:

@@ -1,16 +1,19 @@
 """The file `reward.toml`: named rewards, each a weighted mix of dimensions with gates."""
 
-from collections.abc import Mapping
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal, Self, TypeAlias
+from typing import Annotated, BinaryIO, Literal, Self, TypeAlias
 
 from pydantic import Field, FiniteFloat, PrivateAttr, model_validator
 
 from ..app.dimensions import DimensionSet
 from ..app.spec import RunSpec
 from ..base.contracts import NAME
-from ..base.errors import ConfigError
+from ..base.errors import ConfigError, InputError
 from ..base.strict import Strict
 from ..benchmarks.dimension import Dimension
 from ..engine.outcomes import sort_by_dependency
@@ -190,6 +193,28 @@ class RewardConfig(Strict):
             ids |= dict.fromkeys(self.rewards[name].parts)
             ids |= dict.fromkeys(gate.dimension for gate in gates if gate.dimension)
         return tuple(ids)
+
+    @contextmanager
+    def open_file(self, field: str, path: str, team: str) -> Iterator[BinaryIO]:
+        """Open a file below the folder of a team; what was opened is checked, not its name.
+
+        Args:
+            field: What names the file, for errors.
+
+        Raises:
+            InputError: there is no such file, or the team has no folder.
+        """
+        if (root := self.roots.get(team)) is None:
+            raise InputError(field, "this team has no folder here", "send the bytes")
+        try:
+            with open(os.open(root / path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
+                place = Path(f"/proc/self/fd/{file.fileno()}").readlink()
+                if stat.S_ISREG(os.fstat(file.fileno()).st_mode) and place.is_relative_to(root.resolve()):
+                    yield file
+                    return
+        except (OSError, ValueError):
+            pass
+        raise InputError(field, "no such file below the folder of the team", "send the bytes")
 
     def range_of(self, name: str, part: str) -> Range:
         """Return the values of a part at the worst and the best end of the scale."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
 import pybase64
@@ -107,6 +107,13 @@ class RewardRequest(_SchemaModel):
     """The names of the rewards; none means all."""
     deadline_ms: Annotated[int, Field(gt=0)] | None = None
     """Milliseconds; what is not judged by then has no number. The server's limit holds too."""
+
+    def list_pictures(self) -> Iterator[tuple[str, PictureSource]]:
+        """Yield each picture after its path in the request, for example `edits[0].references[1]`."""
+        for place, each in enumerate(self.edits):
+            fields = {"source": each.source, "edited": each.edited, "mask": each.mask}
+            fields |= {f"references[{i}]": one for i, one in enumerate(each.references)}
+            yield from ((f"edits[{place}].{name}", one) for name, one in fields.items() if one)
 
 
 class PartValue(_SchemaModel):

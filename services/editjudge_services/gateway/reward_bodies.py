@@ -10,10 +10,10 @@ from aiohttp.multipart import BodyPartReader
 from editjudge.base.digest import content_digest
 from editjudge.base.parse import parse_json
 from editjudge.base.threads import in_thread
+from editjudge.rewards.json_reader import JsonReader
 from editjudge.rewards.schema import MAX_PICTURES
 
 from .bounds import MAX_PARTS, MAX_TEXT_BYTES, check_json
-from .reward_json import JsonReader
 from .schemas import InvalidRequest
 
 ROOM_OF_BATCH = 4

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from editjudge.base.contracts import TEAM_HEADER
 from editjudge.base.strict import to_json
 from editjudge.base.text import join_surrogates
 from editjudge.base.threads import in_thread
@@ -66,7 +65,7 @@ class RewardRoutes:
 
     async def _score(self, request: web.Request, dialect: Dialect) -> web.Response:
         json, config = self._json, self._rewards.config
-        team, reward = request.headers.get(TEAM_HEADER, ""), request.match_info.get("reward", "")
+        reward = request.match_info.get("reward", "")
         with json.open_account(request) as account, refuse_input():
             async with json.acquire_room(request, account.caller, math.inf) as size:
                 body = await read_body(request, size)
@@ -76,7 +75,9 @@ class RewardRoutes:
                     fix = f"send to /rewards/NAME{dialect.path}: {', '.join(config.rewards)}"
                     raise InvalidRequest("path", "there are several rewards", fix)
                 account.is_split = True
-                reply = await self._rewards.score(batch, body, team, lambda: json.open_account(request, is_part=True))
+                reply = await self._rewards.score(
+                    batch, body, account.caller, lambda: json.open_account(request, is_part=True)
+                )
         answer = await in_thread(lambda: to_json(dialect.write(reply, config), indent=None))
         return web.json_response(text=join_surrogates(answer))
 

@@ -2,16 +2,13 @@
 
 import math
 import os
-import stat
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
-from pathlib import Path
+from contextlib import AbstractContextManager, nullcontext
 from threading import Lock
 
 from editjudge.base.digest import content_digest
 from editjudge.base.errors import ConfigError
-from editjudge.base.images import MAX_BYTES
 from editjudge.base.threads import in_thread
 from editjudge.rewards.config import RewardConfig
 from editjudge.rewards.mix import fail_edit, reward_edit
@@ -20,7 +17,7 @@ from editjudge.rewards.schema import NoReward, PictureSource, RewardReply, Rewar
 from editjudge.service import sort_by_dependency
 
 from ..runtime.cache import BoundedCache
-from .accounting import RequestAccount
+from .accounting import Caller, RequestAccount
 from .errors import wrap_defect
 from .reward_bodies import Body
 from .schemas import EncodedEdit, EncodedImage, InvalidRequest, Protocol, ScoreRequest
@@ -46,8 +43,8 @@ class RewardService:
         self._pictures: BoundedCache[bytes] = BoundedCache(_PICTURES_BYTES)
         self._lock = Lock()
 
-    async def score(self, request: RewardRequest, body: Body, team: str, open_account: OpenAccount) -> RewardReply:
-        """Score a batch.
+    async def score(self, request: RewardRequest, body: Body, caller: Caller, open_account: OpenAccount) -> RewardReply:
+        """Score a batch, when there is room for the files that it names.
 
         Args:
             body: Has the pictures.
@@ -55,15 +52,23 @@ class RewardService:
 
         Raises:
             InputError: a picture is not there, or no reward has this name; nothing was judged.
+            NoCapacity: there was no room in time.
             ConfigError: a signature is not the one that the file pins.
         """
+        sizes, limit = await in_thread(self._measure_files, request, caller.team), self._service.requests
+        async with limit.acquire(caller.owner, sum(sizes.values()), caller.waits_until) if sizes else nullcontext():
+            return await self._score(request, body, sizes, caller.team, open_account)
+
+    async def _score(
+        self, request: RewardRequest, body: Body, sizes: Mapping[str, int], team: str, open_account: OpenAccount
+    ) -> RewardReply:
         began, config = time.monotonic(), self.config
         names = request.want or tuple(config.rewards)
         try:
             ids = config.list_ids(*names)
         except ConfigError as error:
             raise InvalidRequest("want", error.message, error.fix) from error
-        edits, sources = await in_thread(self._read_edits, request, body, team)
+        edits, sources = await in_thread(self._read_edits, request, body, team, sizes)
         dimensions = config.dimension_set.select(ids)
         selection = config.dimension_set, dimensions, sort_by_dependency(dimensions, config.dimension_set.by_id)
         rewards: list[Mapping[str, RewardValue]] = [fail_edit(config, names, LATE)] * len(edits)
@@ -97,54 +102,49 @@ class RewardService:
             self._service.metrics.add_rewards(team, name, summary, seconds)
         return reply
 
-    def _read_edits(self, request: RewardRequest, body: Body, team: str) -> tuple[list[EncodedEdit], list[str]]:
+    def _read_edits(
+        self, request: RewardRequest, body: Body, team: str, sizes: Mapping[str, int]
+    ) -> tuple[list[EncodedEdit], list[str]]:
         """Return the edits, and of each the digests of its sources."""
-
-        def read(field: str, source: PictureSource) -> EncodedImage:
-            digest, data = self._find_picture(field, source, body, team)
-            digests.append(digest)
-            return EncodedImage.of(data, digest)
-
+        files = {path: self._read_file(path, size, team) for path, size in sizes.items()}
+        images = {}
+        for field, source in request.list_pictures():
+            found = self._find_picture(field, source, body, team) if source.path is None else files[source.path]
+            images[field] = EncodedImage.of(*found)
         edits, sources = [], []
         for place, each in enumerate(request.edits):
-            at, digests = f"edits[{place}]", list[str]()
-            before = [read(f"{at}.source", each.source)]
-            before += [read(f"{at}.references[{i}]", one) for i, one in enumerate(each.references)]
-            sources.append(" ".join(digests))
-            after = read(f"{at}.edited", each.edited)
-            mask = read(f"{at}.mask", each.mask) if each.mask else None
+            at = f"edits[{place}]"
+            before = [images[f"{at}.source"], *(images[f"{at}.references[{i}]"] for i in range(len(each.references)))]
+            sources.append(" ".join(image._digest for image in before))
+            after, mask = images[f"{at}.edited"], images.get(f"{at}.mask")
             edit = EncodedEdit(id=each.id, instruction=each.instruction, sources=tuple(before), edited=after, mask=mask)
             edits.append(edit)
         return edits, sources
 
-    def _find_picture(self, field: str, source: PictureSource, body: Body, team: str) -> tuple[str, bytes]:
-        """Return the digest and the bytes of a picture."""
+    def _find_picture(self, field: str, source: PictureSource, body: Body, team: str) -> tuple[bytes, str]:
+        """Return the bytes and the digest of a picture that was sent."""
         if source.digest is not None:
             with self._lock:
                 picture = self._pictures.get(f"{team} {source.digest}")
             if picture is None:
                 raise InvalidRequest(f"{field}.digest", "it is not held here", "send its bytes")
-            return source.digest, picture
-        if source.path is not None:
-            data = self._read_file(f"{field}.path", source.path, team)
-            return content_digest(data), data
+            return picture, source.digest
         digest, data = source.read(field, body.pictures)
         with self._lock:
             self._pictures.put(f"{team} {digest}", data, len(data))
-        return digest, data
+        return data, digest
 
-    def _read_file(self, field: str, path: str, team: str) -> bytes:
-        """Read a file below the folder of a team; what was opened is checked, not its name."""
-        root = self.config.roots.get(team)
-        if root is None:
-            raise InvalidRequest(field, "this team has no folder here", "send the bytes")
-        try:
-            handle = os.open(root / path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            with open(handle, "rb") as file:  # noqa: PTH123 - it has no path
-                place = Path(f"/proc/self/fd/{handle}").readlink()
-                is_file = stat.S_ISREG(os.fstat(handle).st_mode)
-                if is_file and place.is_relative_to(root.resolve()):
-                    return file.read(MAX_BYTES + 1)
-        except (OSError, ValueError):
-            pass
-        raise InvalidRequest(field, "no such file below the folder of the team", "send the bytes")
+    def _measure_files(self, request: RewardRequest, team: str) -> dict[str, int]:
+        """Return the bytes of each file that is named, before there is room to read it."""
+        sizes: dict[str, int] = {}
+        for field, source in request.list_pictures():
+            if source.path is not None and source.path not in sizes:
+                with self.config.open_file(f"{field}.path", source.path, team) as file:
+                    sizes[source.path] = os.fstat(file.fileno()).st_size
+        return sizes
+
+    def _read_file(self, path: str, size: int, team: str) -> tuple[bytes, str]:
+        """Return the bytes of a file, up to the size for which there is room, and their digest."""
+        with self.config.open_file("path", path, team) as file:
+            data = file.read(size)
+        return data, content_digest(data)

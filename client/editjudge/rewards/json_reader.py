@@ -10,9 +10,9 @@ import secrets
 
 import pybase64
 
-from editjudge.base.digest import content_digest
-from editjudge.base.errors import InputError
-from editjudge.base.images import MAX_BYTES
+from ..base.digest import content_digest
+from ..base.errors import InputError
+from ..base.images import MAX_BYTES
 
 _SHORTEST = 1024
 """Characters of the shortest text that is taken out as a picture."""
