@@ -3,6 +3,7 @@
 import math
 import os
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from threading import Lock
@@ -24,7 +25,7 @@ from .schemas import EncodedEdit, EncodedImage, InvalidRequest, Protocol, ScoreR
 from .service import JudgeService
 
 _PICTURES_BYTES = 512 * 1024 * 1024
-"""The memory for pictures that may be named by their digests."""
+"""The memory for pictures that may be named by their digests; the oldest of the team with the most go first."""
 OpenAccount = Callable[[], AbstractContextManager[RequestAccount]]
 
 
@@ -40,7 +41,7 @@ class RewardService:
         self.config = config
         self._service = service
         self._protocol = Protocol(judges=config.judges, prompts=dict(config.prompts))
-        self._pictures: BoundedCache[bytes] = BoundedCache(_PICTURES_BYTES)
+        self._pictures: defaultdict[str, BoundedCache[bytes]] = defaultdict(lambda: BoundedCache(_PICTURES_BYTES))
         self._lock = Lock()
 
     async def score(self, request: RewardRequest, body: Body, caller: Caller, open_account: OpenAccount) -> RewardReply:
@@ -125,13 +126,15 @@ class RewardService:
         """Return the bytes and the digest of a picture that was sent."""
         if source.digest is not None:
             with self._lock:
-                picture = self._pictures.get(f"{team} {source.digest}")
+                picture = self._pictures[team].get(source.digest)
             if picture is None:
                 raise InvalidRequest(f"{field}.digest", "it is not held here", "send its bytes")
             return picture, source.digest
         digest, data = source.read(field, body.pictures)
         with self._lock:
-            self._pictures.put(f"{team} {digest}", data, len(data))
+            self._pictures[team].put(digest, data, len(data))
+            while sum(each.size for each in self._pictures.values()) > _PICTURES_BYTES:
+                max(self._pictures.values(), key=lambda each: each.size).drop_oldest()
         return data, digest
 
     def _measure_files(self, request: RewardRequest, team: str) -> dict[str, int]:

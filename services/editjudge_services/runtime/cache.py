@@ -48,8 +48,12 @@ class BoundedCache(Generic[V]):
         self._values[key] = value, size
         self.size += size
         while self.size > self._budget:
-            _, (_, oldest) = self._values.popitem(last=False)
-            self.size -= oldest
+            self.drop_oldest()
+
+    def drop_oldest(self) -> None:
+        """Drop the least recently used value; there must be one."""
+        _, (_, size) = self._values.popitem(last=False)
+        self.size -= size
 
 
 def compute_missing(
