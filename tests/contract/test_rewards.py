@@ -176,6 +176,40 @@ async def test_a_path_leads_nowhere_else(service: RunningService, tmp_path: Path
     assert (status, answer["error"]["field"]) == (400, "edits[0].source.path")
 
 
+async def test_nobody_s_pictures_go_while_another_team_holds_more(
+    served: RunningService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("editjudge_services.gateway.rewards._PICTURES_BYTES", 40_000)
+    await served.post(own(1), "/v1/rewards", {**JSON, "x-team": "small"})
+    await served.post(own(*range(2, 40)), "/v1/rewards", {**JSON, "x-team": "large"})
+    held = {"source": {"digest": content_digest(png(0))}, "instruction": "x", "edited": {"digest": ""}}
+    for team, seed, expected in (("small", 1, 200), ("large", 39, 200), ("large", 2, 400)):
+        batch = {"edits": [{**held, "edited": {"digest": content_digest(png(seed))}}]}
+        status, _ = await served.post(batch, "/v1/rewards", {**JSON, "x-team": team})
+        assert status == expected, (team, seed)
+
+
+@pytest.mark.parametrize("source", [{"path": "none.png"}, {"digest": "sha256:0"}, {"part": "none"}, {"data": "!"}])
+async def test_a_batch_that_is_refused_as_a_whole_counts_as_invalid(
+    served: RunningService, source: Mapping[str, str]
+) -> None:
+    batch = own(1)
+    batch["edits"][0]["source"] = source
+    assert (await served.post(batch, "/v1/rewards"))[0] == 400
+    label = 'method="/v1/rewards",status="INVALID_ARGUMENT",team=""'
+    assert f"editjudge_requests_total{{{label}}} 1.0" in await served.metrics()
+
+
+async def test_no_name_in_a_path_becomes_a_metric(served: RunningService) -> None:
+    """Each would take memory for good, and have limits of its own where there is no team."""
+    for name in ("one", "two"):
+        assert (await served.post({}, f"/rewards/{name}/score"))[0] == 400
+    metrics = await served.metrics()
+    label = 'method="/rewards/{reward}/score",status="INVALID_ARGUMENT",team=""'
+    assert f"editjudge_requests_total{{{label}}} 2.0" in metrics
+    assert "/rewards/one" not in metrics
+
+
 async def test_files_that_a_batch_names_take_room_and_are_read_once(tmp_path: Path) -> None:
     """A batch of a few bytes may name gigabytes: they count as if they had been sent."""
     for seed in (0, 1):

@@ -14,7 +14,7 @@ from typing import Any, Self
 from uuid import UUID, uuid4
 
 from editjudge.base.contracts import CLASS_HEADER, TEAM_HEADER, TOKENS_HEADER
-from editjudge.base.errors import EditjudgeError
+from editjudge.base.errors import EditjudgeError, InputError
 from editjudge.service import CallLog, CallTerms
 
 from .errors import find_code
@@ -98,7 +98,7 @@ class RequestAccount:
         edits: The number of edits that are counted if the request succeeds; 0 for requests that
             judge no edit.
         is_split: Whether each edit of the request has an account of its own. This account is then
-            not reported.
+            not reported, unless the request is refused as a whole.
         code: The gRPC status code by name. An `EditjudgeError` that leaves the block sets it; any
             other error sets it only if it is still `OK`.
         seconds: The duration; 0 until the account is closed.
@@ -123,7 +123,7 @@ class RequestAccount:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.is_split:
+        if self.is_split and not isinstance(error, InputError):
             return
         self.seconds = time.monotonic() - self._began
         if isinstance(error, EditjudgeError):

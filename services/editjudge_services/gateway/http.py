@@ -151,7 +151,7 @@ class JsonService:
         """A handler of a request without a body, which takes a place."""
 
         async def answer(request: web.Request) -> web.StreamResponse:
-            async with self._acquire_place(Caller.of(request.headers, request.path)):
+            async with self._acquire_place(_find_caller(request)):
                 return await handler(request)
 
         return answer
@@ -159,7 +159,7 @@ class JsonService:
     @contextlib.contextmanager
     def open_account(self, request: web.Request, *, is_part: bool = False) -> Iterator[RequestAccount]:
         """Account for a request, or for one edit of it; its tokens are in the report."""
-        caller = Caller.of(request.headers, request.path)
+        caller = _find_caller(request)
         if is_part:  # it waits for room as long as it takes
             caller = replace(caller, waits_until=math.inf)
         else:
@@ -173,7 +173,7 @@ class JsonService:
 
     async def _dimensions(self, request: web.Request) -> web.Response:
         patterns = request.query.getall("pattern", [])
-        caller = Caller.of(request.headers, request.path)
+        caller = _find_caller(request)
         listing = await self.service.list_dimensions(patterns, "pattern", caller)
         return await in_thread(_reply, listing)
 
@@ -194,6 +194,12 @@ class JsonService:
     async def _metrics(self, _: web.Request) -> web.Response:
         text = await asyncio.to_thread(self.service.metrics.text)
         return web.Response(body=text, headers={"content-type": CONTENT_TYPE})
+
+
+def _find_caller(request: web.Request) -> Caller:
+    """The caller of a request to one of the routes; a name in its path is no method of its own."""
+    resource = request.match_info.route.resource
+    return Caller.of(request.headers, resource.canonical if resource else "")
 
 
 def _count_for(team: str) -> Middleware:
