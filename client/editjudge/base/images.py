@@ -21,7 +21,15 @@ from PIL import UnidentifiedImageError
 
 from .digest import content_digest
 from .errors import ImageError, UnreadError
-from .integrity import check_exif, check_structure, inspect_image, media_type_of, recall_image, remember_image
+from .integrity import (
+    check_exif,
+    check_structure,
+    inspect_image,
+    media_type_of,
+    prove_once,
+    recall_image,
+    remember_image,
+)
 from .objects import find_url, get_object_state, read_object
 from .rgb import (
     ORIENTATION_TAG,
@@ -278,16 +286,17 @@ def leave_encoded(data: bytes, name: str, max_pixels: int, suffix: str | None = 
     suffix = PurePath(name).suffix.lower() if suffix is None else suffix
     name = name or "image bytes"
     digest, most = digest or content_digest(data), min(max_pixels, MAX_PIXELS)
-    info = recall_image(digest, most)
-    if info is None:
-        try:
-            _check_cost(data)
-            info = inspect_image(data, most)
-        except ValueError as error:
-            raise _make_image_error(name, error) from error
+    with prove_once(digest):
+        info = recall_image(digest, most)
         if info is None:
-            return None
-        remember_image(digest, info)
+            try:
+                _check_cost(data)
+                info = inspect_image(data, most)
+            except ValueError as error:
+                raise _make_image_error(name, error) from error
+            if info is None:
+                return None
+            remember_image(digest, info)
     # A file whose suffix names another format gets a note, and is not sent unchanged.
     if info.media_type != f"image/{_SUFFIXES.get(suffix, info.media_type[6:]).lower()}":
         return None

@@ -16,8 +16,11 @@ stream with codes outside the format whose checksum is right. No encoder writes 
 import io
 import re
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Lock
 from typing import Literal, NamedTuple
+from weakref import WeakValueDictionary
 
 import deflate
 import numpy as np
@@ -99,7 +102,20 @@ def media_type_of(picture: Pil.Image) -> str | None:
 
 
 _proofs: OrderedDict[str, ImageInfo] = OrderedDict()
+_proofs_at_work: WeakValueDictionary[str, Lock] = WeakValueDictionary()
 _lock = Lock()
+
+
+@contextmanager
+def prove_once(digest: str) -> Iterator[None]:
+    """Check a file inside the block, one thread at a time: the next one finds what the first remembers.
+
+    Edits of one source come together, and each would check it.
+    """
+    with _lock:
+        own = _proofs_at_work.setdefault(digest, Lock())
+    with own:
+        yield
 
 
 def recall_image(digest: str, max_pixels: int) -> ImageInfo | None:
