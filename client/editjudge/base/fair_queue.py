@@ -32,6 +32,7 @@ class _Account(Generic[T]):
             turns that begin together are not all free.
         seconds: For how long it has had places, all of them added up; turns that have ended alone.
         turns: Those that have not.
+        began: The sum of the moments at which these began.
         row: Its items that wait.
     """
 
@@ -39,11 +40,16 @@ class _Account(Generic[T]):
         self.mean = mean
         self.seconds = 0.0
         self.turns: set[Turn] = set()
+        self.began = 0.0
         self.row: OrderedDict[T, None] = OrderedDict()
 
-    def sum(self, now: float, *, expects: bool = True) -> float:
-        """Its seconds, with turns that have not ended: what they are expected to take at least, or took so far."""
-        return self.seconds + sum(max(now - turn.began, turn.charge * expects) for turn in self.turns)
+    def sum(self, now: float) -> float:
+        """Its seconds, with what turns that have not ended took so far, or are expected to take if that is more."""
+        return self.seconds + sum(max(now - turn.began, turn.charge) for turn in self.turns)
+
+    def sum_until(self, now: float) -> float:
+        """Its seconds, with what turns that have not ended took so far."""
+        return self.seconds + len(self.turns) * now - self.began
 
 
 class FairQueue(Generic[T]):
@@ -98,21 +104,23 @@ class FairQueue(Generic[T]):
         if not sums:
             return None
         team = min(sums, key=sums.__getitem__)
-        self._level = self._accounts[team].sum(now, expects=False)
+        self._level = self._accounts[team].sum_until(now)
         return team, self._accounts[team].row.popitem(last=False)[0]
 
     def begin(self, team: str) -> Turn:
         """Begin a turn, of what `pop` gave or of what did not have to wait."""
         account, now = self._raise(team), self._now()
-        self._level = max(self._level, account.sum(now, expects=False))
+        self._level = max(self._level, account.sum_until(now))
         turn = Turn(team, now, account.mean)
         account.turns.add(turn)
+        account.began += now
         return turn
 
     def end(self, turn: Turn) -> None:
         """End a turn, and drop accounts that `_raise` makes anew; all once nobody has a place."""
         account, length = self._accounts[turn.team], self._now() - turn.began
         account.turns.remove(turn)
+        account.began = account.began - turn.began if account.turns else 0.0
         account.seconds += length
         account.mean += _WEIGHT * (length - account.mean)
         self._mean += _WEIGHT * (length - self._mean)
@@ -124,6 +132,7 @@ class FairQueue(Generic[T]):
     def _raise(self, team: str) -> _Account[T]:
         """The account of a team that begins to wait: at least at the level."""
         account = self._accounts.setdefault(team, _Account(self._mean))
-        if not account.row:
-            account.seconds += max(0.0, self._level - account.sum(self._now()))
+        # With what turns are expected to take it may have more, which takes as long to add up as it has turns.
+        if not account.row and account.sum_until(now := self._now()) < self._level:
+            account.seconds += max(0.0, self._level - account.sum(now))
         return account

@@ -281,8 +281,8 @@ def _check_tags(data: bytes) -> None:
 
 def _check_jpeg(data: bytes) -> None:
     # If the bytes of the marker are rare, even all of them as real scans are within the limit.
-    pairs = (np.frombuffer(data[at : at + (len(data) - at) // 2 * 2], ">u2") for at in (0, 1))
-    few = sum(np.count_nonzero(each == 0xFFDA) for each in pairs) <= MAX_SCANS  # a fourth of `count`'s time
+    pairs = (np.frombuffer(data, "<u2", (len(data) - at) // 2, at) for at in (0, 1))
+    few = sum(np.count_nonzero(each == 0xDAFF) for each in pairs) <= MAX_SCANS  # a fourth of `count`'s time
     scans = pieces = exif = 0
     at = 2
     while marker := _MARKER.search(data, at):

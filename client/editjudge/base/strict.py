@@ -4,11 +4,17 @@ A class with few fields and many objects is a dataclass with `STRICT` as its con
 other one is a `Strict` model. Both refuse fields that are not declared, NaN and infinity.
 """
 
+from __future__ import annotations
+
 import json
-from typing import Any, TypeAlias
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import to_jsonable_python
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 Number: TypeAlias = int | float
 
@@ -35,6 +41,11 @@ class Strict(FrozenModel):
 def pick_fields(thing: object, *names: str) -> dict[str, Any]:
     """Return some attributes of an object by name."""
     return {name: getattr(thing, name) for name in names}
+
+
+def list_fields(record: DataclassInstance) -> dict[str, Any]:
+    """Return the fields of a dataclass by name, as they are; `asdict` copies what is in them, at ten times the cost."""
+    return {each.name: getattr(record, each.name) for each in fields(record)}
 
 
 def to_plain(result: object) -> Any:

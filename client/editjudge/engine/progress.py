@@ -3,12 +3,12 @@
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Self
 
 from pydantic.dataclasses import dataclass as result
 
-from ..base.strict import STRICT
+from ..base.strict import STRICT, list_fields
 from ..base.verdict import Failure, NoScore, Outcome, Score
 from ..panel import Panel
 from ..panel.budget import Budget
@@ -152,7 +152,7 @@ def summarise_usage(panel: Panel, progress: Progress) -> dict[str, float]:
     if not any(role.is_judge for role in panel.service_names):
         return {}
     budget = progress.budget
-    total: dict[str, float] = {"calls": budget.calls, **asdict(budget.usage)}
+    total: dict[str, float] = {"calls": budget.calls, **list_fields(budget.usage)}
     if budget.stored_replies:
         total["known"] = budget.stored_replies
     return total | ({"cost": budget.cost - budget.earlier_cost} if panel.has_prices else {})

@@ -7,7 +7,7 @@ import math
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from operator import add
 from typing import Any, Protocol, Self, TypeAlias
@@ -18,7 +18,7 @@ from ..base.contracts import Tensors
 from ..base.digest import content_digest
 from ..base.errors import Abstention
 from ..base.identity import ServiceName
-from ..base.strict import Strict
+from ..base.strict import Strict, list_fields
 from .prompt import PIXELS_PER_TOKEN, Prompt, Text
 
 NOT_STORED = "not in the ledger"
@@ -54,7 +54,7 @@ class Usage:
         return cls(tokens, min(_tokens(cache_hits), tokens), _tokens(completion))
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(*map(add, astuple(self), astuple(other)))
+        return Usage(*map(add, list_fields(self).values(), list_fields(other).values()))
 
 
 NO_USAGE = Usage()
@@ -196,7 +196,7 @@ def make_record(call: Call, reply: Reply) -> CallRecord:
         model=reply.model,
         prompt=call.prompt.digest,
         reply=dict(reply.content),
-        **asdict(reply.usage),
+        **list_fields(reply.usage),
         cost=reply.cost,
     )
 

@@ -50,7 +50,8 @@ class ChoiceDistribution:
         return math.fsum(weights[name] * p for name, p in self.probabilities.items())
 
 
-def check_choices(choices: Iterable[str]) -> tuple[str, ...]:
+@lru_cache(256)
+def check_choices(choices: tuple[str, ...]) -> tuple[str, ...]:
     """The choices; refused where no first token could tell them apart.
 
     Raises:

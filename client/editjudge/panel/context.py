@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from ..base.config import Price
+from ..base.strict import list_fields
 from .budget import Budget
 from .calls import Call, CallRecord, Reply, ReplyStore, make_record
 
@@ -104,7 +105,7 @@ class CallLog:
 
     def add_reply(self, call: Call, reply: Reply, *, made_now: bool) -> None:
         """Add a judge's reply."""
-        more: dict[str, float] = {"calls": int(made_now), **asdict(reply.usage)}
+        more: dict[str, float] = {"calls": int(made_now), **list_fields(reply.usage)}
         if reply.cost is not None:
             more |= {"cost": reply.cost, "spent": reply.cost if made_now else 0.0}
         for name, number in more.items():

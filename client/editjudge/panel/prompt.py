@@ -202,9 +202,12 @@ class Prompt:
 
     async def work(self, work: Callable[..., T], *args: Any) -> T:
         """Run a function of the prompt; in a thread where its texts are long."""
+        return work(*args) if self._is_short else await in_thread(work, *args)
+
+    @cached_property
+    def _is_short(self) -> bool:
         length = sum(len(part.text) for part in self.parts if isinstance(part, Text))
-        is_short = len(self.system) + length <= _SHORT_CHARACTERS
-        return work(*args) if is_short else await in_thread(work, *args)
+        return len(self.system) + length <= _SHORT_CHARACTERS
 
     @cached_property
     def digest(self) -> str:

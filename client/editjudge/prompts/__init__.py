@@ -328,7 +328,7 @@ def parse_form(answer: dict[str, Any]) -> tuple[tuple[str, ...], OutputContract[
         ValueError: A value is not valid.
     """
     if "choices" in answer:
-        return check_choices(answer.pop("choices")), None
+        return check_choices(tuple(answer.pop("choices"))), None
     return (), _CONTRACTS[answer.pop("contract")](**answer)
 
 

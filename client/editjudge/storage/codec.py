@@ -11,7 +11,6 @@ import io
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,6 +21,7 @@ from ..base.contracts import CONTRACTS, Tensors
 from ..base.digest import DIGEST
 from ..base.errors import ImageError
 from ..base.images import encode_mask, load_mask
+from ..base.strict import list_fields
 from ..panel.calls import AnyCall, CallRecord, Reply, SpecialistCall, Usage
 from .schema import decode_text, encode_text
 
@@ -120,7 +120,7 @@ def encode_reply(call: AnyCall, reply: Reply) -> tuple[dict[str, Any], bytes | N
         "repeat": call.repeat,
         "reply": reply.content,
         "model": reply.model,
-        **asdict(reply.usage),
+        **list_fields(reply.usage),
     }, None
 
 

@@ -7,7 +7,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
@@ -15,6 +15,7 @@ from uuid import UUID, uuid4
 
 from editjudge.base.contracts import CLASS_HEADER, TEAM_HEADER, TOKENS_HEADER
 from editjudge.base.errors import EditjudgeError, InputError
+from editjudge.base.strict import list_fields
 from editjudge.service import CallLog, CallTerms
 
 from .errors import find_code
@@ -150,7 +151,7 @@ class RequestAccount:
         Args:
             requests: How many refused requests it stands for.
         """
-        counts = asdict(self.meter.total)
+        counts = list_fields(self.meter.total)
         for name in ("edits", "refused"):
             del counts[name]
         return json.dumps(

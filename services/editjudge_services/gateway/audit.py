@@ -5,6 +5,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -48,14 +49,14 @@ class AuditLog:
             except OSError as error:
                 raise ConfigError(f"{where}: {error.strerror}", "give another file") from error
 
-    def write(self, line: str) -> None:
+    def write(self, make_line: Callable[[], str]) -> None:
         """Append a line. Of several failures in a row only the first prints a notice."""
         if self._uses_stderr:
-            print_notice(line)
+            print_notice(make_line())
         if self.file is None:
             return
         try:
-            _append(self.file, f"{line}\n")
+            _append(self.file, f"{make_line()}\n")
         except OSError as error:
             if not self._failing:
                 print_notice(f"{self.file}: lines of the audit log are lost: {error.strerror}")
@@ -74,14 +75,14 @@ class AuditLog:
             self._repeats[kind] = self._repeats[kind][0] + 1, make_line
         else:
             self._repeats[kind] = 0, make_line
-            self.write(make_line(1))
+            self.write(partial(make_line, 1))
 
     def flush(self) -> None:
         """Append a line for all that were counted, of each kind."""
         repeats, self._repeats = self._repeats, {}
         for number, make_line in repeats.values():
             if number:
-                self.write(make_line(number))
+                self.write(partial(make_line, number))
 
 
 def find_logs(files: Iterable[Path]) -> tuple[list[Path], list[Path]]:

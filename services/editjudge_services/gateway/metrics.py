@@ -39,6 +39,7 @@ class Metrics:
             )
             for name, row in _TABLES["histograms"].items()
         }
+        self._by_team: dict[str, list[tuple[str, Counter]]] = {}
         self.audit_lost = self._counters["audit_lost"]
         self._agreement = Gauge(
             "editjudge_reward_agreement",
@@ -51,11 +52,17 @@ class Metrics:
 
     def add(self, team: str, usage: TeamUsage) -> None:
         """Count what a team used."""
-        self._counters["edits"].labels(team).inc(usage.edits)
-        self._counters["cost"].labels(team).inc(usage.cost)
-        for counter, kinds in (("calls", _CALLS), ("tokens", _TOKENS)):
-            for kind, name in kinds.items():
-                self._counters[counter].labels(team, kind).inc(getattr(usage, name))
+        for name, counter in self._find_counters(team):
+            if number := getattr(usage, name):
+                counter.inc(number)
+
+    def _find_counters(self, team: str) -> list[tuple[str, Counter]]:
+        """Look up the counters of a team once, each with the field of `TeamUsage` that it counts."""
+        if team not in self._by_team:
+            alone = [(name, self._counters[name].labels(team)) for name in ("edits", "cost")]
+            kinds = [("calls", *each) for each in _CALLS.items()] + [("tokens", *each) for each in _TOKENS.items()]
+            self._by_team[team] = alone + [(name, self._counters[of].labels(team, kind)) for of, kind, name in kinds]
+        return self._by_team[team]
 
     def add_rewards(self, team: str, name: str, summary: Summary, seconds: float) -> None:
         """Count what became of one reward in a batch."""

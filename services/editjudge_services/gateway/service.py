@@ -183,7 +183,7 @@ class JudgeService:
             kind = caller.team, caller.method, account.code
             self._audit.count(kind, account.make_audit_line)
         else:
-            self._audit.write(account.make_audit_line())
+            self._audit.write(account.make_audit_line)
 
     async def score(
         self, read: Callable[[], Awaitable[ScoreRequest]], account: RequestAccount, selection: Selection | None = None

@@ -9,7 +9,7 @@ import os
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextvars import Context
-from dataclasses import asdict, astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from editjudge.base.config import LedgerPlace
 from editjudge.base.errors import ConfigError, DeadlineExceeded, OutOfTime, ServiceError, StoreError
 from editjudge.base.local_stack import private
+from editjudge.base.strict import list_fields
 from editjudge.service import Budget, Usage, open_database
 
 if TYPE_CHECKING:
@@ -240,7 +241,7 @@ def _end(batch: asyncio.Future[None] | None) -> None:
 
 
 def _to_columns(rows: Mapping[DayAndTeam, TeamUsage]) -> list[dict[str, object]]:
-    return [{"day": day, "team": team, **asdict(usage)} for (day, team), usage in rows.items()]
+    return [{"day": day, "team": team, **list_fields(usage)} for (day, team), usage in rows.items()]
 
 
 def read_usage(folder: Path) -> Mapping[DayAndTeam, TeamUsage]:

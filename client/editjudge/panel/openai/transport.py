@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from ...base.config import JudgeEndpoint
@@ -19,6 +19,7 @@ from ...base.errors import (
     ServiceError,
 )
 from ...base.providers import find_provider
+from ...base.strict import list_fields
 from ...base.text import shorten_list
 from ..calls import Reply
 from ..choices import ChoiceDistribution, list_labels, make_distribution, select_label_tokens
@@ -240,7 +241,7 @@ class OpenAiTransport(Transport):
                 if top is None:
                     raise self._without_logprobs("its reply holds no logprobs")
                 self._capabilities.add_logprobs()
-                return asdict(_distribute(choices, top, ids or {}))
+                return list_fields(_distribute(choices, top, ids or {}))
 
             return self._read(await self._chat(prompt, fields, model, context), read)
 

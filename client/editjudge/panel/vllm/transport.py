@@ -13,12 +13,13 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 
 from ...base.config import JudgeEndpoint
 from ...base.errors import BadReply, DeadlineExceeded, LogprobsUnavailable, NoModel, Rejection, ServiceError, WrongModel
+from ...base.strict import list_fields
 from ..calls import Reply, Usage
 from ..choices import list_labels, make_distribution, select_label_tokens
 from ..context import DEFAULT_TERMS, NO_CALLER, AnyTerms, CallContext
@@ -131,7 +132,7 @@ class VllmTransport(Transport):
             reply = await self._list_tokens(request, len(ids) + 1, model, end)
             with self._bad_replies():
                 spread = _distribute(choices, ids, _read_first_tokens(reply))
-            return Reply(asdict(spread), model.model.name, _read_usage(reply))
+            return Reply(list_fields(spread), model.model.name, _read_usage(reply))
 
         return await self._retry(once, context.terms)
 

@@ -53,9 +53,7 @@ def test_lines_are_deleted_by_team_and_day(
 def test_lines_that_are_written_meanwhile_stay(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     log, count = AuditLog(path), 2000
-    writer = threading.Thread(
-        target=lambda: [log.write(line_of("ab"[n % 2], 1, str(n)).rstrip()) for n in range(count)]
-    )
+    writer = threading.Thread(target=lambda: [log.write(line_of("ab"[n % 2], 1, str(n)).rstrip) for n in range(count)])
     writer.start()
     deleted = 0
     while writer.is_alive():
