@@ -521,7 +521,7 @@ def test_a_full_disk_costs_lines_of_the_audit_and_nothing_else(
     log.unlink()
     audit.write(lambda: '{"one": 1}')  # it was moved away
     assert log.read_text(encoding="utf-8") == '{"one": 1}\n'
-    AuditLog(Path("-")).write('{"two": 2}')
+    AuditLog(Path("-")).write(lambda: '{"two": 2}')
     assert capsys.readouterr().err == '{"two": 2}\n'
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 import struct
+import time
 import zlib
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import deflate
@@ -17,8 +19,8 @@ from PIL.PngImagePlugin import PngInfo
 
 from editjudge.base import images
 from editjudge.base.errors import ImageError
-from editjudge.base.images import MAX_PIXELS, Image, load_image
-from editjudge.base.integrity import inspect_image
+from editjudge.base.images import MAX_PIXELS, Image, leave_encoded, load_image
+from editjudge.base.integrity import ImageInfo, inspect_image
 
 from ... import encoded_pictures
 from ...encoded_pictures import encode, make_orientation
@@ -129,6 +131,24 @@ def test_one_that_is_named_as_what_it_is_not_is_not_shown_as_it_is(tmp_path: Any
     image = load_image(path, max_lazy_pixels=MAX_PIXELS)
     assert [note.kind for note in image.notes] == ["misnamed"]
     assert image.media_type is None
+
+
+def test_threads_that_bring_one_file_at_a_time_prove_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    proven_sizes = Counter[tuple[int, int]]()
+
+    def inspect_slowly(data: bytes, most: int) -> ImageInfo | None:
+        info = inspect_image(data, most)
+        assert info
+        proven_sizes[info.size] += 1
+        time.sleep(0.05)
+        return info
+
+    monkeypatch.setattr(images, "inspect_image", inspect_slowly)
+    files = [png(bytes(rows * (1 + 3 * 61)), 61, rows) for rows in (3, 4)]
+    with ThreadPoolExecutor(8) as threads:
+        pictures = [*threads.map(lambda data: leave_encoded(data, "", MAX_PIXELS), files * 4)]
+    assert [picture and picture.size for picture in pictures] == [(61, 3), (61, 4)] * 4
+    assert proven_sizes == {(61, 3): 1, (61, 4): 1}
 
 
 def test_pixels_are_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
