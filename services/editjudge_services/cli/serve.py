@@ -59,7 +59,7 @@ def purge_command(
         print_json([{"team": name, **asdict(row)} for name, row in rows.items()])
     else:
         for name, row in rows.items():
-            print_text(f"{'all teams' if name is None else _label(name)}: {row}{end}")
+            print_text(f"{'all teams' if name is None else name or '(no team)'}: {row}{end}")
     if unread := find_logs(audit)[1]:
         names = ", ".join(map(str, unread))
         raise StoreError(f"{names}: no audit log that can be read", "if it is one, unpack it")
@@ -85,10 +85,6 @@ def usage_command(folder: str, team: tuple[str, ...], *, csv: bool, json: bool) 
 
 def _parse_cache(text: str) -> LedgerPlace:
     return parse_ledger(text, "CACHE") or Path(text)
-
-
-def _label(team: str) -> str:
-    return team or "(no team)"
 
 
 def _check(options: ServiceOptions) -> None:

@@ -151,9 +151,7 @@ class RequestAccount:
         Args:
             requests: How many refused requests it stands for.
         """
-        counts = list_fields(self.meter.total)
-        for name in ("edits", "refused"):
-            del counts[name]
+        counts = {name: n for name, n in list_fields(self.meter.total).items() if name not in {"edits", "refused"}}
         return json.dumps(
             {
                 "time": datetime.now(UTC).isoformat(timespec="milliseconds"),

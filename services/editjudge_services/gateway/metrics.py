@@ -13,8 +13,12 @@ from .usage import TeamUsage
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 _TABLES = package_tables(__package__, "metrics.toml")
-_CALLS = {"made": "calls", "cached": "cached", "failed": "failed"}
-_TOKENS = {"prompt": "prompt_tokens", "cached": "cached_tokens", "completion": "completion_tokens"}
+_COUNTED = {
+    **{name: (name,) for name in ("edits", "cost")},
+    **{name: ("calls", kind) for kind, name in (("made", "calls"), ("cached", "cached"), ("failed", "failed"))},
+    **{f"{kind}_tokens": ("tokens", kind) for kind in ("prompt", "cached", "completion")},
+}
+"""By field of `TeamUsage` its counter, and the kind where this has several."""
 
 
 class Metrics:
@@ -52,17 +56,12 @@ class Metrics:
 
     def add(self, team: str, usage: TeamUsage) -> None:
         """Count what a team used."""
-        for name, counter in self._find_counters(team):
+        if team not in self._by_team:  # looked up once, since edits are many
+            rows = _COUNTED.items()
+            self._by_team[team] = [(name, self._counters[of].labels(team, *kind)) for name, (of, *kind) in rows]
+        for name, counter in self._by_team[team]:
             if number := getattr(usage, name):
                 counter.inc(number)
-
-    def _find_counters(self, team: str) -> list[tuple[str, Counter]]:
-        """Look up the counters of a team once, each with the field of `TeamUsage` that it counts."""
-        if team not in self._by_team:
-            alone = [(name, self._counters[name].labels(team)) for name in ("edits", "cost")]
-            kinds = [("calls", *each) for each in _CALLS.items()] + [("tokens", *each) for each in _TOKENS.items()]
-            self._by_team[team] = alone + [(name, self._counters[of].labels(team, kind)) for of, kind, name in kinds]
-        return self._by_team[team]
 
     def add_rewards(self, team: str, name: str, summary: Summary, seconds: float) -> None:
         """Count what became of one reward in a batch."""

