@@ -233,7 +233,7 @@ async def test_tokens_are_told_of_a_request_whose_deadline_is_over(tmp_path: Pat
             await JudgeServicer(service.service).Score(slow, context)
     assert int(context.headers["x-tokens-used"]) > 101  # and about what the second one took
     (used,) = read_usage(tmp_path).values()
-    assert (used.edits, used.refused, used.calls, used.tokens) == (0, 1, 1, 101)
+    assert (used.edits, used.refused, used.calls, used.prompt_tokens + used.completion_tokens) == (0, 1, 1, 101)
 
 
 @pytest.mark.parametrize("http", [False, True])

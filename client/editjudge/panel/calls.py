@@ -7,9 +7,9 @@ import math
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from operator import add
+from operator import add, attrgetter
 from typing import Any, Protocol, Self, TypeAlias
 
 from pydantic import JsonValue
@@ -22,6 +22,7 @@ from ..base.strict import Strict, list_fields
 from .prompt import PIXELS_PER_TOKEN, Prompt, Text
 
 NOT_STORED = "not in the ledger"
+_CANONICAL = json.JSONEncoder(sort_keys=True, ensure_ascii=False, default=dict)
 _MOST_TOKENS = 10**9
 """The most tokens that one call can take; a server that reports more is not believed."""
 
@@ -54,9 +55,10 @@ class Usage:
         return cls(tokens, min(_tokens(cache_hits), tokens), _tokens(completion))
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(*map(add, list_fields(self).values(), list_fields(other).values()))
+        return Usage(*map(add, _read_counts(self), _read_counts(other)))
 
 
+_read_counts = attrgetter(*(each.name for each in fields(Usage)))
 NO_USAGE = Usage()
 
 
@@ -311,4 +313,4 @@ def _make_key(depends: list[object]) -> str:
 
 def to_canonical_json(value: object) -> str:
     """JSON text with sorted keys, so that equal values have equal texts."""
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, default=dict)
+    return _CANONICAL.encode(value)

@@ -32,6 +32,7 @@ _SHORT_CHARACTERS = 8192
 _SLACK_BYTES = 64 * 1024
 """Of a file beside eight bytes a pixel; one that is larger still is not sent as it is."""
 T = TypeVar("T")
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 RULE = "lanczos-down"
 """How images are resized: Lanczos, never enlarged, with the same aspect ratio."""
 
@@ -213,7 +214,7 @@ class Prompt:
     def digest(self) -> str:
         """Digest of all that a model sees of it: `sha256:` and 64 hex digits."""
         parts = ([p.digest] if isinstance(p, Picture) else [p.text, p.is_data] for p in self.parts)
-        text = json.dumps([self.system, *parts], ensure_ascii=False)
+        text = _ENCODER.encode([self.system, *parts])
         return content_digest(text.encode("utf-8"))
 
     @cached_property

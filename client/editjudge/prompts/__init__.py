@@ -146,8 +146,11 @@ class Template:
     @cached_property
     def fields(self) -> tuple[str, ...]:
         """Names of the fields in `user`, each once, in order."""
-        names = (name for _, name, _, _ in string.Formatter().parse(self.user) if name)
-        return tuple(dict.fromkeys(names))
+        return tuple(dict.fromkeys(name for _, name in self._pieces if name))
+
+    @cached_property
+    def _pieces(self) -> tuple[tuple[str, str | None], ...]:
+        return tuple((literal, name) for literal, name, _, _ in string.Formatter().parse(self.user))
 
     @property
     def form(self) -> ReplyForm:
@@ -224,7 +227,7 @@ class Template:
         parts: list[Part] = []
         absent = dict(self.absent)
         self._check_length({**absent, **values})
-        for literal, name, _, _ in string.Formatter().parse(self.user):
+        for literal, name in self._pieces:
             _append_text(parts, literal)
             if name is None:
                 continue
@@ -245,7 +248,7 @@ class Template:
     def _check_length(self, values: Mapping[str, Value]) -> None:
         """Compute the length of the prompt from those of its texts, before it is built."""
         lengths = Counter({"system": len(self.system), "answer": len(self.answer)})
-        for literal, name, _, _ in string.Formatter().parse(self.user):
+        for literal, name in self._pieces:
             lengths["user"] += len(literal)
             value = values[name] if name else ""
             texts = (value,) if isinstance(value, str) else (label for label, _ in value)

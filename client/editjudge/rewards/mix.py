@@ -6,6 +6,7 @@ Nothing here calls a service. Without a number there is a reason, never a number
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from itertools import combinations
 from statistics import mean, pstdev
 
@@ -58,7 +59,12 @@ def _sum_seconds(config: RewardConfig, dimension: str, judgement: Judgement) -> 
 def sign_reward(config: RewardConfig, name: str, signatures: Mapping[str, Signature]) -> str:
     """Return the signature of a reward: 12 hex digits of all that its numbers depend on."""
     table = config.rewards[name].model_dump_json(exclude={"pin"})
-    parts = {one: signatures[one].digest for one in config.list_ids(name)}
+    return _sign_table(table, tuple((one, signatures[one]) for one in config.list_ids(name)))
+
+
+@lru_cache(256)
+def _sign_table(table: str, signatures: tuple[tuple[str, Signature], ...]) -> str:
+    parts = {name: signature.digest for name, signature in signatures}
     return Signature.of({"formula": _FORMULA, "table": table, **parts}).digest
 
 

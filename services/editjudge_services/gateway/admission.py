@@ -139,7 +139,8 @@ class SharedLimit:
         self._rows.setdefault(caller, deque()).append(hold)
         self._admit()
         try:
-            await self._wait(hold, until)
+            if not hold.admission.done():
+                await self._wait(hold, until)
             yield hold
         finally:
             if hold.admission.done() and not hold.admission.cancelled():

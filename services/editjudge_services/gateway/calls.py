@@ -58,6 +58,10 @@ class CallCache:
         is_shared: Whether teams share replies; otherwise each gets only replies to its own calls.
         say: Called with a message of one line when the ledger fails.
 
+    Attributes:
+        folder: The folder; None without one.
+        has_ledger: Whether replies are stored, and not only held in memory.
+
     Raises:
         ConfigError: on entry, if another service has locked the folder, or it cannot be written;
             if the database cannot be used, or its role sees the rows of all teams.
@@ -65,6 +69,7 @@ class CallCache:
 
     def __init__(self, place: LedgerPlace | None, *, is_shared: bool, say: Callable[[str], None]) -> None:
         self.folder = place if isinstance(place, Path) else None
+        self.has_ledger = place is not None
         self._place = place
         self._database_ledger: AnyLedger | None = None
         self._get_purges: Callable[[], Awaitable[dict[str, str]]] | None = None
@@ -137,7 +142,7 @@ class CallCache:
 
         What stores a reply holds a place at its server meanwhile, so it waits for no reading.
         """
-        if self.folder is None and self._database_ledger is None:
+        if not self.has_ledger:
             return fallback
         # One of each kind at a time, so that few calls wait for a locked file.
         async with self._locks[stores] if self._database_ledger is None else contextlib.nullcontext():
@@ -206,6 +211,8 @@ class TeamCalls(MemoryReplies):
         Returns:
             The reply that was stored first for this call, which may be another one.
         """
+        if not self._cache.has_ledger:
+            return await super().put(call, reply)
         return await asyncio.shield(asyncio.create_task(self._put(call, reply)))
 
     async def _put(self, call: Call | SpecialistCall, reply: Reply) -> Reply:

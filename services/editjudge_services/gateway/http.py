@@ -48,6 +48,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _HTTP = {"INVALID_ARGUMENT": 400, "FAILED_PRECONDITION": 400, "RESOURCE_EXHAUSTED": 429}
 _REPORT = web.RequestKey("report", TokenReport)
 """The report of the tokens that judges used for a request."""
+_CALLER = web.RequestKey("caller", Caller)
 _JSON = "application/json"
 _QUERIES = {"/v1/dimensions": ("pattern",)}
 """The query parameters of each route that has any."""
@@ -159,10 +160,10 @@ class JsonService:
     @contextlib.contextmanager
     def open_account(self, request: web.Request, *, is_part: bool = False) -> Iterator[RequestAccount]:
         """Account for a request, or for one edit of it; its tokens are in the report."""
-        caller = _find_caller(request)
         if is_part:  # it waits for room as long as it takes
-            caller = replace(caller, waits_until=math.inf)
+            caller = replace(request[_CALLER], waits_until=math.inf)
         else:
+            request[_CALLER] = caller = _find_caller(request)
             request[_REPORT] = self.service.open_report(caller)
         with self.service.open_account(caller, request[_REPORT]) as account:
             try:

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextvars import Context
 from dataclasses import astuple, dataclass, fields
 from datetime import UTC, datetime
+from operator import add, attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -57,15 +58,11 @@ class TeamUsage:
     cost: float = 0.0
 
     def __add__(self, more: TeamUsage) -> TeamUsage:
-        return TeamUsage(*(getattr(self, name) + getattr(more, name) for name in COUNTS))
-
-    @property
-    def tokens(self) -> int:
-        """The sum of prompt tokens and completion tokens."""
-        return self.prompt_tokens + self.completion_tokens
+        return TeamUsage(*map(add, _read_counts(self), _read_counts(more)))
 
 
 COUNTS = tuple(each.name for each in fields(TeamUsage))
+_read_counts = attrgetter(*COUNTS)
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS used (day TEXT NOT NULL, team TEXT NOT NULL,"
     f" {', '.join(f'{name} NOT NULL' for name in COUNTS)}, PRIMARY KEY (day, team)) WITHOUT ROWID"

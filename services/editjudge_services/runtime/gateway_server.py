@@ -57,12 +57,13 @@ class GatewayServer(Server):
     @property
     def state(self) -> LocalGateway:
         """Its addresses, and why it is down where it is."""
+        has_ended = self._process is not None and not self.is_healthy()
         return LocalGateway(
             pid=self.pid,
             url=f"grpc://{LOOPBACK}:{self._grpc}",
             http=f"http://{LOOPBACK}:{self._http}",
             log=self.log,
-            problem=self._problem(),
+            problem=self._make_ended_error().message if has_ended else self._start_error,
         )
 
     def start(self, stopping: threading.Event | None = None) -> None:
@@ -92,8 +93,3 @@ class GatewayServer(Server):
 
     def _is_ready(self) -> bool:
         return fetch(f"{self.state.http}/health") is not None
-
-    def _problem(self) -> str:
-        if self._process is None or self.is_healthy():
-            return self._start_error
-        return self._make_ended_error().message

@@ -31,13 +31,14 @@ _BRACKET_TOKEN = re.compile(r"\[/?[A-Za-z0-9_]{2,32}\]")
 Body: TypeAlias = list[bytes | Picture]
 """A request's body in pieces: a picture stands for its base64."""
 _CHOICE = "choice"
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
 _ROUNDING = 1e-3  # of a logarithm that should not be above 0
 _FINISH: dict[str, Finish] = {"stop": "stop", "length": "length"}
 
 
 def dump_json(value: Any) -> bytes:
     """JSON without spaces; characters that are not ASCII are escaped."""
-    return json.dumps(value, separators=(",", ":")).encode("ascii")
+    return _ENCODER.encode(value).encode("ascii")
 
 
 def make_chat_body(fields: Mapping[str, Any], system: str, parts: Sequence[Part], detail: str | None = None) -> Body:
