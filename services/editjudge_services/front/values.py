@@ -49,11 +49,7 @@ Positive = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Text = Annotated[str, Field(min_length=1)]
 
 
-def _as_text(where: object) -> object:
-    return str(where) if isinstance(where, Path) else where
-
-
-FileOrUrl = Annotated[str, BeforeValidator(_as_text)]
+FileOrUrl = Annotated[str, BeforeValidator(lambda where: str(where) if isinstance(where, Path) else where)]
 """A file or a URL; a string, since a `Path` would merge the slashes of a URL."""
 
 

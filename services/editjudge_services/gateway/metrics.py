@@ -13,12 +13,10 @@ from .usage import TeamUsage
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 _TABLES = package_tables(__package__, "metrics.toml")
-_COUNTED = {
-    **{name: (name,) for name in ("edits", "cost")},
-    **{name: ("calls", kind) for kind, name in (("made", "calls"), ("cached", "cached"), ("failed", "failed"))},
-    **{f"{kind}_tokens": ("tokens", kind) for kind in ("prompt", "cached", "completion")},
-}
+_COUNTED: dict[str, tuple[str, ...]] = {"edits": ("edits",), "cost": ("cost",), "calls": ("calls", "made")}
 """By field of `TeamUsage` its counter, and the kind where this has several."""
+_COUNTED |= {kind: ("calls", kind) for kind in ("cached", "failed")}
+_COUNTED |= {f"{kind}_tokens": ("tokens", kind) for kind in ("prompt", "cached", "completion")}
 
 
 class Metrics:
@@ -78,9 +76,8 @@ class Metrics:
 
     def count(self, account: RequestAccount) -> None:
         """Count a request that has ended."""
-        caller = account.caller
-        self._counters["requests"].labels(caller.team, caller.method, account.code).inc()
-        self._histograms["request_seconds"].labels(caller.method).observe(account.seconds)
+        self._counters["requests"].labels(account.caller.team, account.caller.method, account.code).inc()
+        self._histograms["request_seconds"].labels(account.caller.method).observe(account.seconds)
 
     def text(self) -> bytes:
         """Render all metrics in the text format of Prometheus."""
