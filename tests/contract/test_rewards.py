@@ -177,34 +177,34 @@ async def test_a_path_leads_nowhere_else(service: RunningService, tmp_path: Path
 
 
 async def test_nobody_s_pictures_go_while_another_team_holds_more(
-    served: RunningService, monkeypatch: pytest.MonkeyPatch
+    service: RunningService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("editjudge_services.gateway.rewards._PICTURES_BYTES", 40_000)
-    await served.post(own(1), "/v1/rewards", {**JSON, "x-team": "small"})
-    await served.post(own(*range(2, 40)), "/v1/rewards", {**JSON, "x-team": "large"})
+    await service.post(make_batch(1), "/v1/rewards", {**JSON, "x-team": "small"})
+    await service.post(make_batch(*range(2, 40)), "/v1/rewards", {**JSON, "x-team": "large"})
     held = {"source": {"digest": content_digest(png(0))}, "instruction": "x", "edited": {"digest": ""}}
     for team, seed, expected in (("small", 1, 200), ("large", 39, 200), ("large", 2, 400)):
         batch = {"edits": [{**held, "edited": {"digest": content_digest(png(seed))}}]}
-        status, _ = await served.post(batch, "/v1/rewards", {**JSON, "x-team": team})
+        status, _ = await service.post(batch, "/v1/rewards", {**JSON, "x-team": team})
         assert status == expected, (team, seed)
 
 
 @pytest.mark.parametrize("source", [{"path": "none.png"}, {"digest": "sha256:0"}, {"part": "none"}, {"data": "!"}])
 async def test_a_batch_that_is_refused_as_a_whole_counts_as_invalid(
-    served: RunningService, source: Mapping[str, str]
+    service: RunningService, source: Mapping[str, str]
 ) -> None:
-    batch = own(1)
+    batch = make_batch(1)
     batch["edits"][0]["source"] = source
-    assert (await served.post(batch, "/v1/rewards"))[0] == 400
+    assert (await service.post(batch, "/v1/rewards"))[0] == 400
     label = 'method="/v1/rewards",status="INVALID_ARGUMENT",team=""'
-    assert f"editjudge_requests_total{{{label}}} 1.0" in await served.metrics()
+    assert f"editjudge_requests_total{{{label}}} 1.0" in await service.metrics()
 
 
-async def test_no_name_in_a_path_becomes_a_metric(served: RunningService) -> None:
+async def test_no_name_in_a_path_becomes_a_metric(service: RunningService) -> None:
     """Each would take memory for good, and have limits of its own where there is no team."""
     for name in ("one", "two"):
-        assert (await served.post({}, f"/rewards/{name}/score"))[0] == 400
-    metrics = await served.metrics()
+        assert (await service.post({}, f"/rewards/{name}/score"))[0] == 400
+    metrics = await service.metrics()
     label = 'method="/rewards/{reward}/score",status="INVALID_ARGUMENT",team=""'
     assert f"editjudge_requests_total{{{label}}} 2.0" in metrics
     assert "/rewards/one" not in metrics
@@ -217,12 +217,12 @@ async def test_files_that_a_batch_names_take_room_and_are_read_once(tmp_path: Pa
     reward = file(tmp_path, f'roots = {{ "" = "{tmp_path}" }}\n' + PIXELS)
     edit = {"source": {"path": "0.png"}, "instruction": "x", "edited": {"path": "1.png"}}
     batch = {"edits": [edit] * 20}
-    async with serve(reward=reward, held_bytes=3_000_000) as served:
-        status, answer = await served.post(batch, "/v1/rewards")
+    async with serve(reward=reward, held_bytes=3_000_000) as service:
+        status, answer = await service.post(batch, "/v1/rewards")
         assert (status, answer["summary"]["quality"]["unscored"]) == (200, {})
-        assert served.service.requests.in_use == {}
-    async with serve(reward=reward, held_bytes=1_000_000) as served:
-        status, answer = await served.post(batch, "/v1/rewards")
+        assert service.service.requests.in_use == {}
+    async with serve(reward=reward, held_bytes=1_000_000) as service:
+        status, answer = await service.post(batch, "/v1/rewards")
         assert (status, answer["error"]["field"]) == (400, "body")
         assert "bytes" in answer["error"]["message"]
 
@@ -346,8 +346,8 @@ def parts(*heads: bytes) -> bytes:
     ("head", "words"),
     [(b"a: b\r\n" * 200 + b"a: b", "Too many headers"), (b"a: " + b"b" * 20_000, "than 8190"), (b": ", "Invalid")],
 )
-async def test_parts_that_are_none_are_refused_in_words(served: RunningService, head: bytes, words: str) -> None:
-    status, answer = await served.post(parts(head), "/v1/rewards", BOUNDARY)
+async def test_parts_that_are_none_are_refused_in_words(service: RunningService, head: bytes, words: str) -> None:
+    status, answer = await service.post(parts(head), "/v1/rewards", BOUNDARY)
     assert (status, answer["error"]["field"]) == (400, "body")
     assert words in answer["error"]["message"]
 
@@ -357,7 +357,7 @@ async def test_parts_that_are_none_are_refused_in_words(served: RunningService, 
     [(parts(*[b"a: b"] * 1000), BOUNDARY), (b'{"a": [' + b'"", ' * 100_000 + b'""]}', JSON)],
     ids=["parts", "texts"],
 )
-async def test_a_batch_of_tiny_pieces_holds_up_nobody(served: RunningService, body: bytes, headers: Any) -> None:
+async def test_a_batch_of_tiny_pieces_holds_up_nobody(service: RunningService, body: bytes, headers: Any) -> None:
     """The event loop, which is this test's too, turns for others while they are read."""
     turns = 0
 
@@ -368,24 +368,24 @@ async def test_a_batch_of_tiny_pieces_holds_up_nobody(served: RunningService, bo
             turns += 1
 
     others = asyncio.create_task(turn())
-    status, _ = await served.post(body, "/v1/rewards", headers)
+    status, _ = await service.post(body, "/v1/rewards", headers)
     others.cancel()
     assert status == 400
     assert turns > 1000
 
 
-async def test_a_batch_has_so_many_parts(served: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_batch_has_so_many_parts(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reward_bodies, "MAX_PICTURES", 9)
     for count, words in ((10, "no JSON"), (11, "more than 9 pictures")):
-        status, answer = await served.post(parts(*[b"a: b"] * count), "/v1/rewards", BOUNDARY)
+        status, answer = await service.post(parts(*[b"a: b"] * count), "/v1/rewards", BOUNDARY)
         assert status == 400
         assert words in answer["error"]["message"]
 
 
-async def test_numbers_and_names_without_end_change_nothing(served: RunningService) -> None:
-    _, usual = await served.post(own(1), "/v1/rewards")
-    batch = own(1, want=["quality"] * 30_000, deadline_ms=10**400)  # each was mixed, for 0.2 ms
-    status, answer = await served.post(batch, "/v1/rewards")
+async def test_numbers_and_names_without_end_change_nothing(service: RunningService) -> None:
+    _, usual = await service.post(make_batch(1), "/v1/rewards")
+    batch = make_batch(1, want=["quality"] * 30_000, deadline_ms=10**400)  # each was mixed, for 0.2 ms
+    status, answer = await service.post(batch, "/v1/rewards")
     assert status == 200
     assert answer["results"] == usual["results"]
     assert RewardRequest.model_validate(batch).want == ("quality",)

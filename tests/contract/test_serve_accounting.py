@@ -199,30 +199,30 @@ async def test_who_asks_for_signatures_takes_a_place_and_is_accounted_for(
 
     monkeypatch.setattr(Dimension, "signature", slow)
     about = pb.GetPanelRequest(protocol=pb.Protocol(benchmark="kris", rounds=7), dimensions=["*"])
-    async with serve(edits=1, audit=log) as served:
-        stub = served.stub
+    async with serve(edits=1, audit=log) as service:
+        stub = service.stub
         first = asyncio.ensure_future(outcome_of(stub.GetPanel(about, metadata=TEAM)))
         await until(lambda: threads)
-        assert dict(served.service.edits.in_use) == {"a": 1}
+        assert dict(service.service.edits.in_use) == {"a": 1}
         told = await refusal(stub.GetPanel(about, metadata=TEAM))
         assert told.code == grpc.StatusCode.RESOURCE_EXHAUSTED
         assert await stub.GetPanel(pb.GetPanelRequest())  # it costs nothing
         gate.set()
         signatures = (await first).signatures
         await stub.Score(make_request(ASKED), metadata=TEAM)
-        assert 'editjudge_edits_total{team="a"} 1.0' in await served.metrics()
+        assert 'editjudge_edits_total{team="a"} 1.0' in await service.metrics()
     assert threading.main_thread() not in threads
     lines = [(line["method"], line["status"], line["dimensions"]) for line in read_audit_log(log)]
     assert lines == [("GetPanel", "RESOURCE_EXHAUSTED", 0), ("GetPanel", "OK", len(signatures)), ("Score", "OK", 1)]
 
 
 async def test_what_is_no_name_of_a_team_is_refused() -> None:
-    async with serve() as served:
+    async with serve() as service:
         for team in ("../../etc", "a b", ".hidden", "a" * 64):
-            told = await refusal(served.stub.Score(make_request(), metadata=[("x-team", team)]))
+            told = await refusal(service.stub.Score(make_request(), metadata=[("x-team", team)]))
             assert told.code == grpc.StatusCode.INVALID_ARGUMENT
             assert "x-team" in told.words
-        assert await served.stub.Score(make_request(), metadata=[("x-team", "a" * 63)])
+        assert await service.stub.Score(make_request(), metadata=[("x-team", "a" * 63)])
 
 
 async def test_tokens_are_told_of_a_request_whose_deadline_is_over(tmp_path: Path) -> None:
@@ -461,16 +461,16 @@ async def test_the_audit_has_a_line_for_each_edit_without_its_content(tmp_path: 
 async def test_a_batch_that_is_refused_as_a_whole_is_accounted_for(tmp_path: Path) -> None:
     log = tmp_path / "audit.jsonl"
     good = {"requests": [make_body(), make_body()]}
-    async with serve(held_bytes=2**20, cache=tmp_path, audit=log) as served:
+    async with serve(held_bytes=2**20, cache=tmp_path, audit=log) as service:
 
         async def post(body: Any, team: str = "a", kind: str = "application/json") -> int:
             headers = JSON | {"x-team": team, "content-type": kind}
-            return (await served.post(body, "/v1/score:batch", headers))[0]
+            return (await service.post(body, "/v1/score:batch", headers))[0]
 
         assert await post(b"{") == 400
         assert await post(good, kind="text/plain") == 415
         assert await post(b" " * 2**20) == 400  # more than one caller can ever have
-        async with served.service.requests.acquire("a", 2**19):
+        async with service.service.requests.acquire("a", 2**19):
             assert await post(good) == 429
             assert await post(good, team="a b") == 400
         assert await post(good) == 200
@@ -491,12 +491,12 @@ async def test_equal_refusals_have_one_line_for_all_that_came(tmp_path: Path) ->
         for _ in range(50):
             yield pb.ScoreStreamRequest()
 
-    async with serve(audit=log, rate=10_000) as served:
-        status, _ = await served.post(rubbish, "/v1/score:batch", {**JSON, "x-team": "a"})
+    async with serve(audit=log, rate=10_000) as service:
+        status, _ = await service.post(rubbish, "/v1/score:batch", {**JSON, "x-team": "a"})
         assert status == 200
-        answers = served.stub.ScoreStream(empty_messages(), metadata=TEAM)
+        answers = service.stub.ScoreStream(empty_messages(), metadata=TEAM)
         assert len([each async for each in answers if each.HasField("refusal")]) == 50
-        assert await served.stub.Score(make_request(), metadata=TEAM)
+        assert await service.stub.Score(make_request(), metadata=TEAM)
     lines = [(each["method"], each["status"], each.get("requests")) for each in read_audit_log(log)]
     batch, stream = ("/v1/score:batch", "INVALID_ARGUMENT"), ("ScoreStream", "INVALID_ARGUMENT")
     once, more = [(*batch, None), (*stream, None)], [(*batch, 59), (*stream, 49)]
