@@ -57,7 +57,7 @@ def commands_in(line: str) -> Iterator[list[str]]:
             words.append(word)
 
 
-def typed() -> list[tuple[str, list[str]]]:
+def list_commands() -> list[tuple[str, list[str]]]:
     """Page and arguments of every command, those with what is left out included."""
     return [
         (page.relative_to(ROOT).as_posix(), arguments)
@@ -103,7 +103,7 @@ def _without_shell(arguments: list[str]) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    ("page", "arguments"), typed(), ids=lambda value: value if isinstance(value, str) else shlex.join(value)
+    ("page", "arguments"), list_commands(), ids=lambda value: value if isinstance(value, str) else shlex.join(value)
 )
 def test_a_command_of_a_page_parses(page: str, arguments: list[str]) -> None:
     try:
@@ -115,7 +115,7 @@ def test_a_command_of_a_page_parses(page: str, arguments: list[str]) -> None:
 
 
 def test_commands_were_found_on_most_pages() -> None:
-    commands = typed()
+    commands = list_commands()
     assert len(commands) > 80
     assert len({page for page, _ in commands}) > 15
 

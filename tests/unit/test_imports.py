@@ -80,7 +80,7 @@ def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text("utf-8"))
 
 
-def imported(module: str, tree: ast.Module) -> Iterator[str]:
+def list_imports(module: str, tree: ast.Module) -> Iterator[str]:
     """The modules that a module names, wherever in it, with the name that it takes of each."""
     package = module.split(".")[:-1]
     for node in ast.walk(tree):
@@ -107,7 +107,7 @@ def against(module: str, tree: ast.Module) -> Iterator[str]:
     """The imports against the table, each a line that names the two modules."""
     own = house_of(module)
     assert own is not None
-    for other in imported(module, tree):
+    for other in list_imports(module, tree):
         there = house_of(other)
         if other.startswith(SHOWN_BY.get(module, "-")):
             continue
@@ -134,7 +134,7 @@ def test_nothing_above_the_benchmarks_knows_one_of_them() -> None:
         (module.partition(".")[2], name)
         for module, path in modules("client", CLIENT)
         if house_of(module) != "benchmarks"
-        for other in imported(module, parse(path))
+        for other in list_imports(module, parse(path))
         for name in packages & set(other.split(".")[2:3])
         if other.startswith(f"{CLIENT}.benchmarks.")
     }

@@ -83,9 +83,9 @@ def test_a_number_that_moves_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_version_is_named_where_it_moves_numbers() -> None:
     @implementation(3, moved_by="numpy")
-    def measured() -> None: ...
+    def measure() -> None: ...
 
-    assert re.fullmatch(r"measured\.3\(numpy \d+\)", name_implementation(measured))
+    assert re.fullmatch(r"measured\.3\(numpy \d+\)", name_implementation(measure))
 
 
 def test_the_oldest_versions_are_those_that_are_allowed() -> None:

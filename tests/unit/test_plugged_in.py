@@ -63,7 +63,7 @@ def declare(plug: Plug, package: ModuleType, tmp_path: Path) -> Callable[[str | 
     return write
 
 
-def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int | str | None, str]:
+def run_main(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int | str | None, str]:
     with pytest.raises(SystemExit) as ended:
         cli.main([*arguments])
     shown = capsys.readouterr()
@@ -99,7 +99,7 @@ def test_a_package_adds_a_verb(declare: Any, package: ModuleType) -> None:
 
 def test_without_the_package_its_verbs_are_unknown(plug: Plug, capsys: pytest.CaptureFixture[str]) -> None:
     plug(cli.GROUP)
-    code, text = told(capsys, "up")
+    code, text = run_main(capsys, "up")
     assert code == 2
     assert "No such command 'up'" in text
     assert "up " not in run("--help")
@@ -109,10 +109,10 @@ def test_a_package_that_does_not_load_is_named_and_stops_no_verb_of_ours(
     plug: Plug, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plug(cli.GROUP, "nowhere.at_all:TABLE")
-    code, text = told(capsys, "greet")
+    code, text = run_main(capsys, "greet")
     assert code == 2
     assert "error: the commands of nowhere.at_all:TABLE cannot be loaded" in text
-    assert told(capsys, "list", "benchmarks")[0] == 0
+    assert run_main(capsys, "list", "benchmarks")[0] == 0
 
 
 @pytest.mark.parametrize("text", ["[greet", "[greet]", None, '[greet]\nhelp="x"\noptions=["x"]'])
@@ -132,15 +132,15 @@ OCR, JUDGE = ServiceName("ocr", "ppocr"), ServiceName.judge("judge")
 
 
 @dataclass(frozen=True)
-class Started:
+class ScriptedServer:
     url: str
     unloaded_models: Mapping[str, str] = field(default_factory=dict)
 
 
 @contextmanager
-def started_here(_: object, models: list[str]) -> Iterator[Started]:
+def started_here(_: object, models: list[str]) -> Iterator[ScriptedServer]:
     assert models == ["ocr_ppocr"]
-    yield Started("grpc://127.0.0.1:9", {"ocr_ppocr": "weights are absent"})
+    yield ScriptedServer("grpc://127.0.0.1:9", {"ocr_ppocr": "weights are absent"})
 
 
 def test_a_stack_is_started_by_the_package_that_can(plug: Plug, package: ModuleType) -> None:

@@ -18,7 +18,7 @@ def buf(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([BUF, *arguments], capture_output=True, text=True, check=False)
 
 
-def broken(folder: Path) -> str:
+def find_breaks(folder: Path) -> str:
     """What buf says of protos against those of the last release; empty where nothing breaks."""
     ran = buf("breaking", folder, "--against", RELEASED)
     assert ran.returncode in {0, 100}, ran.stderr
@@ -29,7 +29,7 @@ def broken(folder: Path) -> str:
 def test_the_protos_keep_to_their_style_and_break_nobody() -> None:
     ran = buf("lint", PROTOS)
     assert (ran.returncode, ran.stdout) == (0, "")
-    assert broken(PROTOS) == ""
+    assert find_breaks(PROTOS) == ""
 
 
 GET_PANEL = "  rpc GetPanel(GetPanelRequest) returns (GetPanelResponse);\n"
@@ -54,7 +54,7 @@ def test_a_change_that_breaks_callers_is_found(change: str, tmp_path: Path) -> N
     text = judge.read_text().replace(before, after)
     assert text != judge.read_text()
     judge.write_text(text)
-    assert named in broken(changed)
+    assert named in find_breaks(changed)
 
 
 def test_what_is_added_breaks_nobody(tmp_path: Path) -> None:
@@ -65,4 +65,4 @@ def test_what_is_added_breaks_nobody(tmp_path: Path) -> None:
         .replace("message ScoreRequest {", "message ScoreRequest {\n  string added = 100;")
         .replace("  // What can be asked.\n", "  rpc Add(GetPanelRequest) returns (Service);\n", 1)
     )
-    assert broken(changed) == ""
+    assert find_breaks(changed) == ""

@@ -60,13 +60,13 @@ def test_what_runs_take_and_give_has_a_public_name(name: str) -> None:
     members = [public] if callable(public) and not isinstance(public, type) else []
     if isinstance(public, type):
         shown = (of for key, of in vars(public).items() if not key.startswith(("_", "model_")))
-        members = [public, *filter(inspect.isfunction, map(unwrapped, shown))]
+        members = [public, *filter(inspect.isfunction, map(unwrap, shown))]
     hints = [hint for member in members for hint in typing.get_type_hints(member).values()]
     named = {t.__name__ for hint in hints for t in ours(hint)}
     assert named <= {*editjudge.__all__, *INNER.split()}
 
 
-def unwrapped(member: Any) -> Any:
+def unwrap(member: Any) -> Any:
     """The function of a class method, a property or a cached property."""
     for inside in ("__func__", "fget", "func"):
         member = getattr(member, inside, member)

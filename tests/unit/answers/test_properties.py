@@ -49,24 +49,24 @@ def strings(draw: st.DrawFn, text: str) -> str:
 
 
 @st.composite
-def spelled(draw: st.DrawFn, key: str) -> str:
+def spell_key(draw: st.DrawFn, key: str) -> str:
     separator = draw(st.sampled_from(["_", " ", "", "-", "\\_"]))
     key = key.replace("_", separator)
     return draw(st.sampled_from([key, key.upper(), key.title()]))
 
 
 @st.composite
-def rendered(draw: st.DrawFn, value: object) -> str:
+def write_json(draw: st.DrawFn, value: object) -> str:
     """JSON as a model may write it."""
     space = draw(st.sampled_from(["", " ", "\n  ", "\t"]))
     comma = draw(st.sampled_from(["", ",", " , "]))
     if isinstance(value, str):
         return draw(strings(value))
     if isinstance(value, dict):
-        members = [draw(strings(draw(spelled(k)))) + space + ":" + draw(rendered(v)) for k, v in value.items()]
+        members = [draw(strings(draw(spell_key(k)))) + space + ":" + draw(write_json(v)) for k, v in value.items()]
         return "{" + space + f",{space}".join(members) + (comma if members else "") + space + "}"
     if isinstance(value, list):
-        parts = [draw(rendered(v)) for v in value]
+        parts = [draw(write_json(v)) for v in value]
         return "[" + space + f"{space},".join(parts) + (comma if parts else "") + "]"
     number = json.dumps(value)
     forms = [number, f'"{number}"', *([f"{number}.0"] if isinstance(value, int) else [])]
@@ -87,13 +87,13 @@ tens = st.lists(st.integers(0, 10), min_size=4, max_size=4)
 @given(st.data(), texts, grades, shares)
 def test_scores_come_back(data: st.DataObject, why: str, grade: int, share: float) -> None:
     said = {"instruction_score": grade, "share": share}
-    reply = data.draw(around(data.draw(rendered({"reasoning": why} | said))))
+    reply = data.draw(around(data.draw(write_json({"reasoning": why} | said))))
     assert TWO.parse(reply) == ScoresAnswer(said, why)
 
 
 @given(st.data(), texts, tens)
 def test_lists_come_back(data: st.DataObject, why: str, scores: list[int]) -> None:
-    reply = data.draw(around(data.draw(rendered({"score": scores, "reasoning": why}))))
+    reply = data.draw(around(data.draw(write_json({"score": scores, "reasoning": why}))))
     answer = FOUR.parse(reply)
     assert list(answer.scores.values()) == scores
     assert answer.reasoning == why
@@ -102,10 +102,10 @@ def test_lists_come_back(data: st.DataObject, why: str, scores: list[int]) -> No
 @given(st.data(), st.lists(texts, min_size=1, max_size=3))
 def test_questions_come_back(data: st.DataObject, words: list[str]) -> None:
     asked = [f"{i} {text}?" for i, text in enumerate(words)]
-    reply = data.draw(around(data.draw(rendered({"questions": asked}))))
+    reply = data.draw(around(data.draw(write_json({"questions": asked}))))
     assert QUESTIONS.parse(reply) == tuple(asked)
     pairs = [{"question": q, "answer": f"<{q}>"} for q in asked]
-    reply = data.draw(around(data.draw(rendered({"pairs": pairs}))))
+    reply = data.draw(around(data.draw(write_json({"pairs": pairs}))))
     assert PAIRS.parse(reply) == tuple((q, f"<{q}>") for q in asked)
 
 
@@ -113,7 +113,7 @@ def test_questions_come_back(data: st.DataObject, words: list[str]) -> None:
 def test_no_part_of_a_reply_is_a_reply(data: st.DataObject, why: str, grade: int, share: float) -> None:
     """Wherever the token limit cuts, nothing is made of what is there."""
     given_ = {"reasoning": why, "instruction_score": grade, "share": share}
-    whole = data.draw(rendered(given_))
+    whole = data.draw(write_json(given_))
     end = data.draw(st.integers(0, len(whole) - 1))
     for cut in (True, False):
         with pytest.raises(Unparsable) as caught:
@@ -128,7 +128,7 @@ def ordering(phrase: object) -> str:
     return json.dumps({"commands": [phrase]})
 
 
-def checked(contract: OutputContract[Any], reply: str) -> None:
+def check_contract(contract: OutputContract[Any], reply: str) -> None:
     """Only `Unparsable` is raised, and what is accepted keeps the contract."""
     for cut in (False, True):
         try:
@@ -155,7 +155,7 @@ def checked(contract: OutputContract[Any], reply: str) -> None:
 @example("<think>")
 def test_nothing_else_is_raised(reply: str) -> None:
     for contract in CONTRACTS:
-        checked(contract, reply)
+        check_contract(contract, reply)
 
 
 @settings(max_examples=120)
@@ -165,12 +165,12 @@ def test_nothing_else_is_raised_by_damaged_replies(
 ) -> None:
     valid = {"reasoning": why, "instruction_score": grade, "share": share}
     for contract, value in ((TWO, valid), (FOUR, {"score": scores, "reasoning": why})):
-        reply = data.draw(rendered(value))
+        reply = data.draw(write_json(value))
         for bit in bits:
             start = data.draw(st.integers(0, len(reply)))
             stop = data.draw(st.integers(start, min(len(reply), start + 8)))
             reply = reply[:start] + bit + reply[stop:]
-        checked(contract, reply)
+        check_contract(contract, reply)
 
 
 # Numbers in strings are left out here: they are taken although the schema has none.

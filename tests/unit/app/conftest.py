@@ -22,7 +22,7 @@ def clock(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
 
 
 @pytest.fixture
-def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def hashed_files(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of files that were read to compare them."""
     return count_calls(monkeypatch, file_states, "file_digest", lambda path: Path(path).name)
 

@@ -45,7 +45,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def given(folder: Path, step: int, **more: object) -> dict[str, Any]:
+def make_arguments(folder: Path, step: int, **more: object) -> dict[str, Any]:
     paths = {"source": folder / "source.png", "edited": folder / f"{step}.png"}
     return {**paths, "instruction": "x", **more}
 
@@ -61,12 +61,12 @@ def value(judged: Judgement | EditjudgeError) -> float:
     return round(outcome.value)
 
 
-def unpickled(data: bytes) -> Any:
+def unpickle(data: bytes) -> Any:
     return pickle.loads(data)  # noqa: S301 - our own
 
 
 def through_pickle(thing: Any) -> Any:
-    return unpickled(pickle.dumps(thing))
+    return unpickle(pickle.dumps(thing))
 
 
 # One edit
@@ -77,20 +77,20 @@ def test_an_edit_is_judged_in_ones_own_words(photo_file: Path, tmp_path: Path) -
     (words / "core").mkdir(parents=True)
     file = words / "core" / "instruction_following.toml"
 
-    def judged(text: str) -> Judgement:
+    def judge_edit(text: str) -> Judgement:
         file.write_text(f'user = "{text}"')
         asked = ["core.instruction_following", "core.editing_artifacts"]
         edit: Any = {"source": photo_file, "edited": photo_file, "instruction": "x"}
         return editjudge.score(**edit, dimensions=asked, settings=Settings(), prompts=words)
 
-    own = judged("{sources}{edited}{instruction}")
+    own = judge_edit("{sources}{edited}{instruction}")
     assert {name: d.prompt_origins for name, d in own.dimensions.items()} == {
         "core.instruction_following": "custom",
         "core.editing_artifacts": "own",
     }
     assert all(isinstance(outcome, NotServed) for outcome in own.outcomes.values())
     with pytest.raises(ConfigError, match=r"instruction_following\.toml lacks {sources}"):
-        judged("{edited}{instruction}")
+        judge_edit("{edited}{instruction}")
 
 
 async def test_a_client_makes_a_signature_once(photo_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,7 +153,7 @@ def test_results_are_in_order_and_a_broken_file_costs_its_edit(folder: Path) -> 
     (folder / "2.png").write_bytes(b"no picture")
     told: list[int] = []
     judged = score_many(
-        [given(folder, step) for step in range(4)], concurrency=2, progress=lambda place, _: told.append(place)
+        [make_arguments(folder, step) for step in range(4)], concurrency=2, progress=lambda place, _: told.append(place)
     )
     assert [value(judged[place]) for place in (0, 1, 3)] == [0, 1, 9]
     assert isinstance(judged[2], ImageError)
@@ -163,7 +163,7 @@ def test_results_are_in_order_and_a_broken_file_costs_its_edit(folder: Path) -> 
 
 async def test_a_notebook_can_score_many(folder: Path) -> None:
     """Where a loop runs, as in Jupyter, the synchronous call works too."""
-    edits = [Edit.load(**given(folder, step)) for step in (1, 2)]
+    edits = [Edit.load(**make_arguments(folder, step)) for step in (1, 2)]
     threads: list[threading.Thread] = []
     judged = score_many(edits, progress=lambda *_: threads.append(threading.current_thread()))
     assert list(map(value, judged)) == [1, 4]
@@ -189,9 +189,9 @@ def test_bad_input_is_one_line_of_its_edit(arguments: Any, told: str) -> None:
 
 def test_what_no_edit_could_be_judged_by_is_raised(folder: Path) -> None:
     with pytest.raises(ConfigError, match="no dimension matches 'nothing'"):
-        score_many([given(folder, 0)], ["nothing"])
+        score_many([make_arguments(folder, 0)], ["nothing"])
     with pytest.raises(InputError, match="0 edits at once; give 1 or more"):
-        score_many([given(folder, 0)], concurrency=0)
+        score_many([make_arguments(folder, 0)], concurrency=0)
     assert score_many([]) == []
 
 
@@ -268,7 +268,7 @@ async def test_who_goes_takes_what_is_in_progress_along(how: str) -> None:
 
 async def test_an_edit_is_made_beside_the_loop(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     threads = count_calls(monkeypatch, item, "load_image", lambda *_: threading.current_thread())
-    edit = await asyncio.to_thread(editjudge.Edit.load, **given(folder, 1, model="ours"))
+    edit = await asyncio.to_thread(editjudge.Edit.load, **make_arguments(folder, 1, model="ours"))
     assert (edit.model, len(threads)) == ("ours", 2)
     assert threading.main_thread() not in threads
 
@@ -277,10 +277,10 @@ async def test_an_edit_is_made_beside_the_loop(folder: Path, monkeypatch: pytest
 
 
 def test_a_pickled_edit_is_the_same_without_its_files(folder: Path) -> None:
-    edit = Edit.load(**given(folder, 1, mask=folder / "mask.png"))
+    edit = Edit.load(**make_arguments(folder, 1, mask=folder / "mask.png"))
     data = pickle.dumps(edit)
     (folder / "1.png").unlink()
-    again = unpickled(data)
+    again = unpickle(data)
     assert np.array_equal(again.output.rgb, edit.output.rgb)
     assert again.item.mask.region.tolist() == edit.item.mask.region.tolist()  # type: ignore[union-attr]
     for of in (again.output, edit.output):
@@ -319,7 +319,7 @@ def test_another_process_judges_a_pickled_edit_and_gives_it_back(folder: Path, m
         [sys.executable, "-c", code], input=pickle.dumps([edit, broken]), capture_output=True, check=False
     )
     assert ran.returncode == 0, ran.stderr.decode()
-    judged, error = unpickled(ran.stdout)
+    judged, error = unpickle(ran.stdout)
     assert value(judged) == 4
     assert judged.edit.item.instruction == "x"
     assert isinstance(error, ImageError)

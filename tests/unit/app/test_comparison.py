@@ -97,7 +97,7 @@ def data(tmp_path: Path) -> Data:
 
 
 @pytest.fixture
-def opened() -> Iterator[Any]:
+def open_run() -> Iterator[Any]:
     with ExitStack() as stack:
         yield lambda path: stack.enter_context(RunView(path))
 
@@ -133,8 +133,8 @@ def compare_on(
     return module._compare_on(pairs.on(*pairs.dimensions))
 
 
-def test_a_better_model_is_found_and_an_equal_one_is_not(data: Data, opened: Any) -> None:
-    view = opened(data.run("run", better_by(1.0)))
+def test_a_better_model_is_found_and_an_equal_one_is_not(data: Data, open_run: Any) -> None:
+    view = open_run(data.run("run", better_by(1.0)))
     told, psnr, mse = compare(view)
     assert (psnr.dimension, psnr.better, mse.better) == (PSNR, "second", "second")
     assert psnr.figures.difference == pytest.approx(1.0, abs=0.1)
@@ -149,18 +149,18 @@ def test_a_better_model_is_found_and_an_equal_one_is_not(data: Data, opened: Any
     assert next(describe_comparison(alike)).startswith("no significant difference")
 
 
-def test_the_sign_of_a_dimension_decides_who_is_better(data: Data, opened: Any) -> None:
-    told, mse = compare(opened(data.run("run", better_by(-1.0))), "plain", "good", "*mse*")
+def test_the_sign_of_a_dimension_decides_who_is_better(data: Data, open_run: Any) -> None:
+    told, mse = compare(open_run(data.run("run", better_by(-1.0))), "plain", "good", "*mse*")
     assert mse.better == "first"
     text = next(describe_comparison(told))
     assert text.startswith("plain beats good by ")
     assert "[0." in text  # both ends are in favour of the one that is better
 
 
-def test_only_edits_that_both_have_count(data: Data, opened: Any) -> None:
+def test_only_edits_that_both_have_count(data: Data, open_run: Any) -> None:
     odd = {("good", "0-0"): NO_FILE, ("plain", "1-0"): BROKEN}
     plain = better_by(0.0)
-    view = opened(data.run("run", lambda *edit: odd.get(edit) or plain(*edit)))
+    view = open_run(data.run("run", lambda *edit: odd.get(edit) or plain(*edit)))
     told, psnr = compare(view, "plain", "good", PSNR)
     assert (psnr.figures.edits, psnr.only_first, psnr.only_second) == (22, 1, 1)
     left_out = [line for line in describe_comparison(told) if line.startswith("edits left out")]
@@ -190,45 +190,45 @@ def test_counts_and_causes_belong_to_their_model() -> None:
     assert [pair.item for pair in told.furthest] == [f"both{n}" for n in (0, 1, 2, 3, 4)]
 
 
-def test_numbers_that_were_judged_otherwise_are_not_compared(data: Data, opened: Any) -> None:
-    first = opened(data.run("first", better_by(0.0)))
-    second = opened(data.run("second", better_by(5.0), **{PSNR: "another"}))
+def test_numbers_that_were_judged_otherwise_are_not_compared(data: Data, open_run: Any) -> None:
+    first = open_run(data.run("first", better_by(0.0)))
+    second = open_run(data.run("second", better_by(5.0), **{PSNR: "another"}))
     psnr, mse = compare_models((first, "good"), (second, "good")).dimensions
     # Verdicts by another signature than today's are none of the run any more.
     assert psnr.figures is None
     assert mse.better == "second"
 
 
-def test_items_that_are_others_are_left_out(data: Data, opened: Any) -> None:
-    first = opened(data.run("first", better_by(0.0)))
+def test_items_that_are_others_are_left_out(data: Data, open_run: Any) -> None:
+    first = open_run(data.run("first", better_by(0.0)))
     changed = Data(data.folder / "other", sources=12)
     changed.change(lambda line: line | ({"instruction": "y"} if line["id"] == "0-0" else {}))
-    second = opened(changed.run("second", better_by(1.0)))
+    second = open_run(changed.run("second", better_by(1.0)))
     told = compare_models((first, "good"), (second, "good"))
     assert (told.items, told.other_items) == (23, 1)
 
 
-def test_few_sources_are_said_to_be_few(tmp_path: Path, opened: Any) -> None:
-    told, *each = compare(opened(Data(tmp_path, sources=3, each=5).run("run", better_by(3.0))))
+def test_few_sources_are_said_to_be_few(tmp_path: Path, open_run: Any) -> None:
+    told, *each = compare(open_run(Data(tmp_path, sources=3, each=5).run("run", better_by(3.0))))
     assert {one.better for one in each} == {""}
     assert any("too few source pictures" in line for line in describe_comparison(told))
 
 
-def test_judged_values_are_tied_only_where_they_are_equal(data: Data, opened: Any) -> None:
-    _, psnr = compare(opened(data.run("run", lambda model, _: float(model == "good"))), "plain", "good", "psnr")
+def test_judged_values_are_tied_only_where_they_are_equal(data: Data, open_run: Any) -> None:
+    _, psnr = compare(open_run(data.run("run", lambda model, _: float(model == "good"))), "plain", "good", "psnr")
     assert psnr.figures.wins == 24
 
 
-def test_items_that_share_one_of_several_sources_are_one(tmp_path: Path, opened: Any) -> None:
+def test_items_that_share_one_of_several_sources_are_one(tmp_path: Path, open_run: Any) -> None:
     data = Data(tmp_path, sources=6, each=1)
     data.change(lambda line: line | {"sources": [line.pop("source"), "0.png"]})
-    _, psnr, _ = compare(opened(data.run("run", better_by(1.0))))
+    _, psnr, _ = compare(open_run(data.run("run", better_by(1.0))))
     assert (psnr.figures.sources, psnr.figures.p) == (1, None)
 
 
-def test_half_a_run_is_told(data: Data, opened: Any) -> None:
+def test_half_a_run_is_told(data: Data, open_run: Any) -> None:
     run = data.run("run", lambda _, item: PENDING if item in {"0-0", "1-0"} else 30.0 + source(item))
-    told, psnr, _ = compare(opened(run))
+    told, psnr, _ = compare(open_run(run))
     assert next(describe_comparison(told)) == "the run is not finished: at least 4 edits pending"
     assert psnr.figures.interval is psnr.detectable is None  # as every edit is alike
 
@@ -244,9 +244,9 @@ def test_half_a_run_is_told(data: Data, opened: Any) -> None:
     ],
 )
 def test_places_are_adjusted_for_all_pairs(
-    data: Data, opened: Any, gain: float, places: dict[str, tuple[int, int]]
+    data: Data, open_run: Any, gain: float, places: dict[str, tuple[int, int]]
 ) -> None:
-    view = opened(data.run("run", better_by(gain)))
+    view = open_run(data.run("run", better_by(gain)))
     for each in rank_models(view).dimensions:
         found = {name: (one.first_place, one.last_place) for name, one in each.models.items()}
         assert (found, each.edits) == (places, 24)
@@ -255,14 +255,14 @@ def test_places_are_adjusted_for_all_pairs(
             assert (one.figures.p < single_p) is (other == "plain" or gain > 0.1), "alone it is"
 
 
-def test_one_model_has_no_place_and_two_have(data: Data, opened: Any) -> None:
+def test_one_model_has_no_place_and_two_have(data: Data, open_run: Any) -> None:
     for models in (MODELS[:1], MODELS[:2]):
         with stored_run(data.folder / str(len(models)), make_spec(data.folder, models)) as keep:
             for model in models:
                 keep("0-0", model, {PSNR: Score(value=1.0)})
     with pytest.raises(ConfigError, match="holds only one model, plain"):
-        rank_models(opened(data.folder / "1"))
-    (ranking,) = rank_models(opened(data.folder / "2")).dimensions
+        rank_models(open_run(data.folder / "1"))
+    (ranking,) = rank_models(open_run(data.folder / "2")).dimensions
     assert list(ranking.models) == ["plain", "good"]
 
 
@@ -282,8 +282,8 @@ def test_what_says_nothing_of_a_model_is_not_compared() -> None:
         (("plain", "good", "nothing"), "no dimension matches 'nothing'"),
     ],
 )
-def test_what_is_not_there_is_named(data: Data, opened: Any, asked: tuple[str, ...], told: str) -> None:
-    view = opened(data.run("run", better_by(1.0)))
+def test_what_is_not_there_is_named(data: Data, open_run: Any, asked: tuple[str, ...], told: str) -> None:
+    view = open_run(data.run("run", better_by(1.0)))
     with pytest.raises(ConfigError, match=told):
         compare(view, *asked)
 
@@ -310,7 +310,7 @@ ONE_LUCKY = [0.5] * 11 + [60.0]
 """A gain on every source, nearly all of it on one."""
 
 
-def told(gains: Sequence[float], clusters: Sequence[int]) -> tuple[Any, list[str]]:
+def compare_gains(gains: Sequence[float], clusters: Sequence[int]) -> tuple[Any, list[str]]:
     """What is found on PSNR where B is better than A by these gains, and what `compare` says."""
     first = {str(n): (20.0, "", False) for n, _ in enumerate(gains)}
     second = {str(n): (20 + gain, "", False) for n, gain in enumerate(gains)}
@@ -334,7 +334,7 @@ def cases(draw: st.DrawFn) -> tuple[list[float], list[int]]:
 @example(([1.0] * 8, list(range(8))))
 @example(([0.5] * 38 + [-30.0, 60.0], list(range(40))))
 def test_no_interval_of_a_claim_holds_zero(case: tuple[list[float], list[int]]) -> None:
-    found, lines = told(*case)
+    found, lines = compare_gains(*case)
     claims = [line for line in lines if " beats " in line]
     assert bool(claims) is bool(found.better)
     for line in claims:
@@ -354,18 +354,18 @@ def test_no_interval_of_a_claim_holds_zero(case: tuple[list[float], list[int]]) 
 
 def test_a_gain_that_rests_on_one_source_is_no_win() -> None:
     """Every source is better, so exchanging the models alone would call it a win (p = .0005)."""
-    found, lines = told(ONE_LUCKY, range(12))
+    found, lines = compare_gains(ONE_LUCKY, range(12))
     assert found.figures.interval.low < 0 < found.figures.difference
     assert found.better == ""
     assert lines[0].startswith("no significant difference")
 
 
 def test_why_nothing_is_claimed_is_said() -> None:
-    _, lines = told([1.0, 2.0, 1.5], [0, 0, 0])
+    _, lines = compare_gains([1.0, 2.0, 1.5], [0, 0, 0])
     assert "no claim on core.psnr.source.whole: all edits share a source picture" in lines
-    _, lines = told([0.0] * 28 + [1.0, 3.0], range(30))
+    _, lines = compare_gains([0.0] * 28 + [1.0, 3.0], range(30))
     assert "no claim on core.psnr.source.whole: too few source pictures differ from the others" in lines
-    _, lines = told([1.0, 1.1, 0.9, 1.0, 1.2, 0.8, 1.1, 1.0, 0.9], range(9))
+    _, lines = compare_gains([1.0, 1.1, 0.9, 1.0, 1.2, 0.8, 1.1, 1.0, 0.9], range(9))
     assert not any(line.startswith("no claim") for line in lines)
 
 

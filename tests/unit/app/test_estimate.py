@@ -47,7 +47,7 @@ def settings(**judge: Any) -> Settings:
     return Settings.model_validate({"judges": {"judge": {"url": URL, **judge}}})
 
 
-def found(folder: Path, *names: str, **judge: Any) -> Estimate:
+def estimate_work(folder: Path, *names: str, **judge: Any) -> Estimate:
     return estimate(work(folder, *names), settings(**judge))
 
 
@@ -59,10 +59,10 @@ PRICE = {"input": 1e6, "output": 1.0}
     [({}, 1, 8), ({"samples": 3}, 3, 1 + 3 * 7), ({"samples": 3, "logprobs": "never"}, 3, 1 + 3 * 7)],
 )
 def test_averaged_replies_are_counted(folder: Path, judge: dict[str, Any], level: int, questions: int) -> None:
-    one, other = (found(folder, name, **judge) for name in (LEVEL, QUESTIONS))
+    one, other = (estimate_work(folder, name, **judge) for name in (LEVEL, QUESTIONS))
     assert one.calls == {JUDGE: EDITS * level}
     assert other.calls == {JUDGE: EDITS * questions}
-    assert one.prompt_tokens[JUDGE] == level * found(folder, LEVEL).prompt_tokens[JUDGE]
+    assert one.prompt_tokens[JUDGE] == level * estimate_work(folder, LEVEL).prompt_tokens[JUDGE]
 
 
 def test_questions_that_cannot_be_asked_are_not_counted(folder: Path) -> None:
@@ -70,12 +70,12 @@ def test_questions_that_cannot_be_asked_are_not_counted(folder: Path) -> None:
     asked = {"question": "What?", "answer": "Red"}
     each = (["Red", "Blue"], ["Red", "Red"], ["Red", ""])
     write_items(folder, ({"questions": [{**asked, "options": options}]} for options in each))
-    assert found(folder, "core.multiple_choice").calls == {JUDGE: 1}
+    assert estimate_work(folder, "core.multiple_choice").calls == {JUDGE: 1}
 
 
 def test_tokens_and_cost_follow_the_calls(folder: Path) -> None:
-    once = found(folder, LEVEL, price=PRICE)
-    thrice = found(folder, LEVEL, price=PRICE, samples=3, logprobs="never")
+    once = estimate_work(folder, LEVEL, price=PRICE)
+    thrice = estimate_work(folder, LEVEL, price=PRICE, samples=3, logprobs="never")
     assert thrice.cost == pytest.approx(3 * once.cost)
     assert not any("the cost is without" in note for note in once.notes)
 
@@ -94,7 +94,7 @@ def test_a_cost_says_whose_calls_it_leaves_out(folder: Path) -> None:
     todo = work(folder, LEVEL, judge_rounds=JudgeRounds(("judge", "second", "third")))
     judges = {"judge": {"url": URL, "price": PRICE}, "second": {"url": URL}, "third": {"url": URL}}
     told = estimate(todo, Settings.model_validate({"judges": judges}))
-    assert told.cost == found(folder, LEVEL, price=PRICE).cost
+    assert told.cost == estimate_work(folder, LEVEL, price=PRICE).cost
     why = "the cost leaves out generalist.second, generalist.third: no price is configured"
     assert why in told.notes
 

@@ -21,7 +21,7 @@ from editjudge.engine.content_keys import JudgedEdit
 from editjudge.storage.store import RunStore
 
 from ...small_data import MSE, NO_FILE, PSNR, make_spec, save_picture, stored_run, write_items
-from ..storage.stored import HEADER, LOST, SIGNATURES, UNREAD, header, put, scored
+from ..storage.stored import HEADER, LOST, SIGNATURES, UNREAD, header, make_score, put
 
 command = root.commands["export"]
 
@@ -30,7 +30,7 @@ command = root.commands["export"]
 def run(tmp_path: Path) -> Path:
     folder = tmp_path / "run"
     with RunStore.open(folder, HEADER) as store:
-        put(store, "one", {"core.a": scored(0.1 + 0.2, text='röd,\n"x"'), "core.b": UNREAD})
+        put(store, "one", {"core.a": make_score(0.1 + 0.2, text='röd,\n"x"'), "core.b": UNREAD})
         put(store, "two", {"core.a": LOST, "core.b": Score(value=0, imputed=True)})
         store.save_edit_now(JudgedEdit("three", "alpha", None, NO_FILE), {}, {})
     return folder
@@ -46,7 +46,7 @@ EXPECTED = [
 COLUMNS = ("item", "dimension", "status", "value", "kind", "reason", "imputed")
 
 
-def exported(*arguments: object) -> Result:
+def run_export(*arguments: object) -> Result:
     return CliRunner().invoke(command, [str(each) for each in arguments], catch_exceptions=False)
 
 
@@ -63,7 +63,7 @@ def rows_of(file: Path, form: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
 def test_every_verdict_is_a_row(run: Path, tmp_path: Path, form: str) -> None:
     file = tmp_path / "new" / f"table.{form}"
-    out = exported(run, "--format", form, "--out", file)
+    out = run_export(run, "--format", form, "--out", file)
     assert out.output.endswith(f"table.{form}: 5 rows\n")
     rows = rows_of(file, form)
     assert [tuple(row) for row in rows] == [FIELDS] * 5
@@ -78,7 +78,7 @@ def test_every_verdict_is_a_row(run: Path, tmp_path: Path, form: str) -> None:
 
 
 def test_columns_of_parquet_have_types_and_the_file_names_its_run(run: Path) -> None:
-    exported(run, "--format", "parquet")
+    run_export(run, "--format", "parquet")
     schema = parquet.read_table(run / "verdicts.parquet").schema
     assert [str(schema.field(n).type) for n in ("value", "imputed")] == ["double", "bool"]
     assert json.loads(schema.metadata[b"editjudge.run"])["benchmark"] == "core"
@@ -87,13 +87,13 @@ def test_columns_of_parquet_have_types_and_the_file_names_its_run(run: Path) -> 
 def test_a_run_by_an_older_reading_of_its_benchmark(tmp_path: Path) -> None:
     older = header(benchmark="gie", protocol="gie.paper.1", not_served={"clip.vit_b_32": "?"})
     with RunStore.open(tmp_path / "run", older) as store:
-        put(store, "one", {"core.a": scored(0.5)})
-    out = exported(tmp_path / "run", "--format", "jsonl")
+        put(store, "one", {"core.a": make_score(0.5)})
+    out = run_export(tmp_path / "run", "--format", "jsonl")
     assert out.output.endswith("verdicts.jsonl: 1 row\n")
 
 
 def test_it_says_that_the_data_is_gone(run: Path) -> None:
-    done = exported(run, "--format", "csv")
+    done = run_export(run, "--format", "csv")
     assert done.stderr.startswith("the file lacks dimensions with a flaw of the data: ")
 
 
@@ -198,8 +198,8 @@ def test_the_labelling_configuration_takes_nobodys_place(of_data: Path, tmp_path
 
 def test_export_while_the_run_goes_on(run: Path) -> None:
     with RunStore.open(run) as store:
-        put(store, "four", {"core.a": scored(4)})
-        assert exported(run, "--format", "csv").output.endswith("6 rows\n")
+        put(store, "four", {"core.a": make_score(4)})
+        assert run_export(run, "--format", "csv").output.endswith("6 rows\n")
 
 
 @pytest.fixture
@@ -209,16 +209,16 @@ def of_data(tmp_path: Path) -> Path:
     write_items(tmp_path, ({"id": name} for name in ("one", "two", "=3")))
     spec = make_spec(tmp_path, ["alpha"], (PSNR, MSE))
     with stored_run(tmp_path / "run", spec) as keep:
-        keep("one", "alpha", {PSNR: scored(0.1 + 0.2), MSE: UNREAD})
+        keep("one", "alpha", {PSNR: make_score(0.1 + 0.2), MSE: UNREAD})
         keep("two", "alpha")
     with stored_run(tmp_path / "run", spec, **{MSE: "by:older"}) as keep:
-        keep("=3", "alpha", {PSNR: scored(5), MSE: scored(7)})
+        keep("=3", "alpha", {PSNR: make_score(5), MSE: make_score(7)})
     return tmp_path / "run"
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
 def test_a_row_for_each_edit(of_data: Path, form: str) -> None:
-    out = exported(of_data, "--format", form, "--wide")
+    out = run_export(of_data, "--format", form, "--wide")
     assert out.output.endswith(f"edits.{form}: 3 rows\n")
     file = of_data / f"edits.{form}"
     rows = rows_of(file, form)
@@ -257,5 +257,5 @@ def test_a_condition_that_cannot_be_used(of_data: Path, tmp_path: Path, conditio
 
 
 def exported_to(run: Path, file: Path, *options: str) -> Path:
-    exported(run, "--format", "jsonl", "--out", file, *options)
+    run_export(run, "--format", "jsonl", "--out", file, *options)
     return file

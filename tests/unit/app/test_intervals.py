@@ -73,12 +73,12 @@ def ends(cell: Cell) -> tuple[Any, Any, Any]:
     return told.low, told.high, told.error
 
 
-def copied(name: str) -> Column:
+def copy_column(name: str) -> Column:
     """The value of another column, by a function of it."""
     return Column("again", "", Composite(lambda v: v["x"], {"x": name}), True)
 
 
-AGAIN = copied("x")
+AGAIN = copy_column("x")
 
 
 VALUES = st.lists(st.floats(-1e3, 1e3), min_size=8, max_size=40)
@@ -237,7 +237,7 @@ INVERSE = Column("i", "I", Composite(lambda v: 1 / v["x"], {"x": "x"}), True)
         ((X, AGAIN), [0.0, 0.0, 0.0], [], [0, 1, 2], SAME),
         ((X, AGAIN), [0.1, 0.1, 0.1], [], [0, 1, 2], SAME),
         ((X,), [1.0] * 30 + [9.0], [], range(31), FEW),
-        ((WEIGHTED, copied("w")), [1.0, 2.0, 4.0, 5.0], [10.0, 1.0, 1.0, 1.0], range(4), HEAVY),
+        ((WEIGHTED, copy_column("w")), [1.0, 2.0, 4.0, 5.0], [10.0, 1.0, 1.0, 1.0], range(4), HEAVY),
         # A part of one source, and a function that fails without a source.
         ((X, Y, BOTH), [1.0, 2, 4], [1.0, None, None], [0, 1, 2], A_PART),
         ((X, INVERSE), [1.0, 0.0, 0.0, 0.0], [], range(4), A_PART),

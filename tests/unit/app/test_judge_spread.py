@@ -51,7 +51,7 @@ TOTAL = column("total", WeightedMean(("x.mean", "x.weighted"), count="asked"))
 COLUMNS = (PLAIN, MEAN, WEIGHTED, PAIRED, POOLED, BOTH, TOTAL)
 
 
-def made(
+def make_cells(
     said: Mapping[str, Sequence[Sequence[float | Outcome]]],
     judge_rounds: JudgeRounds = TWO,
     columns: Sequence[Column] = (PLAIN, MEAN),
@@ -92,7 +92,7 @@ SAID = {"one": ((1, 2, 3, 4), (1, 4, 3, 0)), "two": ((2, 2, 5, 9), (4, 4, 5, 9))
 
 
 def test_columns_are_made_anew_for_each_repeat() -> None:
-    found, cells = made(SAID, columns=COLUMNS)
+    found, cells = make_cells(SAID, columns=COLUMNS)
     assert alone(found, "x.mean", "one") == (2.25, 2.5, 2)
     assert alone(found, "x.mean", "two") == (5, 4.5, 5.5)
     assert values(cells, "x.mean") == (3.625, 3.5, 3.75)
@@ -110,21 +110,21 @@ def test_pairs_are_those_of_one_repeat() -> None:
     said = {"one": ((1, 2, 3, 4, 5, 6, 7, 8),)}
     how = PairedDifference("x.judged", lambda i: (str(int(i.id) % 4), "+" if int(i.id) < 4 else "-"))
     once = JudgeRounds(("one",), 1)
-    found, cells = made(said, once, [column("p", how)])
+    found, cells = make_cells(said, once, [column("p", how)])
     assert found == {}, "one judge, once, stands in the table"
     assert cells["m"]["x.p"].value == -4
     twice = {"one": (said["one"][0], (1, 2, 3, 4, 1, 2, 3, 4))}
-    found, _ = made(twice, JudgeRounds(("one",), 2), [column("p", how)])
+    found, _ = make_cells(twice, JudgeRounds(("one",), 2), [column("p", how)])
     assert alone(found, "x.p", "one") == (-2, -4, 0)
 
 
 def test_a_pool_is_that_of_one_repeat() -> None:
     said = {"one": ((0, 9, 3, 6), (0, 6, 6, 6))}
-    found, _ = made(said, JudgeRounds(("one",), 2), [POOLED], models="mn")
+    found, _ = make_cells(said, JudgeRounds(("one",), 2), [POOLED], models="mn")
     # m has the edits 0 and 2: (0 + 3/9) / 2, then (0 + 6/6) / 2; together 0 and 4.5 of 7.5.
     assert alone(found, "x.pooled", "one") == pytest.approx((0.3, 1 / 6, 0.5))
     constant = {"one": ((0, 9), (3, 3))}
-    found, _ = made(constant, JudgeRounds(("one",), 2), [POOLED])
+    found, _ = make_cells(constant, JudgeRounds(("one",), 2), [POOLED])
     cell = found["m"]["one"]["x.pooled"]
     assert cell.rounds[1] is None
     assert cell.sd is None
@@ -139,7 +139,7 @@ ALL = st.fixed_dictionaries({name: st.tuples(ROUND, ROUND) for name in ("one", "
 @given(ALL)
 @settings(deadline=None)
 def test_a_mean_is_the_mean_of_its_repeats_and_covers_no_more_than_them(said: Any) -> None:
-    found, cells = made(said)
+    found, cells = make_cells(said)
     for judge in ("", "one", "two"):
         value, *rounds = alone(found, "x.mean", judge) if judge else values(cells, "x.mean")
         if value is None:
@@ -157,18 +157,18 @@ def test_a_mean_is_the_mean_of_its_repeats_and_covers_no_more_than_them(said: An
 
 def test_what_a_rule_put_in_was_said_by_nobody() -> None:
     rule = Score(value=1, imputed=True)
-    _, cells = made({"one": ((3, rule),), "two": ((5, rule),)}, JudgeRounds(("one", "two")))
+    _, cells = make_cells({"one": ((3, rule),), "two": ((5, rule),)}, JudgeRounds(("one", "two")))
     assert cells["m"]["x.mean"].scored == 2
 
 
 def test_where_one_judge_finds_nothing_to_ask_the_other_counts() -> None:
     nothing = NotApplicable(reason="no subject")
-    found, cells = made({"one": ((3, nothing),), "two": ((5, 8),)}, JudgeRounds(("one", "two")))
+    found, cells = make_cells({"one": ((3, nothing),), "two": ((5, 8),)}, JudgeRounds(("one", "two")))
     assert cells["m"]["x.mean"].value == 6
     assert found["m"]["one"]["x.mean"].asked == 1
 
 
-def shown(tables: Any, width: int) -> list[str]:
+def print_tables(tables: Any, width: int) -> list[str]:
     out = io.StringIO()
     for table in tables:
         Console(file=out, width=width).print(table.to_terminal())
@@ -181,8 +181,8 @@ def shown(tables: Any, width: int) -> list[str]:
 def test_no_number_is_cut_however_narrow(width: int, group: str, models: str) -> None:
     columns = [column(f"c{i}", Mean("x.judged"), f"instruction following {i}", group) for i in range(7)]
     said = {judge: tuple(tuple(v) * 9 for v in rounds) for judge, rounds in SAID.items()}
-    found, cells = made(said, columns=columns, models=models)
-    lines = shown(build_results_tables(columns, cells, found, width), width)
+    found, cells = make_cells(said, columns=columns, models=models)
+    lines = print_tables(build_results_tables(columns, cells, found, width), width)
     assert max(map(len, lines)) <= width
     text = "\n".join(lines)
     assert "…" not in text
@@ -192,8 +192,8 @@ def test_no_number_is_cut_however_narrow(width: int, group: str, models: str) ->
 
 
 def test_the_rows_of_one_judge_follow_the_one_of_all() -> None:
-    found, cells = made(SAID)
-    rows = [line.split("│")[1:-1] for line in shown(build_results_tables([MEAN], cells, found), 200)]
+    found, cells = make_cells(SAID)
+    rows = [line.split("│")[1:-1] for line in print_tables(build_results_tables([MEAN], cells, found), 200)]
     assert [[cell.rstrip() for cell in row] for row in rows if row] == [
         [" m", " 3.625 sd 0.18 (4/4)"],
         ["   one", "  2.25 sd 0.35 (4/4)"],
@@ -202,8 +202,8 @@ def test_the_rows_of_one_judge_follow_the_one_of_all() -> None:
 
 
 def test_one_judge_is_the_ensemble() -> None:
-    found, cells = made({"one": SAID["one"]}, JudgeRounds(("one",), 2))
-    text = "\n".join(shown(build_results_tables([PLAIN, MEAN], cells, found), 200))
+    found, cells = make_cells({"one": SAID["one"]}, JudgeRounds(("one",), 2))
+    text = "\n".join(print_tables(build_results_tables([PLAIN, MEAN], cells, found), 200))
     assert "2.25 sd 0.35 (4/4)" in text
     assert "2.5 (4/4)" in text
     assert "  one" not in text
@@ -216,6 +216,6 @@ def test_one_judge_is_the_ensemble() -> None:
 def test_grouped_numbers_are_as_the_paper_prints(value: float, decimals: int, text: str) -> None:
     columns = [column("c", Mean("x"), "shown", "A"), column("d", Mean("y"), "empty", "B")]
     cells = {"m": {"x.c": Cell(value, {"scored": 2}), "x.d": Cell(None, {})}}
-    lines = shown(build_results_tables(columns, cells, decimals=decimals), 100)
+    lines = print_tables(build_results_tables(columns, cells, decimals=decimals), 100)
     assert f" {text} (2/2) " in "\n".join(lines)
     assert not any("empty" in line for line in lines), "what asks nothing has no row"

@@ -25,7 +25,7 @@ from editjudge.storage.store import RunStore
 
 from ...replies import count_replies
 from ...small_data import PSNR, make_spec, save_picture, stored_run, write_items
-from ..storage.stored import HEADER, LOST, SIGNATURES, UNREAD, ask, header, made, put, reply, scored
+from ..storage.stored import HEADER, LOST, SIGNATURES, UNREAD, ask, header, make_run, make_score, put, reply
 
 command = root.commands["merge"]
 
@@ -33,14 +33,14 @@ ANY = next(iter(load_dimensions().values()))
 KNOWN = {"core.a": Dimension("core.a", "?", "", ANY.how, (0, 1), tolerance=0.01)}
 
 
-def known(_: RunHeader) -> dict[str, Dimension]:
+def find_dimensions(_: RunHeader) -> dict[str, Dimension]:
     return KNOWN
 
 
 YESTERDAY = {"core.a": "of yesterday", "core.b": "of yesterday"}
 
 
-def shown(folder: Path) -> dict[tuple[str, str, str], Verdict]:
+def read_verdicts(folder: Path) -> dict[tuple[str, str, str], Verdict]:
     with RunStore.open(folder, read_only=True) as store:
         return {(one.model, one.item, one.dimension): one.verdict for one in store.verdicts()}
 
@@ -57,7 +57,7 @@ def test_what_no_shard_has_judged_is_told(tmp_path: Path) -> None:
     one, two = str(tmp_path / "of one"), str(tmp_path / "of two")
     for name, run in (("one", one), ("two", two)):
         with stored_run(Path(run), make_spec(tmp_path, "a")) as keep:
-            keep(name, "a", {PSNR: scored(5)})
+            keep(name, "a", {PSNR: make_score(5)})
     for out, runs, told in (("part", [one], True), ("whole", [one, two], False)):
         done = CliRunner().invoke(command, [*runs, "--out", str(tmp_path / out)])
         assert ("1 edit is not judged yet, of 2: a run is missing" in done.stderr) is told
@@ -68,7 +68,7 @@ def test_what_no_shard_has_judged_is_told(tmp_path: Path) -> None:
 
 
 async def test_shards_become_one(tmp_path: Path) -> None:
-    first = made(tmp_path / "a", one={"core.a": scored(1, x=1), "core.b": UNREAD})
+    first = make_run(tmp_path / "a", one={"core.a": make_score(1, x=1), "core.b": UNREAD})
     call, said = ask(), reply("long reply " * 99)
     more = header(outputs={"beta": "/outputs/beta"}, dimensions=("core.c",))
     with RunStore.open(tmp_path / "b", more) as store:
@@ -76,11 +76,11 @@ async def test_shards_become_one(tmp_path: Path) -> None:
         await store.ledger.put_fact("judge.method", "logprobs")
         put(store, "one", {"core.a": Score(value=2, calls=(call.key,))}, "beta")
         store.save_edit_now(JudgedEdit("two", "beta", None, Missing("absent", "no file")))
-    before = {**shown(first), **shown(tmp_path / "b")}
+    before = {**read_verdicts(first), **read_verdicts(tmp_path / "b")}
     arguments = [str(first), str(tmp_path / "b"), "--out", str(tmp_path / "all")]
     out = CliRunner().invoke(command, arguments, catch_exceptions=False)
     assert "3 verdicts on 3 edits (0 were in several runs)" in out.output
-    assert shown(tmp_path / "all") == before
+    assert read_verdicts(tmp_path / "all") == before
     with RunStore.open(tmp_path / "all") as store:
         assert store.header.outputs == {"alpha": "/outputs/alpha", "beta": "/outputs/beta"}
         assert store.header.dimensions == ("core.a", "core.b", "core.c")
@@ -91,7 +91,7 @@ async def test_shards_become_one(tmp_path: Path) -> None:
         assert (rests.model, rests.replies[0].reply) == ("beta", said.content)
 
 
-async def _asked(folder: Path, item: str, *replies: str) -> Path:
+async def _make_run(folder: Path, item: str, *replies: str) -> Path:
     """A run whose verdicts on an item rest on one reply each, to the same call."""
     call = ask()
     with RunStore.open(folder, HEADER) as store:
@@ -104,9 +104,9 @@ async def _asked(folder: Path, item: str, *replies: str) -> Path:
 
 
 async def test_a_verdict_keeps_the_reply_that_it_rests_on(tmp_path: Path) -> None:
-    first = await _asked(tmp_path / "a", "a", "left aside", "red")
-    second = await _asked(tmp_path / "b", "b", "red", "blue")
-    third = await _asked(tmp_path / "c", "c", "red")
+    first = await _make_run(tmp_path / "a", "a", "left aside", "red")
+    second = await _make_run(tmp_path / "b", "b", "red", "blue")
+    third = await _make_run(tmp_path / "c", "c", "red")
     merge([first, second, third], tmp_path / "all")
     with RunStore.open(tmp_path / "all") as store:
         said = {one.item: one.replies[0].reply["text"] for one in store.verdicts()}  # type: ignore[index,call-overload]
@@ -115,68 +115,68 @@ async def test_a_verdict_keeps_the_reply_that_it_rests_on(tmp_path: Path) -> Non
 
 
 def test_a_verdict_keeps_the_versions_that_it_was_made_with(tmp_path: Path) -> None:
-    first = made(tmp_path / "a", one={"core.a": scored(1)})
+    first = make_run(tmp_path / "a", one={"core.a": make_score(1)})
     with RunStore.open(first) as store:
-        verdicts = {"core.a": scored(1)}
+        verdicts = {"core.a": make_score(1)}
         store.save_edit_now(JudgedEdit("one", "alpha"), verdicts, SIGNATURES, "numpy:1.26.0")
-    second = made(tmp_path / "b", two={"core.a": scored(1)})
-    merge([first, second], tmp_path / "all", known)
+    second = make_run(tmp_path / "b", two={"core.a": make_score(1)})
+    merge([first, second], tmp_path / "all", find_dimensions)
     with RunStore.open(tmp_path / "all", read_only=True) as store:
         there = {one.item: one.versions for one in store.verdicts()}
     assert there == {"one": "numpy:1.26.0", "two": versions()}
 
 
 def test_the_same_verdict_is_there_once(tmp_path: Path) -> None:
-    first, second = one(tmp_path / "a", scored(0.5)), one(tmp_path / "b", scored(0.505))
-    merged = merge([first, second], tmp_path / "all", dimensions=known)
+    first, second = one(tmp_path / "a", make_score(0.5)), one(tmp_path / "b", make_score(0.505))
+    merged = merge([first, second], tmp_path / "all", dimensions=find_dimensions)
     assert (merged.edits, merged.verdicts, merged.duplicates) == (1, 1, 1)
-    assert shown(tmp_path / "all") == shown(first)
+    assert read_verdicts(tmp_path / "all") == read_verdicts(first)
 
 
 def test_values_of_a_signature_that_differ_are_told(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
-    both = [one(runs / "a", scored(0.5)), one(runs / "b", scored(0.52))]
+    both = [one(runs / "a", make_score(0.5)), one(runs / "b", make_score(0.52))]
     with pytest.raises(ConfigError, match=r"core\.a of alpha for one in .*b is 0\.52, and 0\.5 "):
-        merge(both, runs / "all", dimensions=known)
+        merge(both, runs / "all", dimensions=find_dimensions)
     assert {path.name for path in runs.iterdir()} == {"a", "b"}
 
 
 @pytest.mark.parametrize(
     ("later", "changed", "told"),
     [
-        (scored(0.9), {"signatures": YESTERDAY}, "another signature"),
+        (make_score(0.9), {"signatures": YESTERDAY}, "another signature"),
         (UNREAD, {}, "status unscored"),
-        (scored(0.9), {"output": "another"}, "another output of alpha for one"),
+        (make_score(0.9), {"output": "another"}, "another output of alpha for one"),
     ],
     ids=["signature", "status", "output"],
 )
 def test_what_differs_is_refused(tmp_path: Path, later: Verdict, changed: dict[str, Any], told: str) -> None:
-    first, second = one(tmp_path / "a", scored(0.5)), one(tmp_path / "b", later, **changed)
+    first, second = one(tmp_path / "a", make_score(0.5)), one(tmp_path / "b", later, **changed)
     with pytest.raises(ConfigError, match=told):
-        merge([first, second], tmp_path / "none", dimensions=known)
+        merge([first, second], tmp_path / "none", dimensions=find_dimensions)
     assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.parametrize("backwards", [False, True])
 def test_what_failed_gives_way(tmp_path: Path, backwards: bool) -> None:
-    runs = [one(tmp_path / "a", LOST, signatures=YESTERDAY), one(tmp_path / "b", scored(1))]
-    merge(runs[::-1] if backwards else runs, tmp_path / "all", dimensions=known)
-    assert shown(tmp_path / "all") == shown(tmp_path / "b")
+    runs = [one(tmp_path / "a", LOST, signatures=YESTERDAY), one(tmp_path / "b", make_score(1))]
+    merge(runs[::-1] if backwards else runs, tmp_path / "all", dimensions=find_dimensions)
+    assert read_verdicts(tmp_path / "all") == read_verdicts(tmp_path / "b")
 
 
 def test_runs_of_different_things_are_refused(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
-    first, other, out = made(runs / "a"), runs / "b", runs / "all"
+    first, other, out = make_run(runs / "a"), runs / "b", runs / "all"
     for changed in ({"judges": ("other",)}, {"outputs": {"alpha": "/elsewhere"}}):
         shutil.rmtree(other, ignore_errors=True)
         RunStore.open(other, header(**changed)).close()
         with pytest.raises(ConfigError) as raised:
-            merge([first, other], out, dimensions=known)
+            merge([first, other], out, dimensions=find_dimensions)
         assert raised.value.fix.startswith(f"leave {other} out: only runs of one benchmark")
     with pytest.raises(ConfigError, match="holds no run"):
-        merge([first, runs / "none"], out, dimensions=known)
+        merge([first, runs / "none"], out, dimensions=find_dimensions)
     with pytest.raises(ConfigError, match="exists; give another --out"):
-        merge([first, first], other, dimensions=known)
+        merge([first, first], other, dimensions=find_dimensions)
     assert {path.name for path in runs.iterdir()} == {"a", "b"}
 
 
@@ -209,6 +209,6 @@ async def test_a_run_of_three_shards_goes_on_with_two(tmp_path: Path) -> None:
             assert count_replies(store.ledger) == 3
     merge([out / "0", out / "1"], tmp_path / "whole")
     merge(former, tmp_path / "former")
-    assert shown(tmp_path / "whole") == shown(tmp_path / "former")
+    assert read_verdicts(tmp_path / "whole") == read_verdicts(tmp_path / "former")
     with RunStore.open(tmp_path / "whole") as store:
         assert store.costs[0] == 3.0

@@ -46,7 +46,7 @@ def save_outputs(folder: Path, outputs: Sequence[Any], first: int = 0) -> None:
             save_picture(folder / "ours" / f"{index + first}.png", output)
 
 
-def told(spec: RunSpec, out: Path) -> str:
+def find_refusal(spec: RunSpec, out: Path) -> str:
     """Why a run refuses, or nothing; `validate` and a dry run say the same."""
     problems = validate(ResolvedSpec(spec)).select("shifted")
     if not problems:
@@ -70,7 +70,7 @@ def test_a_flaw_of_the_data_hides_no_shift(tmp_path: Path) -> None:
     spec = make(tmp_path, SCENES[:12], edit(SCENES[:12]), 1)
     first, *rest = read_items(tmp_path)
     write_items(tmp_path, [first | {"instruction": ""}, *rest])
-    assert "shifted by one" in told(spec, tmp_path / "run")
+    assert "shifted by one" in find_refusal(spec, tmp_path / "run")
 
 
 def test_who_knows_better_goes_on(tmp_path: Path) -> None:
@@ -287,7 +287,7 @@ def test_a_few_tell_nothing(count: int) -> None:
 
 def test_every_door_refuses_pictures_that_are_shifted(tmp_path: Path) -> None:
     spec = make(tmp_path, SCENES[:12], shift(edit(SCENES[:12]), -1))
-    reason = told(spec, tmp_path / "run")
+    reason = find_refusal(spec, tmp_path / "run")
     assert "outputs look like the source before their own, and 0 their own (first: 1, like" in reason
     assert "the source of 0): the names seem to be" in reason
     assert "--as-named" in reason

@@ -55,7 +55,7 @@ def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunSpec:
 
 
 @pytest.fixture
-def judged() -> Judgement:
+def judgement() -> Judgement:
     return score(edited=PIXELS + np.uint8(10), item_id=HOSTILE, dimensions=ASKED)
 
 
@@ -92,48 +92,48 @@ def test_every_outcome_has_value_reason_and_json(outcome: Outcome) -> None:
     assert "value" not in outcome.to_dict() or outcome.status == "scored"
 
 
-def test_an_outcome_is_found_by_a_part_of_its_id(judged: Judgement) -> None:
-    whole = judged[PSNR]
-    assert judged["psnr.source.whole"] is judged["whole"] is whole
+def test_an_outcome_is_found_by_a_part_of_its_id(judgement: Judgement) -> None:
+    whole = judgement[PSNR]
+    assert judgement["psnr.source.whole"] is judgement["whole"] is whole
     assert whole.value == pytest.approx(28.13, abs=0.01)
-    assert judged["text_content_accuracy"].value is None
-    assert dict(judged) == dict(judged.outcomes)
-    assert judged.get("nothing") is None
+    assert judgement["text_content_accuracy"].value is None
+    assert dict(judgement) == dict(judgement.outcomes)
+    assert judgement.get("nothing") is None
     with pytest.raises(KeyError, match=r"did you mean .*core\.psnr\.source\.whole"):
-        judged["psnr.source.hole"]
+        judgement["psnr.source.hole"]
     with pytest.raises(KeyError, match=r"'psnr' means any of core\.psnr\.source\.whole, "):
-        judged["psnr"]
+        judgement["psnr"]
 
 
-def test_its_text_is_a_line_per_dimension(judged: Judgement) -> None:
-    lines = repr(judged).splitlines()
-    assert len(lines) == 1 + len(judged)
-    assert len(repr(judged)) < 300
+def test_its_text_is_a_line_per_dimension(judgement: Judgement) -> None:
+    lines = repr(judgement).splitlines()
+    assert len(lines) == 1 + len(judgement)
+    assert len(repr(judgement)) < 300
     assert lines[1].split()[1:] == ["28.1308", "dB"]
     assert lines[-1].endswith("not_applicable: needs a target text")
-    assert "\x1b" not in repr(judged)
+    assert "\x1b" not in repr(judgement)
 
 
-def test_its_table_is_escaped(judged: Judgement) -> None:
-    outcomes = {**judged.outcomes, ASKED[1]: NoScore(kind="refused", reason=HOSTILE)}
-    page = Judgement(judged.edit, judged.dimensions, outcomes, judged.signatures)._repr_html_()
+def test_its_table_is_escaped(judgement: Judgement) -> None:
+    outcomes = {**judgement.outcomes, ASKED[1]: NoScore(kind="refused", reason=HOSTILE)}
+    page = Judgement(judgement.edit, judgement.dimensions, outcomes, judgement.signatures)._repr_html_()
     assert page.startswith("<table>")
     there = [text in page for text in ("&lt;script&gt;", "<script", "\x1b")]
     assert there == [True, False, False]
 
 
-def test_its_json_is_that_of_the_command_line(judged: Judgement, tmp_path: Path) -> None:
+def test_its_json_is_that_of_the_command_line(judgement: Judgement, tmp_path: Path) -> None:
     file = str(save_picture(tmp_path / "a.png"))
     arguments = ["--source", file, "--edited", file, "--instruction", "x", "-d", PSNR, "--json"]
     printed = json.loads(CliRunner().invoke(root.commands["score"], arguments).stdout)
-    assert printed.keys() == judged.to_dict().keys()
-    assert printed["verdicts"][0].keys() == judged.to_dict()["verdicts"][0].keys()
-    json.dumps(judged.to_dict(), allow_nan=False)
+    assert printed.keys() == judgement.to_dict().keys()
+    assert printed["verdicts"][0].keys() == judgement.to_dict()["verdicts"][0].keys()
+    json.dumps(judgement.to_dict(), allow_nan=False)
 
 
-def test_a_judgement_is_pickled(judged: Judgement) -> None:
-    again = pickle.loads(pickle.dumps(judged))  # noqa: S301 - our own
-    assert repr(again) == repr(judged)
+def test_a_judgement_is_pickled(judgement: Judgement) -> None:
+    again = pickle.loads(pickle.dumps(judgement))  # noqa: S301 - our own
+    assert repr(again) == repr(judgement)
 
 
 def test_results_are_text_markdown_table_json_and_frame(spec: RunSpec) -> None:

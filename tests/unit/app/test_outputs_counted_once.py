@@ -43,20 +43,20 @@ def spec(tmp_path: Path) -> RunSpec:
     return make_spec(tmp_path)
 
 
-def judged(spec: RunSpec) -> RunResult:
+def judge_run(spec: RunSpec) -> RunResult:
     return editjudge.run(spec, out=spec.data.parent / "run")
 
 
 def judged_counts(spec: RunSpec) -> dict[str, int]:
-    return dict(judged(spec).cells["ours"][PSNR].counts)
+    return dict(judge_run(spec).cells["ours"][PSNR].counts)
 
 
-def summed(spec: RunSpec, *, count_missing: bool = False) -> Cell:
+def read_cell(spec: RunSpec, *, count_missing: bool = False) -> Cell:
     with RunView(spec.data.parent / "run") as view:
         return view.results(count_missing=count_missing).models["ours"][PSNR]
 
 
-def exported(spec: RunSpec) -> list[str]:
+def list_statuses(spec: RunSpec) -> list[str]:
     with RunView(spec.data.parent / "run") as view:
         return [row.status for row in long_rows(view) if row.item == ODD]
 
@@ -85,13 +85,13 @@ def test_a_name_that_leads_to_no_file_is_a_missing_output(case: str, spec: RunSp
     missing = validate(ResolvedSpec(spec)).select("missing")
     assert [one.what for one in missing] == [f"{ODD}: {path} leads to no file"]
     for session in range(2):
-        result = judged(spec)
+        result = judge_run(spec)
         assert result.last_event.exit_code == 0, session
         assert result.cells["ours"][PSNR].counts == MISSING
-        plain, counted = summed(spec), summed(spec, count_missing=True)
+        plain, counted = read_cell(spec), read_cell(spec, count_missing=True)
         assert (plain.value, plain.counts) == (100, MISSING)
         assert (counted.value, counted.counts, counted.imputed) == (95, ALL, 1)
-        assert exported(spec) == ["missing_output"]
+        assert list_statuses(spec) == ["missing_output"]
 
 
 def test_what_vanishes_while_a_run_judges_is_a_failure_and_then_missing(
@@ -106,14 +106,14 @@ def test_what_vanishes_while_a_run_judges_is_a_failure_and_then_missing(
 
     load = scheduler.load_image
     monkeypatch.setattr(scheduler, "load_image", vanish)
-    first = judged(spec)
+    first = judge_run(spec)
     assert first.last_event.exit_code == 3
     assert first.cells["ours"][PSNR].counts == FAILED
-    assert exported(spec) == ["failed"]
-    assert summed(spec, count_missing=True).value == 95, "there is no output by now"
-    assert judged_counts(spec) == summed(spec).counts == MISSING
-    assert summed(spec, count_missing=True).value == 95
-    assert exported(spec) == ["missing_output"]
+    assert list_statuses(spec) == ["failed"]
+    assert read_cell(spec, count_missing=True).value == 95, "there is no output by now"
+    assert judged_counts(spec) == read_cell(spec).counts == MISSING
+    assert read_cell(spec, count_missing=True).value == 95
+    assert list_statuses(spec) == ["missing_output"]
 
 
 def test_an_output_that_failed_and_is_put_away_counts_once(spec: RunSpec) -> None:
@@ -123,24 +123,24 @@ def test_an_output_that_failed_and_is_put_away_counts_once(spec: RunSpec) -> Non
     source.write_bytes(b"no picture")
     assert judged_counts(spec) == FAILED
     odd(spec)
-    assert judged_counts(spec) == summed(spec).counts == MISSING
+    assert judged_counts(spec) == read_cell(spec).counts == MISSING
     source.write_bytes(pixels)
     assert judged_counts(spec) == MISSING
-    assert summed(spec, count_missing=True).value == 95
+    assert read_cell(spec, count_missing=True).value == 95
 
 
 def test_an_item_that_failed_and_lost_its_source_counts_once(spec: RunSpec) -> None:
     source = spec.data.parent / f"{ODD}.png"
     source.write_bytes(b"no picture")
-    judged(spec)
+    judge_run(spec)
     source.unlink()
     assert judged_counts(spec) == {"scored": COUNT - 1, "unscored": 1}
 
 
 def test_an_output_that_was_judged_and_is_put_away_stays_judged(spec: RunSpec) -> None:
-    judged(spec)
+    judge_run(spec)
     odd(spec).symlink_to("nowhere.png")
-    assert judged_counts(spec) == summed(spec, count_missing=True).counts == ALL
+    assert judged_counts(spec) == read_cell(spec, count_missing=True).counts == ALL
 
 
 @pytest.mark.parametrize("field", ["source", "mask"])
@@ -169,9 +169,9 @@ def test_what_else_lies_in_a_folder_counts_for_nothing(spec: RunSpec) -> None:
     for name in ("._0001.png", f"._{ODD}.png", "Thumbs.db", ".DS_Store", "a.txt"):
         (spec.outputs["ours"] / name).write_bytes(b"x")
     odd(spec).write_bytes(b"")
-    judged(spec)
-    assert summed(spec).counts == MISSING
-    assert summed(spec, count_missing=True).value == 95
+    judge_run(spec)
+    assert read_cell(spec).counts == MISSING
+    assert read_cell(spec, count_missing=True).value == 95
 
 
 @pytest.mark.parametrize("second", ["7.jpg", "7.PNG"])
@@ -184,7 +184,7 @@ def test_two_names_for_an_item_are_no_output(second: str, dangling: bool, spec: 
         assert outputs.path(ODD) is None
         assert outputs.why_not(ODD).kind == "several"
     assert judged_counts(spec) == MISSING
-    assert summed(spec, count_missing=True).value == 95
+    assert read_cell(spec, count_missing=True).value == 95
 
 
 def refuse(monkeypatch: pytest.MonkeyPatch, call: str, path: Path) -> None:
@@ -204,7 +204,7 @@ def test_an_output_that_may_be_there_fails_and_is_not_missing(spec: RunSpec, mon
     path = odd(spec)
     path.symlink_to("secret.png")
     refuse(monkeypatch, "stat", path)
-    assert judged_counts(spec) == summed(spec, count_missing=True).counts == FAILED
+    assert judged_counts(spec) == read_cell(spec, count_missing=True).counts == FAILED
 
 
 def test_a_folder_that_cannot_be_listed_is_no_folder_without_outputs(
@@ -214,7 +214,7 @@ def test_a_folder_that_cannot_be_listed_is_no_folder_without_outputs(
     inner.mkdir()
     refuse(monkeypatch, "scandir", inner)
     with pytest.raises(InputError, match="inner: cannot be listed: Permission denied"):
-        judged(spec)
+        judge_run(spec)
 
 
 def test_a_link_to_itself_hides_nothing_beside_it(spec: RunSpec) -> None:

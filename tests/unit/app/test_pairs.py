@@ -111,7 +111,7 @@ async def test_a_new_model_is_added_to_a_run(folder: Path) -> None:
 
 def test_pairs_are_drawn_at_random_and_asked_in_both_orders(folder: Path) -> None:
     (folder / "poor" / "3.png").unlink()
-    dataset = resolved(pairs_of(folder, per_item=1))
+    dataset = load_data(pairs_of(folder, per_item=1))
     keys = [tuple(ref.texts["extra"][PAIR]) for ref in dataset.items()]
     assert len(keys) == 2 * ITEMS
     assert {(item, b, a) for item, a, b in keys} == set(keys)
@@ -120,12 +120,12 @@ def test_pairs_are_drawn_at_random_and_asked_in_both_orders(folder: Path) -> Non
     assert [ref.id for ref in dataset.items({5})] == [[*dataset.items()][5].id]
     assert dataset.doubts() == ()
     (folder / "good" / "3.png").unlink()
-    assert "no pair" in resolved(pairs_of(folder)).doubts()[0]
-    every = Counter(ref.texts["extra"][PAIR][0] for ref in resolved(pairs_of(folder)).items())
+    assert "no pair" in load_data(pairs_of(folder)).doubts()[0]
+    every = Counter(ref.texts["extra"][PAIR][0] for ref in load_data(pairs_of(folder)).items())
     assert every == {str(item): 6 for item in range(ITEMS) if item != 3}
 
 
-def resolved(spec: editjudge.RunSpec) -> Any:
+def load_data(spec: editjudge.RunSpec) -> Any:
     from editjudge.app.spec import ResolvedSpec
 
     return ResolvedSpec(spec).dataset
@@ -137,7 +137,7 @@ def test_what_cannot_be_compared_is_refused(folder: Path) -> None:
     spec = pairs_of(folder)
     (folder / "run" / FILE).write_text("{}")
     with pytest.raises(InputError, match=r"pairs\.json"):
-        resolved(spec)
+        load_data(spec)
 
 
 def test_the_command_estimates(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,7 @@ from editjudge.cli import root
 
 from ...small_data import MSE, PSNR, make_spec, save_picture, stored_run, write_items
 from ..benchmarks.omni_iie import made as omni
-from ..storage.stored import scored
+from ..storage.stored import make_score
 
 WORDS = "core.text_content_accuracy"
 UNREAD = NoScore(kind="unparsable", reason="no JSON")
@@ -37,8 +37,8 @@ def run(tmp_path: Path) -> Path:
     write_items(tmp_path, lines)
     spec = make_spec(tmp_path, ["alpha"], (PSNR, MSE, WORDS))
     with stored_run(tmp_path / "run", spec) as keep:
-        keep("one", "alpha", {PSNR: scored(31.5), MSE: UNREAD})
-        keep("two", "alpha", {PSNR: scored(0.0), MSE: Failure(error="gone")})
+        keep("one", "alpha", {PSNR: make_score(31.5), MSE: UNREAD})
+        keep("two", "alpha", {PSNR: make_score(0.0), MSE: Failure(error="gone")})
         keep("gone", "alpha")
     return tmp_path / "run"
 

@@ -52,7 +52,7 @@ def values(out: Path) -> dict[tuple[str, str], float]:
         return {(one.model, one.item): one.verdict.value for one in view.verdicts()}  # type: ignore[union-attr]
 
 
-def kept(out: Path) -> int:
+def count_verdicts(out: Path) -> int:
     """How many verdicts are on disk; 0 where the run has not begun."""
     try:
         return len(values(out))
@@ -60,7 +60,7 @@ def kept(out: Path) -> int:
         return 0
 
 
-def noted(spec: RunSpec, out: Path, **how: Any) -> tuple[editjudge.RunResult, list[Any], list[str]]:
+def run_with_notes(spec: RunSpec, out: Path, **how: Any) -> tuple[editjudge.RunResult, list[Any], list[str]]:
     """Run; what came of it, its events, and its notes among them."""
     events: list[RunEvent] = []
     result = editjudge.run(spec, out=out, progress=events.append, **how)
@@ -73,7 +73,7 @@ def means(result: editjudge.RunResult) -> dict[str, float | None]:
 
 def test_a_run_tells_what_it_does_and_goes_on(spec: RunSpec, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    result, events, notes = noted(spec, out)
+    result, events, notes = run_with_notes(spec, out)
     assert result.status == "done"
     kinds = [type(one) for one in events if not isinstance(one, NoteEvent)]
     assert kinds == [StartEvent, FinishEvent]
@@ -172,7 +172,7 @@ GATE = Gate(0)
 
 
 @dataclass(frozen=True)
-class Gated(Scorer):
+class GateScorer(Scorer):
     """Waits at the gate."""
 
     name: ClassVar[str] = "gated"
@@ -183,46 +183,46 @@ class Gated(Scorer):
 
 
 @pytest.fixture
-def gated(spec: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunSpec:
+def gated_run(spec: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunSpec:
     """A run that stands still after two edits."""
     monkeypatch.setattr(sys.modules[__name__], "GATE", Gate(2))
-    how = Dimension("lab.gated", "Is it?", "here", Reading(Gated(), "number"), (0, 9))
+    how = Dimension("lab.gated", "Is it?", "here", Reading(GateScorer(), "number"), (0, 9))
     return make_spec(tmp_path, spec.outputs, [how], data=spec.data)
 
 
-async def test_cancelled_midway_it_keeps_what_was_judged(gated: RunSpec, tmp_path: Path) -> None:
-    running = asyncio.create_task(editjudge.run_async(gated, out=tmp_path / "run"))
+async def test_cancelled_midway_it_keeps_what_was_judged(gated_run: RunSpec, tmp_path: Path) -> None:
+    running = asyncio.create_task(editjudge.run_async(gated_run, out=tmp_path / "run"))
     assert await asyncio.to_thread(GATE.reached.wait, 30)
-    await until(lambda: kept(tmp_path / "run") == 2)
+    await until(lambda: count_verdicts(tmp_path / "run") == 2)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
     assert len(values(tmp_path / "run")) == 2
     GATE.open = True
-    rest = await editjudge.run_async(gated, out=tmp_path / "run")
+    rest = await editjudge.run_async(gated_run, out=tmp_path / "run")
     assert rest.status == "done"
     assert rest.last_event.edits == 2 * COUNT - 1 - 2
-    whole = await editjudge.run_async(gated, out=tmp_path / "whole")
+    whole = await editjudge.run_async(gated_run, out=tmp_path / "whole")
     assert values(tmp_path / "run") == values(tmp_path / "whole")
     assert rest.cells == whole.cells
 
 
 async def test_an_interruption_ends_the_thread_too(
-    gated: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    gated_run: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     result, here = client.Future.result, threading.current_thread()
 
-    def interrupted(self: Any, timeout: float | None = None) -> Any:
+    def interrupt(self: Any, timeout: float | None = None) -> Any:
         if threading.current_thread() is not here:
             return result(self, timeout)
         assert GATE.reached.wait(30)
-        wait_until(lambda: kept(tmp_path / "run") == 2)
+        wait_until(lambda: count_verdicts(tmp_path / "run") == 2)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(client.Future, "result", interrupted)
+        patch.setattr(client.Future, "result", interrupt)
         with pytest.raises(KeyboardInterrupt):
-            editjudge.run(gated, out=tmp_path / "run")
+            editjudge.run(gated_run, out=tmp_path / "run")
     assert not [one for one in threading.enumerate() if one.name.startswith("editjudge.loop")]
     assert len(values(tmp_path / "run")) == 2
 
@@ -237,7 +237,7 @@ def test_it_is_told_how_the_run_is_asked(spec: RunSpec, tmp_path: Path) -> None:
 MASKED = "core.psnr.source.outside"
 
 
-def refused(spec: RunSpec, out: Path, kind: type[Exception], told: str) -> None:
+def check_refusal(spec: RunSpec, out: Path, kind: type[Exception], told: str) -> None:
     """A dry run refuses what the run refuses."""
     for work in (lambda: editjudge.run(spec, out=out), lambda: preview_run(spec, out, Settings())):
         with pytest.raises(kind, match=told):
@@ -250,13 +250,13 @@ def test_a_run_with_other_prompts_is_refused(spec: RunSpec, tmp_path: Path) -> N
     with RunStore.open(out) as store:
         prompts = {"core/editing_artifacts.txt": "Look twice."}
         store._put_header(store.header.model_copy(update={"prompts": prompts}))
-    refused(spec, out, ConfigError, "was judged with other prompts")
+    check_refusal(spec, out, ConfigError, "was judged with other prompts")
 
 
 def test_a_run_that_asks_nothing_is_none(spec: RunSpec, tmp_path: Path) -> None:
     masked = spec.model_copy(update={"dimensions": (MASKED,)})
     nothing = r"outside: applies to no item \(needs a mask\)"
-    refused(masked, tmp_path / "run", InputError, nothing)
+    check_refusal(masked, tmp_path / "run", InputError, nothing)
     assert not (tmp_path / "run").exists()
 
 
@@ -265,7 +265,7 @@ def test_a_dry_run_notes_what_the_run_notes(spec: RunSpec, tmp_path: Path) -> No
     both = spec.model_copy(update={"dimensions": (PSNR, MASKED)})
     (spec.outputs["alpha"] / "x4.png").touch()
     estimate, plan = preview_run(both, tmp_path / "run", Settings())
-    _, _, notes = noted(both, tmp_path / "run")
+    _, _, notes = run_with_notes(both, tmp_path / "run")
     asks_nothing = f"{MASKED}: applies to no item (needs a mask)"
     (stray,) = [one for one in describe_estimate(estimate, plan) if "to no item" in one and "x4" in one]
     assert stray.endswith("belongs to no item (first: x4.png)")

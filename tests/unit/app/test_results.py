@@ -75,17 +75,17 @@ def test_little_is_held_and_read_at_once(view: RunView, monkeypatch: pytest.Monk
     held: list[weakref.ref[Row]] = []
     most = 0
 
-    class Watched(Row):
+    class WatchedRow(Row):
         __slots__ = ("__weakref__",)
 
-    def watched(*fields: Any) -> Row:
+    def watch_row(*fields: Any) -> Row:
         nonlocal most
-        row = Watched(*fields)
+        row = WatchedRow(*fields)
         held.append(weakref.ref(row))
         most = max(most, sum(each() is not None for each in held))
         return row
 
-    monkeypatch.setattr(module, "Row", watched)
+    monkeypatch.setattr(module, "Row", watch_row)
     monkeypatch.setattr(module, "_ITEMS_AT_ONCE", 10)
     asked = count_calls(monkeypatch, RunStore, "rows_of", lambda _, items: len(items))
     view.results()

@@ -26,7 +26,7 @@ Lines = list[dict[str, Any]]
 KEPT = "items are as the run stored them"
 
 
-def said(out: Path, **places: Any) -> dict[str, Any]:
+def read_run(out: Path, **places: Any) -> dict[str, Any]:
     """What is read of a run: its table, comparison, export, flaws and clusters."""
     with RunView(out, **places) as view:
         return {
@@ -38,20 +38,20 @@ def said(out: Path, **places: Any) -> dict[str, Any]:
         }
 
 
-def _broken(lines: Lines) -> Lines:
+def _break_lines(lines: Lines) -> Lines:
     return [lines[0] | {"mask": "masks/none.bmp"}, *lines[1:2], lines[2] | {"hint": "\0"}, lines[3]]
 
 
-@pytest.mark.parametrize("change", [lambda lines: lines, _broken])
+@pytest.mark.parametrize("change", [lambda lines: lines, _break_lines])
 def test_a_run_alone_says_what_it_said_beside_its_data(folder: Path, change: Callable[[Lines], Lines]) -> None:
     write_items(folder / "data", change(read_items(folder / "data")))
     (folder / "v1" / "3.bmp").unlink()
     again(folder, limit=3)
-    before = said(folder / "run")
+    before = read_run(folder / "run")
     shutil.move(folder / "run", folder / "away")
     for name in ("data", "v1", "v2"):
         shutil.rmtree(folder / name)
-    assert said(folder / "away") == before
+    assert read_run(folder / "away") == before
     with RunView(folder / "away") as view:
         assert view.data_note.startswith("the data of the run cannot be read (")
         assert view.data_note.endswith(f"no such file; {KEPT}") or KEPT in view.data_note
@@ -64,11 +64,11 @@ def test_a_run_alone_says_what_it_said_beside_its_data(folder: Path, change: Cal
 
 def test_another_revision_moves_no_number(folder: Path) -> None:
     again(folder)
-    before = said(folder / "run")
+    before = read_run(folder / "run")
     lines = read_items(folder / "data")
     write_items(folder / "data", [lines[3], lines[1] | {"instruction": "other"}, lines[0]])
     save_picture(folder / "data" / "masks" / "0.bmp", noise(77, 8, 12))
-    assert said(folder / "run") == before
+    assert read_run(folder / "run") == before
     with RunView(folder / "run") as view:
         assert view.data_note == f"{folder}/data/items.jsonl is not what the run judged; {KEPT}"
         whole, other = view.pictures("1"), view.pictures("0")
@@ -125,8 +125,8 @@ def test_values_that_cannot_be_stored_are_never_read_otherwise(folder: Path, mon
     plain = stored_items._item_json
     monkeypatch.setattr(stored_items, "_item_json", lambda ref: [*plain(ref), {1, 2}])
     again(folder)
-    before = said(folder / "run")
-    assert said(folder / "run") == before
+    before = read_run(folder / "run")
+    assert read_run(folder / "run") == before
     (folder / "data" / "items.jsonl").unlink()
     with RunView(folder / "run") as view, pytest.raises(InputError, match="no such file") as e:
         view.results()

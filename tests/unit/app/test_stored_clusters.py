@@ -138,18 +138,18 @@ def _of_sources_elsewhere(folder: Path) -> Path:
     return _judge(folder, roots={str(far): far})
 
 
-def _grown(folder: Path) -> Path:
+def _judge_twice(folder: Path) -> Path:
     _judge(folder, limit=4)
     return _judge(folder)
 
 
-def _merged(folder: Path) -> Path:
+def _judge_shards(folder: Path) -> Path:
     shards = [_judge(folder, f"shard {n}", shard=(n, 2)) for n in (0, 1)]
     merge(shards, folder / "merged")
     return folder / "merged"
 
 
-@pytest.mark.parametrize("judge", [_after_a_move, _of_sources_elsewhere, _grown, _merged])
+@pytest.mark.parametrize("judge", [_after_a_move, _of_sources_elsewhere, _judge_twice, _judge_shards])
 def test_however_it_was_judged_a_run_needs_no_pictures(folder: Path, judge: Callable[[Path], Path]) -> None:
     plain = _numbers(_judge(folder, "plain"))
     run = judge(folder)

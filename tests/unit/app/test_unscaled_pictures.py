@@ -27,7 +27,7 @@ def chunk(name: bytes, body: bytes) -> bytes:
     return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
 
 
-def unscaled(seed: int, step: int = 1) -> bytes:
+def make_png(seed: int, step: int = 1) -> bytes:
     """A PNG of noise of 10 bits, saved as it is in 16, or by steps."""
     levels: NDArray[np.uint16] = np.random.default_rng(seed).integers(0, 1024, (40, 48, 3), "<u2")
     levels[0, 0] = 1023
@@ -47,7 +47,7 @@ def spec_of(folder: Path, source: bytes, output: bytes) -> RunSpec:
 
 
 def test_every_door_refuses_it_with_its_name_and_the_fix(tmp_path: Path) -> None:
-    data, path = unscaled(1), tmp_path / "edit.png"
+    data, path = make_png(1), tmp_path / "edit.png"
     path.write_bytes(data)
     with pytest.raises(ImageError, match=f"^{path}: {WHY}.*rescale"):
         Edit.load(source=path, edited=path, instruction="x")
@@ -60,7 +60,7 @@ def test_every_door_refuses_it_with_its_name_and_the_fix(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("at", ["output", "source"])
 def test_a_run_has_no_number_of_it(at: str, tmp_path: Path) -> None:
-    scaled, silent = unscaled(1, 64), unscaled(2)
+    scaled, silent = make_png(1, 64), make_png(2)
     spec = spec_of(tmp_path, *((scaled, silent) if at == "output" else (silent, scaled)))
     where, path = ("ours", "ours/a.png") if at == "output" else ("data", "a.png")
     (problem,) = validate(ResolvedSpec(spec)).select("unreadable")

@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def found(folder: Path, *lines: dict[str, Any]) -> Validation:
+def validate_lines(folder: Path, *lines: dict[str, Any]) -> Validation:
     return validate(order_of(folder, *lines))
 
 
@@ -55,7 +55,7 @@ def order_of(folder: Path, *lines: dict[str, Any]) -> RunInputs:
     return RunInputs(ItemsFile(folder / ITEMS), {"ours": folder / "ours"}, chosen, known)
 
 
-def told(validation: Validation) -> list[tuple[str, str, str, bool]]:
+def list_problems(validation: Validation) -> list[tuple[str, str, str, bool]]:
     return [(one.kind, one.where, one.what, one.note) for one in validation.problems]
 
 
@@ -75,15 +75,15 @@ FIT = "1 mask has another size than the image, to which it is resized (first: 2:
 def test_what_costs_no_more_than_a_score_is_noted(
     folder: Path, masks: tuple[str | None, ...], notes: list[tuple[str, str]]
 ) -> None:
-    validation = found(folder, *({"mask": mask} for mask in masks))
-    assert told(validation) == [(kind, "data", what, True) for kind, what in notes]
+    validation = validate_lines(folder, *({"mask": mask} for mask in masks))
+    assert list_problems(validation) == [(kind, "data", what, True) for kind, what in notes]
     assert not validation.wrong
 
 
 def test_data_that_nothing_can_be_asked_is_wrong(folder: Path) -> None:
-    validation = found(folder, {}, {})
+    validation = validate_lines(folder, {}, {})
     nothing = "core.psnr.source.outside: applies to no item (needs a mask)"
-    assert told(validation)[-1] == ("field", "data", nothing, False)
+    assert list_problems(validation)[-1] == ("field", "data", nothing, False)
     assert validation.wrong
     assert validation.mask_share is None
 
@@ -138,8 +138,8 @@ def test_data_for_a_part_of_a_benchmark_is_right(folder: Path) -> None:
 
 
 def test_a_mask_of_another_shape_is_wrong(folder: Path) -> None:
-    validation = found(folder, {"mask": "square.png"})
-    ((kind, where, what, note),) = told(validation)
+    validation = validate_lines(folder, {"mask": "square.png"})
+    ((kind, where, what, note),) = list_problems(validation)
     assert (kind, where, note) == ("mask", "data", False)
     assert "mask of 16x16 for an image of 24x16" in what
     assert validation.wrong
@@ -147,7 +147,7 @@ def test_a_mask_of_another_shape_is_wrong(folder: Path) -> None:
 
 def test_an_unreadable_picture_is_told_once(folder: Path) -> None:
     (folder / "s.png").write_bytes(b"no picture")
-    validation = found(folder, MASKED, MASKED)
+    validation = validate_lines(folder, MASKED, MASKED)
     assert [one.kind for one in validation.problems] == ["unreadable", "flat"]
 
 
@@ -155,16 +155,16 @@ def test_a_picture_named_as_another_kind_is_told_and_of_the_data_noted(folder: P
     (folder / "ours").mkdir()
     for name in ("s", "ours/0"):
         Pil.effect_noise(SIZE, 50).convert("RGB").save(folder / f"{name}.png", "JPEG")
-    kinds = {(kind, where, note) for kind, where, _, note in told(found(folder, MASKED))}
+    kinds = {(kind, where, note) for kind, where, _, note in list_problems(validate_lines(folder, MASKED))}
     assert kinds == {("misnamed", "data", True), ("misnamed", "ours", False)}
 
 
 def test_outputs_of_another_size_are_noted(folder: Path) -> None:
     for item in ("0", "2"):
         save_picture(folder / "ours" / f"{item}.png", (48, 32))
-    validation = found(folder, MASKED, MASKED, MASKED)
+    validation = validate_lines(folder, MASKED, MASKED, MASKED)
     what = "2 outputs have another size than their source (first: 0: 48x32 for a source of 24x16)"
-    assert told(validation) == [("size", "ours", what, True)]
+    assert list_problems(validation) == [("size", "ours", what, True)]
     assert not validation.wrong
 
 
@@ -172,8 +172,8 @@ def test_outputs_of_one_colour_are_noted(folder: Path) -> None:
     shades = np.linspace(0, 255, 24 * 16, dtype=np.uint8).reshape(16, 24)
     save_picture(folder / "ours" / "0.png", shades)
     save_picture(folder / "s.png", shades)
-    validation = found(folder, MASKED, MASKED)
-    assert told(validation) == [("flat", "ours", "1 output has a single colour (first: 1)", True)]
+    validation = validate_lines(folder, MASKED, MASKED)
+    assert list_problems(validation) == [("flat", "ours", "1 output has a single colour (first: 1)", True)]
     assert not validation.wrong
 
 
@@ -182,36 +182,36 @@ def test_outputs_of_no_item_are_wrong_where_all_items_can_be_used(folder: Path) 
     for name in ("7", "8"):
         save_picture(folder / "ours" / f"{name}.png", SIZE)
     extra = [("extra", "ours", f"{name}.png: no item", False) for name in ("7", "8")]
-    assert told(validate(order)) == extra
+    assert list_problems(validate(order)) == extra
     with (folder / ITEMS).open("a") as lines:
         lines.write("\nno item at all")
     what = "2 outputs belong to no item that can be used (first: 7.png)"
-    assert ("extra", "ours", what, True) in told(validate(order))
+    assert ("extra", "ours", what, True) in list_problems(validate(order))
 
 
 def test_models_that_share_a_folder_are_noted(folder: Path) -> None:
     ours = folder / "ours"
     order = replace(order_of(folder, MASKED), outputs={"a": ours, "b": ours})
     shared = ("folder", "b", f"the same folder as a's: {ours}", True)
-    assert told(validate(order)) == [shared]
+    assert list_problems(validate(order)) == [shared]
 
 
 def test_the_median_share_of_masks_shows_inverted_ones(folder: Path) -> None:
-    usual = found(folder, *({"mask": f"{name}.png"} for name in ("little", "quarter", "much")), {})
+    usual = validate_lines(folder, *({"mask": f"{name}.png"} for name in ("little", "quarter", "much")), {})
     assert (usual.mask_share, usual.select("mask")) == (0.25, [])
     inverted = {"mask": "much.png"}
-    validation = found(folder, inverted, inverted, {"mask": "quarter.png"})
+    validation = validate_lines(folder, inverted, inverted, {"mask": "quarter.png"})
     assert validation.mask_share == 0.875
     (note,) = validation.select("mask")
     assert note.note
     assert "most of the image may change (median 88 %): if white shows what is to be" in note.what
     kept = inverted | {"mask_shows": "kept"}
-    validation = found(folder, kept, kept)
+    validation = validate_lines(folder, kept, kept)
     assert (validation.mask_share, validation.select("mask")) == (0.125, [])
 
 
 @pytest.mark.parametrize("white", [1, 255, 1023])
 def test_a_mask_of_16_bits_has_no_scale(folder: Path, white: int) -> None:
     save_picture(folder / "deep.png", mask(0.5, np.uint16, white))
-    validation = found(folder, {"mask": "deep.png"})
-    assert (told(validation), validation.mask_share) == ([], 0.5)
+    validation = validate_lines(folder, {"mask": "deep.png"})
+    assert (list_problems(validation), validation.mask_share) == ([], 0.5)

@@ -120,7 +120,7 @@ def test_a_model_may_move_and_may_not_become_another(folder: Path, before: Value
 
 
 def test_what_was_only_copied_or_moved_is_read_once_and_not_judged(
-    folder: Path, before: Values, hashed: list[str], clock: str
+    folder: Path, before: Values, hashed_files: list[str], clock: str
 ) -> None:
     shutil.copytree(folder / "v1", folder / "copies")
     (folder / "ours").unlink()
@@ -128,21 +128,21 @@ def test_what_was_only_copied_or_moved_is_read_once_and_not_judged(
     shutil.copytree(folder / "data", folder / "moved")
     shutil.rmtree(folder / "data")
     (folder / "moved").rename(folder / "data")
-    hashed.clear()
+    hashed_files.clear()
     result, said = again(folder)
     assert (result.last_event.edits, said, values(folder / "run")) == (0, [], before)
     of_items = {"0.bmp", "1.bmp", "2.bmp", "3.bmp"}
-    assert set(hashed) == of_items
+    assert set(hashed_files) == of_items
     if clock != "right":
-        assert len(hashed) == 2 + 3 * COUNT, "each file once, whichever items name it"
-        hashed.clear()
+        assert len(hashed_files) == 2 + 3 * COUNT, "each file once, whichever items name it"
+        hashed_files.clear()
         again(folder)
-        assert not hashed
+        assert not hashed_files
 
 
-def test_what_a_first_session_loads_is_read_once(folder: Path, hashed: list[str]) -> None:
+def test_what_a_first_session_loads_is_read_once(folder: Path, hashed_files: list[str]) -> None:
     again(folder)
-    assert not hashed
+    assert not hashed_files
 
 
 def test_a_file_that_changes_after_it_was_read_is_judged_anew(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

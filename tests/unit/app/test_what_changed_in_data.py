@@ -113,13 +113,13 @@ def test_items_whose_pictures_became_others_are_judged_again(
 
 
 def test_an_item_that_becomes_what_it_was_was_judged_before(folder: Path, before: Values) -> None:
-    lines = rewrite(folder, _fixed)
+    lines = rewrite(folder, _fix_instruction)
     assert judged_anew(folder) == 1
     write_items(folder / "data", lines)
     assert (judged_anew(folder), values(folder / "run")) == (0, before)
 
 
-def _fixed(lines: Lines) -> Lines:
+def _fix_instruction(lines: Lines) -> Lines:
     return [lines[0], lines[1] | {"instruction": "fixed"}, *lines[2:]]
 
 
@@ -128,7 +128,7 @@ def _last_has_a_hint(lines: Lines) -> Lines:
 
 
 CASES: dict[str, tuple[Callable[[Lines], Lines], dict[str, int]]] = {
-    "fixed": (_fixed, {"changed": 1}),
+    "fixed": (_fix_instruction, {"changed": 1}),
     "a field more": (_last_has_a_hint, {"changed": 1}),
     "another mask": (lambda lines: [lines[0] | {"mask_shows": "kept"}, *lines[1:]], {"changed": 1}),
     "no mask": (lambda lines: [{k: v for k, v in lines[0].items() if k != "mask"}, *lines[1:]], {"changed": 1}),
@@ -188,7 +188,7 @@ def test_data_of_something_else_is_refused(folder: Path, before: Values) -> None
 def test_a_session_that_ends_before_it_judges_forgets_no_change(
     folder: Path, before: Values, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rewrite(folder, _fixed)
+    rewrite(folder, _fix_instruction)
 
     def ends(*_: object) -> None:
         raise KeyboardInterrupt
@@ -203,7 +203,7 @@ def test_a_session_that_ends_before_it_judges_forgets_no_change(
 def test_other_models_of_a_changed_item_do_not_stand(folder: Path) -> None:
     outputs = {"ours": folder / "v1", "theirs": folder / "v2"}
     again(folder, outputs=outputs)
-    rewrite(folder, _fixed)
+    rewrite(folder, _fix_instruction)
     assert judged_anew(folder, outputs={"ours": folder / "v1"}) == 1
     for model, counts in (("ours", {"scored": 4}), ("theirs", {"scored": 3, "pending": 1})):
         assert [cell.counts for cell in cells(folder, model)] == [counts] * len(DIMENSIONS)
@@ -231,7 +231,7 @@ async def test_calls_that_stay_the_same_are_not_made_again(folder: Path) -> None
         assert len(values(folder / "run")) == COUNT * 4, "all have a number"
         _mask_is_inverted(folder)
         assert await judge() == (1, calls), "no question shows the mask"
-        rewrite(folder, _fixed)
+        rewrite(folder, _fix_instruction)
         assert await judge() == (1, calls + 1)
 
 

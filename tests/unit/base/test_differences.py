@@ -21,12 +21,12 @@ PIXELS = (
 )
 
 
-def told(before: str, after: str) -> list[str]:
+def list_differences(before: str, after: str) -> list[str]:
     return list(map(str, compare_signatures(before, after)))
 
 
 def test_the_same_differs_in_nothing() -> None:
-    assert told(JUDGED, JUDGED) == []
+    assert list_differences(JUDGED, JUDGED) == []
 
 
 SERVICE = "ocr.got:ocr_got/1(numpy=2.1,opencv-python-headless=4.10,pillow=11)"
@@ -53,11 +53,11 @@ ALIGN = "align (1(opencv-python-headless 4) → 1(opencv-python-headless 5))"
     ],
 )
 def test_each_kind_of_part_has_its_words(signature: str, before: str, after: str, words: str) -> None:
-    assert told(signature, signature.replace(before, after)) == [words]
+    assert list_differences(signature, signature.replace(before, after)) == [words]
 
 
 def test_a_service_that_was_not_there_is_absent() -> None:
-    assert told("", "ocr.got:ocr_got/1") == ["ocr.got: model (absent → ocr_got/1)"]
+    assert list_differences("", "ocr.got:ocr_got/1") == ["ocr.got: model (absent → ocr_got/1)"]
 
 
 def test_what_is_derived_differs_in_what_its_parts_do() -> None:

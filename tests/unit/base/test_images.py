@@ -28,12 +28,12 @@ def png_header(width: int, height: int) -> bytes:
     return png((width, height), 2, zlib.compress(bytes(64)))
 
 
-def animated() -> bytes:
+def make_animation() -> bytes:
     frames = [Pil.new("RGB", (8, 8), color) for color in ("red", "blue")]
     return encode(frames[0], "GIF", save_all=True, append_images=frames[1:])
 
 
-def indexed(palette: bytes) -> bytes:
+def make_indexed_png(palette: bytes) -> bytes:
     """A PNG of one pixel that is the first colour of a palette."""
     return png((1, 1), 3, zlib.compress(b"\0\0"), *([chunk(b"PLTE", palette)] if palette else []))
 
@@ -87,11 +87,11 @@ REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
     "30,000 x 30,000 header": (lambda: png_header(30_000, 30_000), "limit"),
     "10,000 x 10,000 header": (lambda: png_header(10_000, 10_000), "limit"),
     "9,000 x 8,000 header": (lambda: png_header(9_000, 8_000), "limit"),
-    "animated": (animated, "more than one frame"),
+    "animated": (make_animation, "more than one frame"),
     "too many bytes": (lambda: encode(RED) + bytes(MAX_BYTES), "limit"),
     "floating point": (lambda: encode(Pil.new("F", (4, 4)), "TIFF"), "floating-point"),
     "SVG": (lambda: b"<svg xmlns='http://www.w3.org/2000/svg'/>", "not an image"),
-    "indexed without a palette": (lambda: indexed(b""), "damaged or truncated"),
+    "indexed without a palette": (lambda: make_indexed_png(b""), "damaged or truncated"),
     "second page unreadable": (lambda: two_pages(compression=0x7777), "more than one frame"),
     "frames without end": (lambda: many_frames(300_000), "more than 262,144 pieces"),
     "scans without end": (lambda: many_scans(70), "more than 64 scans"),
@@ -146,7 +146,7 @@ def test_refused_naming_the_file_and_the_reason(case: str, tmp_path: Path) -> No
 
 def test_what_a_decoder_may_be_asked_is_bounded_and_usual_files_are_within() -> None:
     assert load_image(many_scans(40)).size == RED.size
-    assert load_image(indexed(b"\1\2\3")).rgb.tolist() == [[[1, 2, 3]]]
+    assert load_image(make_indexed_png(b"\1\2\3")).rgb.tolist() == [[[1, 2, 3]]]
     assert load_image(many_frames(1)).size == (1, 1)
     assert load_image(b"P6\n#" + b"a" * 900 + b"\n 400 1\n255\n" + b" " * 1200).size == (400, 1)
     with pytest.raises(ImageError, match="more than 4,096 tags"):

@@ -25,11 +25,11 @@ HALF = "half \ud800 of a pair"
 TURNED = "safe\u202egnp.exe"
 
 
-Written: TypeAlias = Callable[[Callable[[], None]], str]
+Capture: TypeAlias = Callable[[Callable[[], None]], str]
 
 
 @pytest.fixture(params=["utf-8", "latin-1", "ascii"])
-def written(request: pytest.FixtureRequest) -> Written:
+def capture_output(request: pytest.FixtureRequest) -> Capture:
     """What a command writes to a strict standard output in some encoding."""
 
     def writes(act: Callable[[], None]) -> str:
@@ -45,19 +45,19 @@ def written(request: pytest.FixtureRequest) -> Written:
 
 
 @pytest.mark.parametrize("text", [ESCAPES, HALF, TURNED, "a\rb", "\x00", "\u2028"])
-def test_what_acts_on_a_terminal_is_shown_as_what_it_is(text: str, written: Written) -> None:
-    said = written(lambda: print_text(f"before {text} after"))
+def test_what_acts_on_a_terminal_is_shown_as_what_it_is(text: str, capture_output: Capture) -> None:
+    said = capture_output(lambda: print_text(f"before {text} after"))
     assert said.startswith("before ")
     assert said.endswith(" after\n")
-    said += written(lambda: make_console().print(_table(text)))
+    said += capture_output(lambda: make_console().print(_table(text)))
     assert not set(said) & set("\x1b\x07\x9b\ud800\u202e\r\x00\u2028")
 
 
-def test_a_table_that_is_cut_is_cut_in_any_encoding(written: Written) -> None:
+def test_a_table_that_is_cut_is_cut_in_any_encoding(capture_output: Capture) -> None:
     table = Table()
     table.add_column("x", no_wrap=True)
     table.add_row("x" * 300)
-    said = written(lambda: make_console(width=40).print(table))
+    said = capture_output(lambda: make_console(width=40).print(table))
     assert "xxx" in said
     assert max(map(len, said.replace(r"\u2026", "…").splitlines())) <= 42
 
@@ -75,20 +75,20 @@ def test_words_are_left_as_they_are() -> None:
     assert escape_control(text) == text
 
 
-def test_markup_in_a_name_is_no_markup(written: Written) -> None:
+def test_markup_in_a_name_is_no_markup(capture_output: Capture) -> None:
     names = ("flux[dev]", "flux[bold]", "[/m]", ":smile:")
-    shown = written(lambda: make_console().print(_table(*names)))
+    shown = capture_output(lambda: make_console().print(_table(*names)))
     assert all(name in shown for name in names)
 
 
-def test_what_an_encoding_lacks_is_escaped(written: Written) -> None:
-    said = written(lambda: print_text("PSNR ↑ 3 ± 1"))
+def test_what_an_encoding_lacks_is_escaped(capture_output: Capture) -> None:
+    said = capture_output(lambda: print_text("PSNR ↑ 3 ± 1"))
     assert said in {"PSNR ↑ 3 ± 1\n", "PSNR \\u2191 3 ± 1\n"}
 
 
 @pytest.mark.parametrize("text", [ESCAPES, HALF, TURNED, "é😀\x7f", "plain"])
-def test_json_stays_json(text: str, written: Written) -> None:
-    shown = written(lambda: print_json_text(json.dumps({"reply": text}, ensure_ascii=False)))
+def test_json_stays_json(text: str, capture_output: Capture) -> None:
+    shown = capture_output(lambda: print_json_text(json.dumps({"reply": text}, ensure_ascii=False)))
     assert json.loads(shown) == {"reply": text}
     assert not set(shown) & set("\x1b\x07\x9b\ud800\u202e\x7f")
 

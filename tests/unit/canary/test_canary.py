@@ -23,7 +23,7 @@ def look(rows: Iterable[Sequence[float] | float | None], when: str = "then") -> 
     return Measurement(when=when, scores=scores, failures=failures)
 
 
-def found(
+def find_drift(
     now: Iterable[float | None],
     before: Iterable[Sequence[float] | float] = tuple((level,) * 3 for level in LEVELS),
     unit: float = 0.0,
@@ -39,12 +39,12 @@ def test_what_is_asked_is_the_same_everywhere() -> None:
 
 
 def test_greedy_words_that_never_varied_may_not_change() -> None:
-    assert found(LEVELS).state == "steady"
-    finding = found((4.0, *LEVELS[1:]))
+    assert find_drift(LEVELS).state == "steady"
+    finding = find_drift((4.0, *LEVELS[1:]))
     assert (finding.state, finding.changed) == ("shifted", 1)
     assert finding.shift == pytest.approx(-0.1)
     assert finding.allowed == 0
-    both = found((4.0, 4.0, *LEVELS[2:]))
+    both = find_drift((4.0, 4.0, *LEVELS[2:]))
     assert (both.state, both.shift) == ("shifted", pytest.approx(0.0))
     assert "shifted both ways" in both.why
 
@@ -52,8 +52,8 @@ def test_greedy_words_that_never_varied_may_not_change() -> None:
 def test_what_varied_before_may_vary() -> None:
     before = [(level - 0.5, level, level + 0.5) for level in LEVELS]
     around = [level + 0.5 * (-1) ** i for i, level in enumerate(LEVELS)]
-    assert found(LEVELS, before).state == found(around, before).state == "steady"
-    assert found([level - 1.0 for level in LEVELS], before).state == "shifted"
+    assert find_drift(LEVELS, before).state == find_drift(around, before).state == "steady"
+    assert find_drift([level - 1.0 for level in LEVELS], before).state == "shifted"
 
 
 @pytest.mark.parametrize(
@@ -65,10 +65,10 @@ def test_the_unit_of_a_score(method: str, temperature: float, samples: int, unit
 
 
 def test_what_could_not_be_read_is_no_shift_and_no_number() -> None:
-    few = found([*LEVELS[:7], None, None, None])
+    few = find_drift([*LEVELS[:7], None, None, None])
     assert few.state == "steady"
     assert few.why.endswith("3 gave no number")
-    none = found([*LEVELS[:4], *[None] * 6])
+    none = find_drift([*LEVELS[:4], *[None] * 6])
     assert (none.state, none.shift, none.allowed) == ("unchecked", None, None)
     assert none.why.startswith("not checked: ")
 
@@ -79,7 +79,7 @@ def test_what_could_not_be_read_is_no_shift_and_no_number() -> None:
 )
 def test_a_judge_that_cannot_order_them_is_told(levels: Sequence[float], tau: float) -> None:
     assert agreement(look(levels), PLACES) == pytest.approx(tau)
-    finding = found(levels, [(level,) * 3 for level in levels])
+    finding = find_drift(levels, [(level,) * 3 for level in levels])
     assert finding.state == ("steady" if tau > 0.3 else "disordered")
 
 
@@ -112,7 +112,7 @@ def test_noise_is_seldom_taken_for_a_shift(
         shifted = 0
         for _ in range(count):
             now = (levels + noise(rng, (10, 1)))[:, 0] + shift
-            shifted += found(now, levels + noise(rng, (10, 3)), unit).state == "shifted"
+            shifted += find_drift(now, levels + noise(rng, (10, 3)), unit).state == "shifted"
         return shifted / count
 
     assert share(0.0, 2000) <= most

@@ -20,7 +20,7 @@ from editjudge_services.cli import status
 from ...small_data import save_picture, write_items
 
 
-class Said(NamedTuple):
+class Output(NamedTuple):
     """The exit code of a command, and what it wrote."""
 
     code: int
@@ -28,7 +28,7 @@ class Said(NamedTuple):
     err: str
 
 
-Command = Callable[..., Said]
+Command = Callable[..., Output]
 SCORE = ["score", "--source", "a.png", "--edited", "a.png", "--instruction", "x"]
 
 
@@ -38,11 +38,11 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     monkeypatch.chdir(tmp_path)
     save_picture(Path("a.png"))
 
-    def run(*arguments: str) -> Said:
+    def run(*arguments: str) -> Output:
         with pytest.raises(SystemExit) as ended:
             main(arguments)
         code: Any = ended.value.code
-        return Said(code, *capsys.readouterr())
+        return Output(code, *capsys.readouterr())
 
     return run
 
@@ -111,7 +111,7 @@ def test_why_the_judge_service_is_away_is_said(problem: str, run: Command, monke
 
 
 @pytest.fixture
-def asked(tmp_path: Path) -> list[str]:
+def dry_run(tmp_path: Path) -> list[str]:
     """A dry run of five items, all of which have an output."""
     for name in ("s.png", *(f"ours/{index}.png" for index in range(5))):
         save_picture(tmp_path / name)
@@ -120,13 +120,13 @@ def asked(tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(("shard", "items"), [("0/2", 3), ("1/2", 2), ("0/1", 5), ("7/8", 0)])
-def test_a_shard_is_every_nth_item(run: Command, asked: list[str], shard: str, items: int) -> None:
-    said = run(*asked, "--shard", shard, "--json")
+def test_a_shard_is_every_nth_item(run: Command, dry_run: list[str], shard: str, items: int) -> None:
+    said = run(*dry_run, "--shard", shard, "--json")
     assert (said.code, json.loads(said.out)["items"]) == (0, items)
 
 
 @pytest.mark.parametrize("shard", ["2/2", "1", "a/b", "-1/2", "0/0", "/2", "1/", "0.5/2", ""])
-def test_no_such_shard_is_told(run: Command, asked: list[str], shard: str) -> None:
-    said = run(*asked, f"--shard={shard}")
+def test_no_such_shard_is_told(run: Command, dry_run: list[str], shard: str) -> None:
+    said = run(*dry_run, f"--shard={shard}")
     assert said.code == 2
     assert "write I/N, with I from 0 to N - 1" in said.err

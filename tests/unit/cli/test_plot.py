@@ -23,10 +23,10 @@ command = root.commands["plot"]
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """Four items of two models; one verdict has no number."""
-    return stored(tmp_path)
+    return store_run(tmp_path)
 
 
-def stored(folder: Path, *away: str) -> Path:
+def store_run(folder: Path, *away: str) -> Path:
     """The same, where dimensions that begin with one of `away` have no number."""
     save_picture(folder / "s.png")
     write_items(folder, [{"task": "local_editing"}] * 4)
@@ -42,14 +42,14 @@ def stored(folder: Path, *away: str) -> Path:
     return folder / "run"
 
 
-def told(*arguments: object) -> str:
+def run_plot(*arguments: object) -> str:
     done = CliRunner().invoke(command, [str(each) for each in arguments], catch_exceptions=False)
     assert done.exit_code == 0
     return done.output
 
 
 def test_all_figures_of_the_benchmark(run: Path) -> None:
-    said = told(run)
+    said = run_plot(run)
     files = sorted(file.name for file in (run / "figures").iterdir())
     assert files == ["i2i-1-radar.svg", "i2i-2-tasks.svg"]
     assert "ours: " in said
@@ -69,7 +69,7 @@ def test_a_backend_of_a_notebook_that_is_not_installed_is_not_used(run: Path) ->
 
 def test_one_kind_one_model_with_the_papers_rows(run: Path, tmp_path: Path) -> None:
     out = tmp_path / "drawn"
-    told(run, "--figure", "radar", "--model", "theirs", "--published", "--out", out)
+    run_plot(run, "--figure", "radar", "--model", "theirs", "--published", "--out", out)
     (file,) = out.iterdir()
     picture = file.read_text()
     assert ">theirs<" in picture
@@ -86,19 +86,19 @@ def test_one_kind_one_model_with_the_papers_rows(run: Path, tmp_path: Path) -> N
 )
 def test_what_is_not_there_is_named(run: Path, arguments: tuple[str, ...], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
-        told(run, *arguments)
+        run_plot(run, *arguments)
 
 
 def test_the_coverage_is_of_what_is_drawn(tmp_path: Path) -> None:
-    said = told(stored(tmp_path, "i2i.se.subject_identity"), "--figure", "radar")
+    said = run_plot(store_run(tmp_path, "i2i.se.subject_identity"), "--figure", "radar")
     assert "  ours: 55 of 56 verdicts have a score" in said
     assert "theirs: " not in said
 
 
 def test_a_panel_that_is_left_out_is_told(tmp_path: Path) -> None:
     away = ("aesth", "blend", "compo", "editing_art", "non_ed", "physical")
-    run = stored(tmp_path, *(f"i2i.se.{name}" for name in away))
-    said = told(run, "--figure", "radar")
+    run = store_run(tmp_path, *(f"i2i.se.{name}" for name in away))
+    said = run_plot(run, "--figure", "radar")
     lack = "too few numbers for Foundational quality and fidelity (SE)"
     assert f"radar, figure 3: {lack}" in said
     assert "no numbers yet" not in said
@@ -106,7 +106,7 @@ def test_a_panel_that_is_left_out_is_told(tmp_path: Path) -> None:
 
 
 def test_nothing_that_can_be_drawn(tmp_path: Path) -> None:
-    run = stored(tmp_path, "i2i.se.")
+    run = store_run(tmp_path, "i2i.se.")
     done = CliRunner().invoke(command, [str(run)])
     assert "radar, figure 3: too few numbers\n" in done.output
     assert "no figure has any numbers yet" in str(done.exception)
@@ -115,27 +115,27 @@ def test_nothing_that_can_be_drawn(tmp_path: Path) -> None:
 def test_the_line_about_unchecked_judges_is_printed_and_drawn(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     line = "judge not checked: editjudge canary"
     monkeypatch.setattr("editjudge.app.canary.last_checks_line", lambda _: line)
-    assert line in told(run, "--figure", "radar")
+    assert line in run_plot(run, "--figure", "radar")
     assert f">{line}<" in (run / "figures" / "i2i-1-radar.svg").read_text()
 
 
 def test_looks_that_come_again_are_told(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "colours and markers" not in told(run)
+    assert "colours and markers" not in run_plot(run)
     monkeypatch.setattr("editjudge.cli.plot.MAX_LOOKS", 1)
-    assert "2 models share 1 colours and markers; choose some with --model" in told(run)
+    assert "2 models share 1 colours and markers; choose some with --model" in run_plot(run)
 
 
 def test_a_folder_that_cannot_be_written(run: Path, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     with pytest.raises(ConfigError, match="give another --out"):
-        told(run, "--out", tmp_path / "taken" / "below")
+        run_plot(run, "--out", tmp_path / "taken" / "below")
 
 
 def test_only_a_former_figure_is_written_over(run: Path, tmp_path: Path) -> None:
     for form in ("svg", "pdf", "png"):
         for _ in range(2):
-            told(run, "--figure", "radar", "--format", form)
+            run_plot(run, "--figure", "radar", "--format", form)
     (mine := tmp_path / "i2i-1-radar.svg").write_text("<svg/>")
     with pytest.raises(ConfigError, match="is no former figure of editjudge"):
-        told(run, "--figure", "radar", "--out", tmp_path)
+        run_plot(run, "--figure", "radar", "--out", tmp_path)
     assert mine.read_text() == "<svg/>"

@@ -42,12 +42,12 @@ class Log:
         self.now += 1
         self.most = max(self.most, self.now)
 
-    def ended(self) -> None:
+    def end(self) -> None:
         self.now -= 1
 
 
 @dataclass(frozen=True)
-class Timed(Scorer):
+class TimedScorer(Scorer):
     """Takes its time; says how many are judged at once, and fails on demand."""
 
     name: ClassVar[str] = "timed"
@@ -75,7 +75,7 @@ class Timed(Scorer):
                 raise error
             return {"score": Score(value=number)}
         finally:
-            self.log.ended()
+            self.log.end()
 
 
 class LoggedItems(ItemsFile):
@@ -92,7 +92,7 @@ class LoggedItems(ItemsFile):
 
 
 def dimension(log: Log, name: str = "test.one", **given: Any) -> Dimension:
-    how = given.pop("how", None) or Reading(Timed(log), "score")
+    how = given.pop("how", None) or Reading(TimedScorer(log), "score")
     return Dimension(name, "?", "test", how, (0, 1e9), **given)
 
 

@@ -277,16 +277,16 @@ def test_what_the_data_spoilt_costs_what_reads_it(absent: Missing | None) -> Non
 
 
 def test_a_missing_output_counts_as_the_worst_where_that_is_asked_for() -> None:
-    def counted(*dimensions: Dimension, **more: Any) -> dict[str, Outcome]:
+    def decide_outcomes(*dimensions: Dimension, **more: Any) -> dict[str, Outcome]:
         item = replace(ITEM, mask=placeholder_mask())
         return Circumstances(item, missing=NO_FILE, count_missing=True, **more).decide(dimensions)
 
-    got = counted(NEEDS_A_MASK, PLAIN, OF_BOTH, OF_THE_ITEM)
+    got = decide_outcomes(NEEDS_A_MASK, PLAIN, OF_BOTH, OF_THE_ITEM)
     values = {n: (o.value, o.imputed) for n, o in got.items() if isinstance(o, Score)}
     assert values == {"mask": (5, True), "plain": (0, True), "both": (5, True)}
     assert got["item"].status == "missing_output", "it says nothing of the edit"
-    assert counted(replace(NEEDS_A_MASK, worst_of=1.0)) == {"mask": CountedMissing(value=1.0)}
-    ruled = counted(PLAIN, value_if_missing=1.0)
+    assert decide_outcomes(replace(NEEDS_A_MASK, worst_of=1.0)) == {"mask": CountedMissing(value=1.0)}
+    ruled = decide_outcomes(PLAIN, value_if_missing=1.0)
     assert ruled == {"plain": CountedMissing(value=1.0)}, "a rule of the benchmark comes first"
 
 

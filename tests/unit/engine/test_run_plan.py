@@ -49,7 +49,7 @@ def largest(values: Mapping[str, float]) -> float:
     return max(values.values())
 
 
-def asked(folder: Path, log: Log, *names: str, **more: object) -> RunPlan:
+def make_plan(folder: Path, log: Log, *names: str, **more: object) -> RunPlan:
     """A plan of these dimensions."""
     made = dimension(log)
     there = {
@@ -68,7 +68,7 @@ def asked(folder: Path, log: Log, *names: str, **more: object) -> RunPlan:
     [("odd", ""), ("masked", "needs a mask"), ("never", "not for even"), ("above", "test.masked not applicable")],
 )
 def test_what_no_item_is_asked_is_told_with_the_reason(tmp_path: Path, log: Log, name: str, why: str) -> None:
-    work = asked(tmp_path, log, "one", name)
+    work = make_plan(tmp_path, log, "one", name)
     line = f"test.{name}: applies to no item ({why})"
     assert describe_inapplicable(work) == ((line,) if why else ())
     check_applicable(work)
@@ -77,10 +77,10 @@ def test_what_no_item_is_asked_is_told_with_the_reason(tmp_path: Path, log: Log,
 def test_where_nothing_asks_anything_it_is_refused(tmp_path: Path, log: Log) -> None:
     lines = r"masked: applies to no item \(needs a mask\); .*never: .* \(not for even\)"
     with pytest.raises(InputError, match=lines):
-        check_applicable(asked(tmp_path, log, "masked", "never"))
+        check_applicable(make_plan(tmp_path, log, "masked", "never"))
 
 
 def test_of_a_shard_nothing_may_be_left(tmp_path: Path, log: Log) -> None:
-    work = asked(tmp_path, log, "masked", shard=(0, 2))
+    work = make_plan(tmp_path, log, "masked", shard=(0, 2))
     assert find_inapplicable(work)
     check_applicable(work)

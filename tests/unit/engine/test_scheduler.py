@@ -33,7 +33,7 @@ from editjudge.storage.store import RunStore
 
 from ...fakes.scorers import FakePanel, edit
 from ...small_data import count_calls
-from .scripted_runs import Log, Timed, dimension, order, plan, run, schedule, verdicts
+from .scripted_runs import Log, TimedScorer, dimension, order, plan, run, schedule, verdicts
 
 
 async def test_a_signature_is_made_once_and_not_for_every_edit(
@@ -96,7 +96,7 @@ async def test_a_changed_output_is_judged_again(tmp_path: Path, log: Log, store:
 
 
 async def test_a_spent_budget_ends_it_and_keeps_what_was_judged(tmp_path: Path, log: Log, store: RunStore) -> None:
-    free = dimension(log, "test.free", how=Reading(Timed(log, ()), "score"))
+    free = dimension(log, "test.free", how=Reading(TimedScorer(log, ()), "score"))
     said: list[str] = []
     log.errors = {number: CostLimit("spent", service="x.y") for number in range(10, 30)}
     assert await run(order(tmp_path, log, 30, "a", free), store, say=said.append) == "cost"
@@ -155,7 +155,7 @@ async def test_only_what_is_computed_on_is_decoded(
     also_computes: bool, count: int, tmp_path: Path, log: Log, store: RunStore, monkeypatch: Any
 ) -> None:
     decoded = count_calls(monkeypatch, images, "_decode")
-    shown = dimension(log, "test.shown", how=Reading(Timed(log, shows=True), "score"))
+    shown = dimension(log, "test.shown", how=Reading(TimedScorer(log, shows=True), "score"))
     dimensions = (shown, *[dimension(log)] * also_computes)
     await run(order(tmp_path, log, 5, "a", *dimensions), store)
     assert len(decoded) == count
@@ -184,7 +184,7 @@ async def test_edits_begin_once_the_first_is_there(tmp_path: Path, log: Log, sto
     together = asyncio.Barrier(4)
 
     @dataclass(frozen=True)
-    class Together(Timed):
+    class Together(TimedScorer):
         async def score(self, *_: Any) -> Mapping[str, Verdict]:
             await together.wait()
             return {"score": Score(value=1)}
@@ -199,7 +199,7 @@ def test_a_plan_knows_what_applies_and_what_is_served(tmp_path: Path, log: Log) 
     def only_odd(item: Item) -> str | None:
         return None if item.task == "odd" else "even"
 
-    def made(name: str, *parts: str, **how: Any) -> Dimension:
+    def make_derived(name: str, *parts: str, **how: Any) -> Dimension:
         formula = make_formula(lambda v: sum(v.values()), *(f"test.{part}" for part in parts), **how)
         return dimension(log, f"test.{name}", how=formula)
 
@@ -207,10 +207,10 @@ def test_a_plan_knows_what_applies_and_what_is_served(tmp_path: Path, log: Log) 
         dimension(log),
         dimension(log, "test.odd", when=only_odd),
         dimension(log, "test.masked", needs=frozenset({"mask"})),
-        dimension(log, "test.far", how=Reading(Timed(log, ("x.y",)), "score")),
-        made("sum", "one", "odd"),
-        made("both", "one", "odd", complete=True),
-        made("rests", "one", "far"),
+        dimension(log, "test.far", how=Reading(TimedScorer(log, ("x.y",)), "score")),
+        make_derived("sum", "one", "odd"),
+        make_derived("both", "one", "odd", complete=True),
+        make_derived("rests", "one", "far"),
     )
     asked = order(tmp_path, log, 10, "a", *dimensions)
     work = plan(asked, None, {}, {"test.far": "away"})

@@ -27,7 +27,7 @@ CONTROL = (*SPECIAL, *MARKUP)
 VARIABLES = {"bos_token": "<|endoftext|>"}
 
 
-def rendered(chat: ChatTemplate, prompt: Prompt) -> str:
+def render(chat: ChatTemplate, prompt: Prompt) -> str:
     return "".join(text for text, _ in chat.pieces(prompt))
 
 
@@ -61,12 +61,12 @@ def test_rendering_is_that_of_transformers(template: str, case: str) -> None:
     expected = theirs.apply_chat_template(
         messages(prompt, as_text=template == "chatml"), tokenize=False, add_generation_prompt=True
     )
-    assert rendered(ChatTemplate(TEMPLATES[template], CHAT.tokens, VARIABLES), prompt) == expected
+    assert render(ChatTemplate(TEMPLATES[template], CHAT.tokens, VARIABLES), prompt) == expected
 
 
 @pytest.mark.parametrize("case", PROMPTS)
 def test_ids_are_those_of_the_whole_text_in_one_piece(case: str) -> None:
-    whole = rendered(CHAT, PROMPTS[case])
+    whole = render(CHAT, PROMPTS[case])
     assert CHAT.ids(PROMPTS[case]) == WHOLE.encode(whole, add_special_tokens=False).ids
 
 
@@ -82,7 +82,7 @@ ATTACK = st.lists(HOSTILE, min_size=1, max_size=6).map("".join)
 def test_ordinary_text_merges_across_parts(texts: list[str], system: str) -> None:
     prompt = Prompt(system, tuple(Text(text, is_data=i % 2 == 1) for i, text in enumerate(texts)))
     assume(not any(control in "".join(texts) + system for control in CONTROL))
-    whole = rendered(CHAT, prompt)
+    whole = render(CHAT, prompt)
     assert CHAT.ids(prompt) == WHOLE.encode(whole, add_special_tokens=False).ids
 
 
@@ -96,7 +96,7 @@ def test_data_never_adds_a_control_token(texts: list[str], data: bool) -> None:
     assert [i for i in ids if i in control] == [i for i in CHAT.ids(harmless) if i in control]
     # Nothing is lost on the way.
     decoded = WHOLE.decode(ids, skip_special_tokens=False)
-    assert decoded.replace("\u200b", "") == rendered(CHAT, attacked)
+    assert decoded.replace("\u200b", "") == render(CHAT, attacked)
 
 
 @pytest.mark.parametrize("control", CONTROL)
@@ -229,7 +229,7 @@ def test_neighbouring_texts_are_one_and_empty_ones_none() -> None:
 def test_json_and_dates_in_templates() -> None:
     template = "{{ {'a': '<é>'} | tojson }}{{ strftime_now('%Y')[:2] }}{{ messages[0].content }}"
     chat = ChatTemplate(template, CHAT.tokens)
-    assert rendered(chat, PROMPTS["text"]) == '{"a": "<é>"}20Is it good?'
+    assert render(chat, PROMPTS["text"]) == '{"a": "<é>"}20Is it good?'
 
 
 FILES = bundle_files(WHOLE)

@@ -15,7 +15,7 @@ from ...fakes.virtual_time import VirtualLoop, now
 LOOP = VirtualLoop
 
 
-class Opened:
+class FakeChannel:
     """A channel that cancels its calls when its grace is over."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Opened:
 
 async def test_an_old_channel_outlives_the_deadline_of_its_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would cancel a call whose time is just up, as if its caller had."""
-    channels = [Opened(), Opened()]
+    channels = [FakeChannel(), FakeChannel()]
     waiting = iter(channels)
     monkeypatch.setattr(grpc.aio, "insecure_channel", lambda *_, **__: next(waiting))
     triton = TritonEndpoint(Endpoint(url="grpc://triton:1"), RetryPolicy(deadline=60.0))

@@ -38,7 +38,7 @@ GOOD = json.dumps({"reasoning": "fine", "quality": 4})
 NO_LOGPROBS = errors.LogprobsUnavailable("no probabilities", service="generalist.judge")
 
 
-def asked(number: int) -> Prompt:
+def make_prompt(number: int) -> Prompt:
     return Prompt("judge", (Text(f"Question {number}?"),))
 
 
@@ -57,7 +57,7 @@ async def replies(store: MemoryReplies, calls: Sequence[str]) -> list[CallRecord
 async def ask_all(judge: Judge, numbers: Iterable[int], budget: Budget | None = None) -> list[Any]:
     """What comes of several questions side by side."""
     paid = judge.with_context(CallContext(budget)) if budget else judge
-    asking = (paid.choose(asked(number), YES_NO) for number in numbers)
+    asking = (paid.choose(make_prompt(number), YES_NO) for number in numbers)
     return await asyncio.gather(*asking, return_exceptions=True)
 
 
@@ -98,8 +98,8 @@ async def test_identical_calls_are_made_once() -> None:
     await ask_all(judge, [1] * 8)
     assert len(transport.asked) == 1
     assert (notes.usage["calls"], notes.usage["prompt_tokens"]) == (1, 800)
-    await judge.choose(asked(1), YES_NO)
-    await judge.choose(asked(1), ("Yes", "Never"))
+    await judge.choose(make_prompt(1), YES_NO)
+    await judge.choose(make_prompt(1), ("Yes", "Never"))
     assert len(transport.asked) == 2
 
 
@@ -208,7 +208,7 @@ async def test_a_filter_that_names_no_model_is_no_wrong_model() -> None:
         await judge.answer(PROMPT, SCORES)
     transport.script = [Reply({"kind": "refused", "reason": "filtered"}, "another")]
     with pytest.raises(errors.WrongModel, match="'another' answered"):
-        await judge.answer(asked(2), SCORES)
+        await judge.answer(make_prompt(2), SCORES)
 
 
 async def test_a_sampled_judge_that_declines_in_words() -> None:
@@ -234,7 +234,7 @@ async def test_after_a_wrong_model_nothing_more_is_paid_for(answered: str, accep
     judge, transport = judge_of(text_reply(GOOD, answered), accept=accept)
     for number in range(2):
         with pytest.raises(errors.WrongModel, match=repr(answered) if number == 0 else None):
-            await judge.answer(asked(number), SCORES)
+            await judge.answer(make_prompt(number), SCORES)
     assert len(transport.asked) == 1
 
 
@@ -339,13 +339,13 @@ async def test_costs_are_counted_and_limited() -> None:
     context, notes = CallContext(budget), CallLog()
     judge, transport = judge_of(YES, price=PRICE)
     judge = judge.with_context(context)
-    await judge.with_context(context.with_log(notes)).choose(asked(0), YES_NO)
+    await judge.with_context(context.with_log(notes)).choose(make_prompt(0), YES_NO)
     assert notes.usage["cost"] == pytest.approx(0.051)
-    await judge.choose(asked(1), YES_NO)
+    await judge.choose(make_prompt(1), YES_NO)
     with pytest.raises(errors.CostLimit, match="max_cost = 0.12"):
-        await judge.choose(asked(2), YES_NO)
+        await judge.choose(make_prompt(2), YES_NO)
     assert budget.cost == pytest.approx(0.102)
-    await judge.choose(asked(1), YES_NO)  # is in the ledger, and costs nothing
+    await judge.choose(make_prompt(1), YES_NO)  # is in the ledger, and costs nothing
     assert len(transport.asked) == 2
     assert budget.usage.prompt_tokens == 200
 

@@ -27,10 +27,10 @@ class Endpoint:
 
     def __init__(self, places: int, **numbers: float) -> None:
         self.policy = RetryPolicy(**{"first_wait": 2.0, "attempts": 4, **numbers})  # type: ignore[arg-type]
-        self.replica: Replica[RetryPolicy] = Replica("s", self._connected, places)
+        self.replica: Replica[RetryPolicy] = Replica("s", self._connect, places)
         self.pool = EndpointPool([self.replica])
 
-    def _connected(self, server: Replica[RetryPolicy]) -> RetryPolicy:
+    def _connect(self, server: Replica[RetryPolicy]) -> RetryPolicy:
         return replace(self.policy, note_retry=server.note_retry)
 
     @property
@@ -42,7 +42,7 @@ class Endpoint:
         return asyncio.create_task(self.pool.run(lambda policy: call_with_retries(attempt, policy)))
 
 
-def taking(order: list[str], name: str, seconds: float, *failures: ServiceError) -> Attempt:
+def make_attempt(order: list[str], name: str, seconds: float, *failures: ServiceError) -> Attempt:
     """Attempts of so many seconds; first those that fail."""
     script = list(failures)
 
@@ -56,14 +56,14 @@ def taking(order: list[str], name: str, seconds: float, *failures: ServiceError)
     return attempt
 
 
-def broken() -> ServiceError:
+def make_error() -> ServiceError:
     return Unreachable("HTTP 500", service="s")
 
 
 async def test_a_call_that_waits_keeps_its_place() -> None:
     it, order = Endpoint(1), list[str]()
-    first = it.start(taking(order, "a", 1, broken()))
-    others = [it.start(taking(order, name, 5)) for name in "bc"]
+    first = it.start(make_attempt(order, "a", 1, make_error()))
+    others = [it.start(make_attempt(order, name, 5)) for name in "bc"]
     await asyncio.sleep(1.5)
     assert it.load == (1, 2)
     await asyncio.gather(first, *others)
@@ -73,7 +73,7 @@ async def test_a_call_that_waits_keeps_its_place() -> None:
 async def test_the_deadline_counts_the_waits_between_attempts() -> None:
     it, order = Endpoint(1, deadline=5.0), list[str]()
     with pytest.raises(Unreachable) as caught:
-        await it.start(taking(order, "a", 2, broken(), broken()))
+        await it.start(make_attempt(order, "a", 2, make_error(), make_error()))
     assert caught.value.attempts < 3
     assert now() < 7.1
 
@@ -88,7 +88,7 @@ async def test_cancelling_what_waits_loses_no_place(calls: list[tuple[float, flo
 
     async def starting(start: float, failures: int) -> None:
         await asyncio.sleep(start)
-        await it.start(taking(order, "x", 1, *(broken() for _ in range(failures))))
+        await it.start(make_attempt(order, "x", 1, *(make_error() for _ in range(failures))))
 
     tasks = [asyncio.create_task(starting(start, failures)) for start, _, failures in calls]
     loop = asyncio.get_running_loop()
@@ -96,7 +96,7 @@ async def test_cancelling_what_waits_loses_no_place(calls: list[tuple[float, flo
         loop.call_later(stop, task.cancel)
     await asyncio.gather(*tasks, return_exceptions=True)
     assert it.load == (0, 0)
-    await asyncio.wait_for(it.start(taking(order, "last", 1)), 10)
+    await asyncio.wait_for(it.start(make_attempt(order, "last", 1)), 10)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -111,7 +111,7 @@ async def test_rare_faults_cost_little(seed: int) -> None:
             raise Overload("HTTP 429", service="s")
         await asyncio.sleep(dice.uniform(0.1, 0.3))
         if chance < 0.04:
-            raise broken()
+            raise make_error()
         return "done"
 
     it = Endpoint(32, first_wait=0.1, attempts=6)

@@ -18,7 +18,7 @@ from ...encoded_pictures import chunk, encode
 NOISE = np.random.default_rng(1).integers(0, 256, (96, 128, 3), dtype=np.uint8)
 
 
-def encoded(kind: str, **options: object) -> bytes:
+def encode_noise(kind: str, **options: object) -> bytes:
     return encode(NOISE, kind, **options)
 
 
@@ -28,7 +28,7 @@ def tags() -> Pil.Exif:
     return camera
 
 
-def commented() -> PngInfo:
+def make_comment() -> PngInfo:
     info = PngInfo()
     info.add_text("Author", "somebody")
     return info
@@ -48,18 +48,18 @@ def test_fitted_stays_within_the_budget(width: int, height: int, budget: int) ->
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
 def test_a_plain_file_travels_as_it_is(kind: str) -> None:
-    image = load_image(encoded(kind))
+    image = load_image(encode_noise(kind))
     picture = PictureCache(1024 * 1024).prepare(image)
     due = image.encoded_bytes, f"image/{kind.lower()}", (128, 96)
     assert (picture.data, picture.media_type, picture.size) == due
 
 
 REWRITTEN = {
-    **{f"{kind} exif": encoded(kind, exif=tags()) for kind in ("JPEG", "PNG", "WEBP")},
-    "JPEG comment": encoded("JPEG", comment=b"somewhere"),
-    "PNG text": encoded("PNG", pnginfo=commented()),
-    "PNG with a long end": encoded("PNG")[:-12] + chunk(b"IDAT", bytes(200_000)) + chunk(b"IEND"),
-    "BMP": encoded("BMP"),
+    **{f"{kind} exif": encode_noise(kind, exif=tags()) for kind in ("JPEG", "PNG", "WEBP")},
+    "JPEG comment": encode_noise("JPEG", comment=b"somewhere"),
+    "PNG text": encode_noise("PNG", pnginfo=make_comment()),
+    "PNG with a long end": encode_noise("PNG")[:-12] + chunk(b"IDAT", bytes(200_000)) + chunk(b"IEND"),
+    "BMP": encode_noise("BMP"),
 }
 
 
@@ -77,10 +77,10 @@ def test_metadata_and_rare_formats_do_not_travel(data: bytes) -> None:
 
 def test_a_large_image_is_made_smaller_once() -> None:
     pictures = PictureCache(64 * 48)
-    image = load_image(encoded("PNG"))
+    image = load_image(encode_noise("PNG"))
     picture = pictures.prepare(image)
     assert picture.size == (64, 48)
-    assert pictures.prepare(load_image(encoded("PNG"))) is picture
+    assert pictures.prepare(load_image(encode_noise("PNG"))) is picture
     expected = Pil.fromarray(NOISE).resize((64, 48), Pil.Resampling.LANCZOS)
     with Pil.open(io.BytesIO(picture.data)) as sent:
         assert np.array_equal(np.asarray(sent), np.asarray(expected))
@@ -110,7 +110,7 @@ def test_data_urls(data: bytes) -> None:
 
 
 def test_what_is_sent_of_a_picture_is_made_once() -> None:
-    image = load_image(encoded("PNG"), max_lazy_pixels=1024 * 1024)
+    image = load_image(encode_noise("PNG"), max_lazy_pixels=1024 * 1024)
     picture = PictureCache(1024 * 1024).prepare(image)
     assert picture.data is image.encoded_bytes
     assert picture.digest is image.digest

@@ -22,12 +22,12 @@ def pool_of(*servers: Server, patience: float = 0.0, most: int = 16) -> Endpoint
     return EndpointPool(of, policy)
 
 
-def asking(who: Any = None) -> Callable[[Server], Awaitable[Any]]:
+def make_call(who: Any = None) -> Callable[[Server], Awaitable[Any]]:
     return lambda server: server.call(who)
 
 
 async def many(pool: EndpointPool[Server], count: int) -> list[Any]:
-    calls = (pool.run(asking(number)) for number in range(count))
+    calls = (pool.run(make_call(number)) for number in range(count))
     return await asyncio.gather(*calls, return_exceptions=True)
 
 
@@ -76,7 +76,7 @@ async def test_without_patience_nothing_waits() -> None:
     assert now() < 0.1
     await asyncio.sleep(2)
     server.up = True
-    assert await pool.run(asking("back")) == "back"
+    assert await pool.run(make_call("back")) == "back"
 
 
 async def test_one_call_that_breaks_its_server_does_not_stop_the_others() -> None:
@@ -192,7 +192,7 @@ async def test_a_slow_replica_gets_fewer_calls() -> None:
 
 async def test_those_who_wait_are_told_when_it_is_closed() -> None:
     pool = pool_of(Server(64, seconds=5), patience=300, most=1)
-    tasks = [asyncio.create_task(pool.run(asking(n))) for n in range(3)]
+    tasks = [asyncio.create_task(pool.run(make_call(n))) for n in range(3)]
     await asyncio.sleep(1)
     pool.replicas[0].close()
     results = await asyncio.gather(*tasks, return_exceptions=True)
@@ -205,21 +205,21 @@ async def test_a_preferred_replica_keeps_its_calls_until_it_is_much_busier() -> 
     servers = [Server(64), Server(64), Server(64)]
     pool = pool_of(*servers, most=4)
     for number in range(12):
-        await pool.run(asking(number), prefer=f"prefix {number % 4}")
+        await pool.run(make_call(number), prefer=f"prefix {number % 4}")
     for server in servers:
         prefixes = [number % 4 for number in server.served]
         assert all(prefixes.count(prefix) in {0, 3} for prefix in range(4))
-    await asyncio.gather(*(pool.run(asking(n), prefer="prefix 0") for n in range(9)))
+    await asyncio.gather(*(pool.run(make_call(n), prefer="prefix 0") for n in range(9)))
     assert all(server.most > 1 for server in servers)
 
 
 async def test_a_greedy_source_has_no_more_of_a_replica_than_a_bound() -> None:
     servers = [Server(64, seconds=5) for _ in range(4)]
     pool = pool_of(*servers, most=16)
-    tasks = [asyncio.create_task(pool.run(asking(n), prefer="greedy")) for n in range(4)]
+    tasks = [asyncio.create_task(pool.run(make_call(n), prefer="greedy")) for n in range(4)]
     await asyncio.sleep(1)
     assert sorted(server.most for server in servers) == [0, 0, 0, 4], "while there is room"
-    tasks += [asyncio.create_task(pool.run(asking(n), prefer="greedy")) for n in range(4, 40)]
+    tasks += [asyncio.create_task(pool.run(make_call(n), prefer="greedy")) for n in range(4, 40)]
     await asyncio.sleep(1)
     assert max(server.most for server in servers) <= 1.25 * 40 / 4 + 1
     await asyncio.gather(*tasks)

@@ -14,7 +14,7 @@ DEADLINE = 60.0
 Ends = list[tuple[int, float, float]]
 
 
-def numbered(ends: Ends, age: float = 300.0) -> RenewableConnection[int]:
+def make_connection(ends: Ends, age: float = 300.0) -> RenewableConnection[int]:
     """Connections are numbers; notes which were closed when, and the seconds that calls had."""
     made = iter(range(99))
 
@@ -28,7 +28,7 @@ def numbered(ends: Ends, age: float = 300.0) -> RenewableConnection[int]:
 
 async def test_a_connection_lasts_for_its_age_and_its_calls_for_their_deadline() -> None:
     ends: Ends = []
-    renewed = numbered(ends)
+    renewed = make_connection(ends)
     assert renewed.get() == 0
     await asyncio.sleep(269)
     assert renewed.get() == 0, "10 % less than its age at least"
@@ -43,14 +43,14 @@ async def test_a_connection_lasts_for_its_age_and_its_calls_for_their_deadline()
 
 
 async def test_ages_are_not_all_the_same() -> None:
-    many = [numbered([]) for _ in range(50)]
+    many = [make_connection([]) for _ in range(50)]
     assert {one.get() for one in many} == {0}
     await asyncio.sleep(300)
     assert {one.get() for one in many} == {0, 1}
 
 
 async def test_failures_of_one_connection_renew_it_once() -> None:
-    renewed = numbered([])
+    renewed = make_connection([])
     renewed.get()
     began = now()
     await asyncio.sleep(0.01)
@@ -69,7 +69,7 @@ async def test_failures_of_one_connection_renew_it_once() -> None:
 
 async def test_closing_waits_for_none_of_them() -> None:
     ends: Ends = []
-    renewed = numbered(ends)
+    renewed = make_connection(ends)
     await renewed.close()
     assert not ends, "none was ever opened"
     renewed.get()

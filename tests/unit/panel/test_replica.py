@@ -105,7 +105,7 @@ async def test_it_stays_in_its_bounds_and_near_the_capacity(capacity: int, queue
     pool = pool_of(server, most)
     seen = []
 
-    async def numbered(number: int) -> None:
+    async def send_call(number: int) -> None:
         server.seconds = dice.uniform(0.5, 1.5)
         await insist(pool, number)
         gauge = pool.replicas[0].measure_load()
@@ -114,7 +114,7 @@ async def test_it_stays_in_its_bounds_and_near_the_capacity(capacity: int, queue
         assert gauge.in_flight <= most
 
     count = 40 * min(most, capacity + queue)
-    await asyncio.gather(*(numbered(n) for n in range(count)))
+    await asyncio.gather(*(send_call(n) for n in range(count)))
     assert sorted(server.served) == list(range(count)), "none lost, none twice"
     # Towards the end there are too few to fill it.
     steady = seen[count // 2 : -count // 5]
@@ -206,7 +206,7 @@ async def test_waiting_for_several_takes_the_first_that_is_free() -> None:
 # States: no event loop is needed, a test moves the clock.
 
 
-class Watched:
+class ClockedReplica:
     """A replica on a clock that the test moves."""
 
     def __init__(self, clock: ManualClock) -> None:
@@ -238,13 +238,13 @@ class Watched:
 
 
 @pytest.fixture
-def it(monkeypatch: pytest.MonkeyPatch) -> Watched:
+def it(monkeypatch: pytest.MonkeyPatch) -> ClockedReplica:
     clock = ManualClock()
     monkeypatch.setattr(asyncio, "get_running_loop", clock)
-    return Watched(clock)
+    return ClockedReplica(clock)
 
 
-def test_five_calls_in_a_row_open_the_breaker(it: Watched) -> None:
+def test_five_calls_in_a_row_open_the_breaker(it: ClockedReplica) -> None:
     for _ in range(4):
         it.lose()
     it.answer()
@@ -256,7 +256,7 @@ def test_five_calls_in_a_row_open_the_breaker(it: Watched) -> None:
     assert it.replica.measure_load().open
 
 
-def test_one_call_goes_ahead_at_growing_intervals(it: Watched) -> None:
+def test_one_call_goes_ahead_at_growing_intervals(it: ClockedReplica) -> None:
     it.bring_to(State.UNREACHABLE)
     before = limit(it.replica)
     for pause in (1.0, 2.0, 4.0, 4.0):
@@ -280,7 +280,7 @@ def test_one_call_goes_ahead_at_growing_intervals(it: Watched) -> None:
 
 
 @pytest.mark.parametrize("state", [State.UNREACHABLE, State.DUE, State.PROBING])
-def test_an_answer_to_an_earlier_call_closes_the_breaker(it: Watched, state: State) -> None:
+def test_an_answer_to_an_earlier_call_closes_the_breaker(it: ClockedReplica, state: State) -> None:
     earlier = it.replica.take()
     it.bring_to(state)
     assert it.state is state
@@ -290,21 +290,21 @@ def test_an_answer_to_an_earlier_call_closes_the_breaker(it: Watched, state: Sta
     assert it.state is State.SERVING, "no timer is left"
 
 
-def test_an_earlier_call_that_is_lost_changes_nothing(it: Watched) -> None:
+def test_an_earlier_call_that_is_lost_changes_nothing(it: ClockedReplica) -> None:
     earlier = it.replica.take()
     it.bring_to(State.PROBING)
     assert it.lose(earlier)
     assert it.state is State.PROBING
 
 
-def test_a_probe_that_is_cancelled_lets_another_go(it: Watched) -> None:
+def test_a_probe_that_is_cancelled_lets_another_go(it: ClockedReplica) -> None:
     it.replica.release_inconclusive(it.bring_to(State.PROBING))
     assert it.state is State.DUE
     assert it.replica.has_room
 
 
 @pytest.mark.parametrize("state", [each for each in State if each is not State.SHUT_DOWN])
-def test_what_is_closed_stays_closed(it: Watched, state: State) -> None:
+def test_what_is_closed_stays_closed(it: ClockedReplica, state: State) -> None:
     places = [it.replica.take() for _ in range(7)]
     it.bring_to(state)
     it.replica.close()
@@ -316,7 +316,7 @@ def test_what_is_closed_stays_closed(it: Watched, state: State) -> None:
     assert not it.replica.has_room
 
 
-def test_calls_that_others_outlived_do_not_count(it: Watched) -> None:
+def test_calls_that_others_outlived_do_not_count(it: ClockedReplica) -> None:
     earlier = [it.replica.take() for _ in range(7)]
     it.clock.forward(1.0)
     it.answer()

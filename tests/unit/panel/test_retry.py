@@ -36,7 +36,7 @@ class Script:
             return asyncio.run(call_with_retries(self.attempt, policy))
 
 
-def gone(detail: str = "gone", **facts: Any) -> errors.Unreachable:
+def make_unreachable(detail: str = "gone", **facts: Any) -> errors.Unreachable:
     return errors.Unreachable(detail, service="s", endpoint="grpc://x:1", model="m", **facts)
 
 
@@ -47,7 +47,7 @@ def test_an_answer_is_not_waited_for() -> None:
 
 
 def test_waits_double_up_to_the_longest() -> None:
-    script = Script(*(gone() for _ in range(5)), "done")
+    script = Script(*(make_unreachable() for _ in range(5)), "done")
     assert script.run(attempts=6, first_wait=1.0, longest_wait=4.0) == "done"
     for wait, least in zip(script.clock.slept, [1, 2, 4, 4, 4], strict=True):
         assert least <= wait <= least + 1.0
@@ -61,21 +61,21 @@ def test_a_server_that_asks_for_more_time_gets_it() -> None:
 
 def test_the_last_error_tells_of_all_attempts() -> None:
     with pytest.raises(errors.Unreachable, match="^s at .*x:1: third after 3 attempts$") as caught:
-        Script(gone("first"), gone("second"), gone("third")).run(attempts=3)
+        Script(make_unreachable("first"), make_unreachable("second"), make_unreachable("third")).run(attempts=3)
     assert (caught.value.attempts, caught.value.since, caught.value.model) == (3, 1.0, "m")
 
 
 def test_attempts_that_reached_nobody_use_up_none_of_the_others() -> None:
     nobody = errors.NoConnection("refused", service="s")
-    script = Script(*[nobody] * 3, gone(), nobody, gone(), gone(), "done")
+    script = Script(*[nobody] * 3, make_unreachable(), nobody, make_unreachable(), make_unreachable(), "done")
     assert script.run(attempts=5, first_wait=0.0) == "done"
     with pytest.raises(errors.NoConnection, match="refused after 5 attempts"):
-        Script(gone(), *[nobody] * 9).run(attempts=4)
+        Script(make_unreachable(), *[nobody] * 9).run(attempts=4)
 
 
 def test_what_no_retry_can_fix_ends_it() -> None:
     with pytest.raises(errors.BadReply, match="s: no tensor after 2 attempts"):
-        Script(gone(), errors.BadReply("no tensor", service="s")).run()
+        Script(make_unreachable(), errors.BadReply("no tensor", service="s")).run()
     script = Script(errors.BadReply("no tensor", service="s"))
     with pytest.raises(errors.BadReply, match="^s: no tensor$"):
         script.run()
@@ -83,16 +83,16 @@ def test_what_no_retry_can_fix_ends_it() -> None:
 
 
 def test_what_the_server_says_of_another_try_is_kept() -> None:
-    last = gone()
+    last = make_unreachable()
     last.retryable = False  # type: ignore[misc]
     with pytest.raises(errors.Unreachable) as caught:
-        Script(gone(), last).run(attempts=9)
+        Script(make_unreachable(), last).run(attempts=9)
     assert (caught.value.attempts, caught.value.retryable) == (2, False)
 
 
 @given(chance=st.lists(st.floats(0, 1), min_size=9, max_size=9))
 def test_one_deadline_for_all_attempts(chance: list[float]) -> None:
-    script = Script(*(gone() for _ in range(99)))
+    script = Script(*(make_unreachable() for _ in range(99)))
     numbers = iter(chance)
     with (
         patch("editjudge.panel.retry.random.uniform", lambda least, most: most * next(numbers)),
@@ -108,7 +108,7 @@ def test_one_deadline_for_all_attempts(chance: list[float]) -> None:
 
 def test_every_attempt_that_is_made_again_is_noted() -> None:
     seen: list[tuple[str, float]] = []
-    script = Script(gone("first"), gone("second"), "done")
+    script = Script(make_unreachable("first"), make_unreachable("second"), "done")
     script.clock.forward(5.0)
     script.run(note_retry=lambda error, began: seen.append((error.detail, began)))
     assert seen == [("first", 5.0), ("second", 5.0)]
@@ -117,4 +117,4 @@ def test_every_attempt_that_is_made_again_is_noted() -> None:
 @given(attempt=st.integers(1, 10**6))
 def test_waits_stay_finite(attempt: int) -> None:
     policy = RetryPolicy(first_wait=0.1, longest_wait=5.0)
-    assert 0.1 <= policy.get_wait(attempt, gone()) <= 5.1
+    assert 0.1 <= policy.get_wait(attempt, make_unreachable()) <= 5.1

@@ -29,7 +29,7 @@ def drift(output: Any, source: Any = PHOTO, mask: Any = None) -> Drift:
     return measure_drift(output, source, align_coarse_to_fine(output, source, None, keypoints), mask)
 
 
-def moved(image: Any, degrees: float, zoom: float, right: float, down: float) -> tuple[Any, float]:
+def move_image(image: Any, degrees: float, zoom: float, right: float, down: float) -> tuple[Any, float]:
     """An image moved about its centre, and the median step of its corners."""
     height, width = image.shape[:2]
     matrix = cv2.getRotationMatrix2D((width / 2 - 0.5, height / 2 - 0.5), -degrees, zoom)
@@ -40,7 +40,7 @@ def moved(image: Any, degrees: float, zoom: float, right: float, down: float) ->
     return output, float(np.median(steps))
 
 
-def painted(image: Any, share: float) -> Any:
+def paint_square(image: Any, share: float) -> Any:
     image, side = image.copy(), int(math.sqrt(share) * SIDE)
     image[40 : 40 + side, 60 : 60 + side] = 30, 160, 90
     return image
@@ -54,13 +54,13 @@ def with_noise(image: Any) -> Any:
     return np.clip(image + RNG.normal(0, 8, image.shape), 0, 255).astype(np.uint8)
 
 
-@pytest.mark.parametrize("change", [lambda i: i, jpeg, with_noise, lambda i: painted(i, 0.4)])
+@pytest.mark.parametrize("change", [lambda i: i, jpeg, with_noise, lambda i: paint_square(i, 0.4)])
 @pytest.mark.parametrize(
     ("degrees", "zoom", "right", "down"),
     [(0, 1, 0, 0), (0, 1, 3, -2), (0, 1, 0.5, 0.25), (0, 1.01, 0, 0), (5, 0.9, -20, 7), (-2, 1.1, 40, 0)],
 )
 def test_a_known_move_is_found(change: Any, degrees: float, zoom: float, right: float, down: float) -> None:
-    output, step = moved(PHOTO, degrees, zoom, right, down)
+    output, step = move_image(PHOTO, degrees, zoom, right, down)
     found = drift(change(output))
     assert found.shift == pytest.approx(step, abs=0.2)
     assert found.zoom == pytest.approx(100 * abs(zoom - 1), abs=0.05)
@@ -71,12 +71,12 @@ def test_a_known_move_is_found(change: Any, degrees: float, zoom: float, right: 
 
 
 def test_what_stayed_has_no_drift() -> None:
-    for output in (PHOTO, painted(PHOTO, 0.3)):
+    for output in (PHOTO, paint_square(PHOTO, 0.3)):
         found = drift(output)
         assert (found.shift, found.zoom, found.rotation) == (0, 0, 0)
         assert found.color < 0.1
         assert found.detail < 0.05
-    assert drift(painted(PHOTO, 0.3)).evidence["kept_share"] < drift(PHOTO).evidence["kept_share"] - 0.2
+    assert drift(paint_square(PHOTO, 0.3)).evidence["kept_share"] < drift(PHOTO).evidence["kept_share"] - 0.2
 
 
 def test_a_mask_says_what_was_to_stay() -> None:
@@ -91,7 +91,7 @@ def test_a_mask_says_what_was_to_stay() -> None:
 @pytest.mark.parametrize("gains", [(1.1, 1.0, 0.9), (0.8, 0.8, 0.8)])
 def test_colours_are_those_of_the_grey_ramp(gains: tuple[float, ...]) -> None:
     output = np.clip(PHOTO * np.array(gains) + 6, 0, 255).astype(np.uint8)
-    found = drift(painted(output, 0.2))
+    found = drift(paint_square(output, 0.2))
     assert found.evidence["gains"] == pytest.approx(gains, abs=0.02)
     assert found.evidence["offsets"] == pytest.approx([6 - 0.5] * 3, abs=1.0)
     ramp = np.repeat(np.linspace(0, 255, 18)[:, None], 3, axis=1)
@@ -103,7 +103,7 @@ def test_colours_are_those_of_the_grey_ramp(gains: tuple[float, ...]) -> None:
 def test_detail_is_lost_by_a_blur_and_gained_by_noise() -> None:
     """Whether the picture moved by part of a pixel or not: the fit itself must blur nothing."""
     for step in (0.0, 0.5):
-        output, _ = moved(PHOTO, 0, 1, step, step)
+        output, _ = move_image(PHOTO, 0, 1, step, step)
         assert drift(output).detail < 1.5
         assert drift(cv2.GaussianBlur(output, (0, 0), 1.5)).evidence["detail_ratio"] < 0.25
         assert drift(np.clip(output + RNG.normal(0, 20, output.shape), 0, 255).astype(np.uint8)).detail > 2
@@ -112,7 +112,7 @@ def test_detail_is_lost_by_a_blur_and_gained_by_noise() -> None:
 
 
 def test_pictures_of_other_sizes_are_compared_in_the_pixels_of_the_source() -> None:
-    larger = cv2.resize(moved(PHOTO, 0, 1, 4, 0)[0], (2 * SIDE, 2 * SIDE), interpolation=cv2.INTER_CUBIC)
+    larger = cv2.resize(move_image(PHOTO, 0, 1, 4, 0)[0], (2 * SIDE, 2 * SIDE), interpolation=cv2.INTER_CUBIC)
     found = drift(larger)
     assert found.shift == pytest.approx(4, abs=0.1)
     assert found.zoom < 0.05
@@ -143,7 +143,7 @@ def test_a_picture_that_repeats_is_not_said_to_have_moved() -> None:
     tile = RNG.integers(0, 256, (32, 32, 3), dtype=np.uint8)
     walls = np.tile(cv2.GaussianBlur(tile, (0, 0), 1.5), (16, 16, 1))
     for source in (walls, np.ascontiguousarray(np.dstack([skimage.data.brick()] * 3))):
-        for output in (source, painted(source, 0.1)):
+        for output in (source, paint_square(source, 0.1)):
             try:
                 found = drift(output, source)
             except Degenerate:
@@ -186,6 +186,6 @@ def test_a_mask_as_thin_as_a_pixel(may_change: int) -> None:
 
 
 def test_equal_inputs_give_equal_bits() -> None:
-    output = jpeg(moved(PHOTO, 1, 1.02, 3, 4)[0])
+    output = jpeg(move_image(PHOTO, 1, 1.02, 3, 4)[0])
     first, again = drift(output), drift(output)
     assert (first[:5], first.evidence) == (again[:5], again.evidence)

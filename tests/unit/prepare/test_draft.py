@@ -43,7 +43,7 @@ def data(folder: Path, lines: list[dict[str, Any]]) -> DraftData:
     return DraftData(write_items(folder, given))
 
 
-def masked(
+def write_masks(
     folder: Path, drafts: DraftData, shows: Any = "kept", phrases: tuple[str, ...] = ()
 ) -> tuple[Folder, list[str]]:
     """A preparation that made masks of the left quarter, and the ids."""
@@ -66,7 +66,7 @@ def test_a_folder_with_work_of_ones_own_is_not_taken(tmp_path: Path, name: str) 
     mine.parent.mkdir(parents=True)
     mine.write_bytes(b"mine")
     with pytest.raises(ConfigError, match="no preparation wrote it"):
-        masked(tmp_path / "mine", data(tmp_path / "data", LINES["core"]))
+        write_masks(tmp_path / "mine", data(tmp_path / "data", LINES["core"]))
     assert mine.read_bytes() == b"mine"
 
 
@@ -78,7 +78,7 @@ def apply(out: Folder, decision: str, ids: list[str]) -> None:
 @pytest.mark.parametrize("name", LINES)
 def test_what_a_line_holds_is_kept_and_its_benchmark_reads_it(tmp_path: Path, name: str) -> None:
     drafts = data(tmp_path / "data", LINES[name])
-    out, ids = masked(tmp_path / "out", drafts)
+    out, ids = write_masks(tmp_path / "out", drafts)
     given = lines(drafts.path)
     due = [one | {"source": "pictures/s.png", "mask": f"masks/{one['id']}.png", "mask_shows": "kept"} for one in given]
     assert lines(out.items) == due
@@ -101,7 +101,7 @@ def test_what_a_line_holds_is_kept_and_its_benchmark_reads_it(tmp_path: Path, na
 def test_the_subject_is_the_object_and_not_what_is_around_it(tmp_path: Path) -> None:
     drafts = data(tmp_path / "data", LINES["co_edit"])
     for shows, region in (("kept", "outside"), ("edited", "inside")):
-        out, _ = masked(tmp_path / shows, drafts, shows)
+        out, _ = write_masks(tmp_path / shows, drafts, shows)
         reads = load_benchmarks()["co_edit"].data(out.items)
         items = [reads.load(ref) for ref in reads.check_items()]
         found = [one.extra.get("subject_region") for one in items]
@@ -110,7 +110,7 @@ def test_the_subject_is_the_object_and_not_what_is_around_it(tmp_path: Path) -> 
 
 def test_a_mask_that_is_read_the_other_way_must_be_seen_again(tmp_path: Path) -> None:
     drafts = data(tmp_path / "data", LINES["core"])
-    kept, edited = (masked(tmp_path / shows, drafts, shows)[0] for shows in ("kept", "edited"))
+    kept, edited = (write_masks(tmp_path / shows, drafts, shows)[0] for shows in ("kept", "edited"))
     digests = {out.review_digest(ref.data) for out in (kept, edited) for ref in DraftData(out.items).items()}
     assert len(digests) == 2
 

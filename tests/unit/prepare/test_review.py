@@ -21,16 +21,16 @@ QUESTION = ChoiceQuestion("Which?", ("a", "b"), "a")
 PNG = b"any bytes"
 
 
-def written(folder: Path, lines: list[dict[str, Any]]) -> ItemsFile:
+def write_data(folder: Path, lines: list[dict[str, Any]]) -> ItemsFile:
     return ItemsFile(write_items(folder, lines))
 
 
 @pytest.fixture
-def prepared(tmp_path: Path) -> Folder:
+def preparation(tmp_path: Path) -> Folder:
     """Four items that were asked about, and one that had its question."""
     items: list[dict[str, Any]] = [{"id": name, "instruction": f"do {name}"} for name in "abcde"]
     items[4]["questions"] = [QUESTION._asdict()]
-    data = written(tmp_path / "data", items)
+    data = write_data(tmp_path / "data", items)
     folder = Folder(tmp_path / "out")
     entries = {name: Entry("made", questions=(QUESTION,)) for name in "abc"}
     entries |= {"d": Entry("failed", "refused: no"), "e": Entry("had")}
@@ -52,50 +52,50 @@ def ids(file: Path) -> list[str]:
     return [one["id"] for one in lines(file)]
 
 
-def test_decisions_part_the_items(prepared: Folder) -> None:
-    given = decisions(prepared, a="accept", c="reject")
+def test_decisions_part_the_items(preparation: Folder) -> None:
+    given = decisions(preparation, a="accept", c="reject")
     given["decisions"][1]["note"] = "two answers"
-    before = prepared.items.read_bytes()
-    applied = apply_decisions(prepared, save(prepared, given))
+    before = preparation.items.read_bytes()
+    applied = apply_decisions(preparation, save(preparation, given))
     assert (applied.accepted, applied.untouched) == (1, 1)
     assert applied.rejected == {"c": "two answers"}
     assert applied.undecided == ("b", "d")
-    assert ids(prepared.path / ACCEPT_FILE) == ["a", "e"]
-    assert ids(prepared.path / REJECT_FILE) == ["c"]
-    (ref,) = ItemsFile(prepared.path / REJECT_FILE).check_items()
+    assert ids(preparation.path / ACCEPT_FILE) == ["a", "e"]
+    assert ids(preparation.path / REJECT_FILE) == ["c"]
+    (ref,) = ItemsFile(preparation.path / REJECT_FILE).check_items()
     assert not ref.data.questions
-    assert prepared.items.read_bytes() == before
-    changed = apply_decisions(prepared, save(prepared, decisions(prepared, a="reject")))
-    assert ids(prepared.path / ACCEPT_FILE) == ["e"]
+    assert preparation.items.read_bytes() == before
+    changed = apply_decisions(preparation, save(preparation, decisions(preparation, a="reject")))
+    assert ids(preparation.path / ACCEPT_FILE) == ["e"]
     assert changed.accepted == 0
 
 
-def test_an_arbiter_decides_where_two_differ(prepared: Folder, tmp_path: Path) -> None:
+def test_an_arbiter_decides_where_two_differ(preparation: Folder, tmp_path: Path) -> None:
     """The second looked at two of the three; they agree on one of them."""
     people = [{"a": "accept", "b": "reject", "c": "reject"}, {"b": "reject", "c": "accept"}]
     first, second, arbiter = (
-        save(Folder(tmp_path / str(n) / "out"), decisions(prepared, **each))
+        save(Folder(tmp_path / str(n) / "out"), decisions(preparation, **each))
         for n, each in enumerate([*people, {"a": "reject", "c": "accept"}])
     )
-    open_ = apply_decisions(prepared, first, second)
+    open_ = apply_decisions(preparation, first, second)
     assert (open_.accepted, [*open_.rejected], open_.disputes, open_.undecided) == (1, ["b"], ("c",), ("c", "d"))
-    assert ids(prepared.path / ACCEPT_FILE) == ["a", "e"]
-    final = apply_decisions(prepared, first, second, arbiter=arbiter)
+    assert ids(preparation.path / ACCEPT_FILE) == ["a", "e"]
+    final = apply_decisions(preparation, first, second, arbiter=arbiter)
     assert (final.accepted, [*final.rejected], final.disputes) == (2, ["b"], ())
-    assert ids(prepared.path / ACCEPT_FILE) == ["a", "c", "e"], "on what nobody disputes the arbiter has no word"
+    assert ids(preparation.path / ACCEPT_FILE) == ["a", "c", "e"], "on what nobody disputes the arbiter has no word"
 
 
 def twice(decided: dict[str, Any]) -> dict[str, Any]:
     return decided | {"decisions": decided["decisions"] * 2}
 
 
-def marked(decided: dict[str, Any], *marks: int) -> dict[str, Any]:
+def add_marks(decided: dict[str, Any], *marks: int) -> dict[str, Any]:
     return decided | {
         "decisions": [decided["decisions"][0] | {"marks": {str(n): mark for n, mark in enumerate(marks)}}]
     }
 
 
-def changed(decided: dict[str, Any]) -> dict[str, Any]:
+def change_digest(decided: dict[str, Any]) -> dict[str, Any]:
     return decided | {"decisions": [decided["decisions"][0] | {"seen": "sha256:0"}]}
 
 
@@ -110,21 +110,23 @@ BAD: list[tuple[str, Callable[[Folder], Any], str]] = [
     ("failed", lambda f: decisions(f, d="accept"), "nothing to review: d"),
     ("had it", lambda f: decisions(f, e="reject"), "nothing to review: e"),
     ("twice", lambda f: twice(decisions(f, a="accept")), "several decisions about a"),
-    ("poor marks", lambda f: marked(decisions(f, a="accept"), 3, 2), "accepts items without full marks: a"),
-    ("changed", lambda f: changed(decisions(f, b="accept")), "since they were reviewed: b"),
+    ("poor marks", lambda f: add_marks(decisions(f, a="accept"), 3, 2), "accepts items without full marks: a"),
+    ("changed", lambda f: change_digest(decisions(f, b="accept")), "since they were reviewed: b"),
 ]
 
 
 @pytest.mark.parametrize(("make", "said"), [b[1:] for b in BAD], ids=[b[0] for b in BAD])
-def test_decisions_about_something_else_are_refused(prepared: Folder, make: Callable[[Folder], Any], said: str) -> None:
+def test_decisions_about_something_else_are_refused(
+    preparation: Folder, make: Callable[[Folder], Any], said: str
+) -> None:
     with pytest.raises(InputError, match=r"review\.json") as caught:
-        apply_decisions(prepared, save(prepared, make(prepared)))
+        apply_decisions(preparation, save(preparation, make(preparation)))
     assert said in str(caught.value)
-    assert not (prepared.path / ACCEPT_FILE).exists()
+    assert not (preparation.path / ACCEPT_FILE).exists()
 
 
 def test_a_mask_that_was_replaced_must_be_seen_again(tmp_path: Path) -> None:
-    data = written(tmp_path / "data", [{"id": "a/1", "instruction": "x"}])
+    data = write_data(tmp_path / "data", [{"id": "a/1", "instruction": "x"}])
     folder = Folder(tmp_path / "out")
     with folder.lock():
         folder.begin(data, "masks")
@@ -137,7 +139,7 @@ def test_a_mask_that_was_replaced_must_be_seen_again(tmp_path: Path) -> None:
 
 
 def test_paths_lead_to_the_same_files_through_links(tmp_path: Path) -> None:
-    data = written(tmp_path / "data", [{"id": "a", "instruction": "x", "target": "s.png"}])
+    data = write_data(tmp_path / "data", [{"id": "a", "instruction": "x", "target": "s.png"}])
     (tmp_path / "far" / "away").mkdir(parents=True)
     (tmp_path / "out").symlink_to(tmp_path / "far" / "away")
     folder = Folder(tmp_path / "out")
@@ -145,13 +147,13 @@ def test_paths_lead_to_the_same_files_through_links(tmp_path: Path) -> None:
     (ref,) = ItemsFile(folder.items).check_items()
     assert ref.data.source == ref.data.target == "pictures/s.png"
     assert (folder.path / "pictures").readlink() == Path("../../data")
-    absolute = written(tmp_path / "b", [{"id": "a", "instruction": "x", "source": str(tmp_path / "b" / "s.png")}])
+    absolute = write_data(tmp_path / "b", [{"id": "a", "instruction": "x", "source": str(tmp_path / "b" / "s.png")}])
     folder.write_items(absolute, {"a": Entry("failed", "x")})
     (ref,) = ItemsFile(folder.items).check_items()
     assert ref.data.source == "pictures/s.png"
     assert (folder.path / "pictures").resolve() == tmp_path / "b"
     outside = [{"id": "a", "instruction": "x", "source": "../data/s.png"}]
-    folder.write_items(written(tmp_path / "c", outside), {"a": Entry("failed", "x")})
+    folder.write_items(write_data(tmp_path / "c", outside), {"a": Entry("failed", "x")})
     (ref,) = ItemsFile(folder.items, {"": str(tmp_path / "data")}).check_items()
     assert ref.data.source == "../../data/s.png"
     with pytest.raises(InputError, match="outside the folder of the data"):

@@ -32,15 +32,15 @@ LEVELS = '[answer]\nchoices = ["A", "B", "C"]\n'
 QUALITY = 'user = "{edited}Rate it."\n'
 
 
-def made(name: str, text: str, **more: str) -> Any:
+def make_template(name: str, text: str, **more: str) -> Any:
     files = {f"{name}.toml": text, **{f"{n}/system.txt": t for n, t in more.items()}}
     (one,) = load_custom_templates(files, "mine")
     return one
 
 
-def refused(name: str, text: str) -> str:
+def read_refusal(name: str, text: str) -> str:
     with pytest.raises(ConfigError) as error:
-        made(name, text)
+        make_template(name, text)
     told = str(error.value)
     assert "\n" not in told
     assert told.startswith(f"mine/{name}.toml")
@@ -48,15 +48,15 @@ def refused(name: str, text: str) -> str:
 
 
 def test_a_text_alone_replaces_ours() -> None:
-    one = made("kris/quality", QUALITY)
+    one = make_template("kris/quality", QUALITY)
     ours = get_template("kris/quality")
     assert (one.name, one.origin, one.contract) == (ours.name, "custom", ours.contract)
     assert one.digest != ours.digest
     # Nothing of ours is mixed in unseen, but how to answer, which is what is read.
     assert one.system == ""
     assert one.answer == ours.answer
-    assert made("kris/quality", QUALITY, kris="You rate.\n").system == "You rate."
-    assert made("kris/quality", f'system = "Mine."\n{QUALITY}', kris="You rate.").system == "Mine."
+    assert make_template("kris/quality", QUALITY, kris="You rate.\n").system == "You rate."
+    assert make_template("kris/quality", f'system = "Mine."\n{QUALITY}', kris="You rate.").system == "Mine."
 
 
 def test_every_template_can_be_replaced_by_its_own_words() -> None:
@@ -66,13 +66,13 @@ def test_every_template_can_be_replaced_by_its_own_words() -> None:
         text = f"user = {user}\n" + (f"[absent]\n{absent}" if absent else "")
         if ours.labels:
             text += "[labels]\n" + "".join(f"{n} = {json.dumps(of)}\n" for n, of in asdict(ours.labels).items() if of)
-        one = made(ours.name, text, **{ours.name.partition("/")[0]: ours.system})
+        one = make_template(ours.name, text, **{ours.name.partition("/")[0]: ours.system})
         assert one.digest == ours.digest  # what is asked is the same, to the letter
         assert hash(one) is not None
 
 
 def test_labels_and_form_in_the_text_are_to_the_letter() -> None:
-    one = made(
+    one = make_template(
         "kris/consistency",
         'user = "{sources}{edited}Told: {instruction} Say {{\\"reasoning\\": …}}"\n'
         '[labels]\nsource = "Image {n}:"\nedited = "Result:"\n'
@@ -85,14 +85,14 @@ def test_labels_and_form_in_the_text_are_to_the_letter() -> None:
     parts = one.make_prompt(pictures | {"instruction": "red"}).parts
     due = ["Image 1:", PICTURE, "Result:", PICTURE, "Told: ", "red", ' Say {"reasoning": …}']
     assert [part if isinstance(part, Picture) else part.text for part in parts] == due
-    plain = made("kris/consistency", 'user = "{sources}{edited}Told: {instruction}"')
+    plain = make_template("kris/consistency", 'user = "{sources}{edited}Told: {instruction}"')
     last = plain.make_prompt(pictures | {"instruction": "red"}).parts[-1]
     assert last.text.endswith(plain.answer)
 
 
 def test_a_scale_of_ones_own_is_brought_onto_ours() -> None:
     fields = 'fields = [{ name = "quality_score", low = 0, high = 10, integer = false }]'
-    one = made("kris/quality", f'{QUALITY}[answer]\ncontract = "scores"\n{fields}\n')
+    one = make_template("kris/quality", f'{QUALITY}[answer]\ncontract = "scores"\n{fields}\n')
     assert isinstance(one.contract, Scores)
     assert one.contract.fields == (ScoreField("quality_score", 0, 10, integer=False),)
     assert [one.rescale("quality_score", said) for said in (0, 5, 10)] == [1, 3, 5]
@@ -100,9 +100,9 @@ def test_a_scale_of_ones_own_is_brought_onto_ours() -> None:
 
 
 def test_choices_count_in_even_steps_or_as_they_say() -> None:
-    even = made("core/instruction_following", FOLLOWING + LEVELS)
+    even = make_template("core/instruction_following", FOLLOWING + LEVELS)
     assert even.weights == {"A": 1, "B": 0.5, "C": 0}
-    said = made("core/instruction_following", f"{FOLLOWING}{LEVELS}worth = [1, 0.2, 0]\n")
+    said = make_template("core/instruction_following", f"{FOLLOWING}{LEVELS}worth = [1, 0.2, 0]\n")
     assert said.weights == {"A": 1, "B": 0.2, "C": 0}
     assert said.digest != even.digest
     levels = get_template("core/instruction_following").weights
@@ -116,7 +116,7 @@ REFUSED = tomllib.loads(Path(__file__).with_name("templates_refused.toml").read_
 
 @pytest.mark.parametrize(("name", "case"), [(name, case) for name, cases in REFUSED.items() for case in cases])
 def test_what_cannot_be_used_is_one_error(name: str, case: dict[str, str]) -> None:
-    assert case["said"] in refused(name, case["text"])
+    assert case["said"] in read_refusal(name, case["text"])
 
 
 @pytest.mark.parametrize(
@@ -129,19 +129,19 @@ def test_what_cannot_be_used_is_one_error(name: str, case: dict[str, str]) -> No
     ],
 )
 def test_a_reply_has_a_size(name: str, form: str) -> None:
-    told = refused(name, f"user = {json.dumps(get_template(name).user)}\n[answer]\n{form}")
+    told = read_refusal(name, f"user = {json.dumps(get_template(name).user)}\n[answer]\n{form}")
     assert "[answer] has " in told
     assert told.endswith("128 are the most")
 
 
 def test_a_long_file_is_no_prompt() -> None:
-    assert "has 70,0" in refused("kris/quality", QUALITY + "#" * 70_000)
+    assert "has 70,0" in read_refusal("kris/quality", QUALITY + "#" * 70_000)
     (told,) = check_templates({"kris/system.txt": "x" * 70_000}, "mine")
     assert str(told) == "mine/kris/system.txt has 70,000 characters; shorten it to 65,536 at most"
 
 
 def test_the_length_of_a_prompt_is_known_before_it_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = made("core/instruction_following", FOLLOWING)
+    one = make_template("core/instruction_following", FOLLOWING)
     pictures = dict.fromkeys(("sources", "edited"), (("label", PICTURE),))
     room = MAX_PROMPT_CHARACTERS - len(one.answer) - len("label") * 2
     assert one.make_prompt(pictures | {"instruction": "x" * room}).pictures
@@ -153,10 +153,10 @@ def test_the_length_of_a_prompt_is_known_before_it_is_built(monkeypatch: pytest.
 
 
 def test_what_ours_shows_may_be_left_out_on_purpose() -> None:
-    one = made("core/editing_artifacts", 'user = "{sources}{edited}How bad?"\nleaves_out = ["instruction"]')
+    one = make_template("core/editing_artifacts", 'user = "{sources}{edited}How bad?"\nleaves_out = ["instruction"]')
     assert one.fields == ("sources", "edited")
     told = 'user = "{sources}{edited}{instruction}{hint}"\n[absent]\nhint = "none"'
-    assert "hint" in made("kris/instruction", told).fields
+    assert "hint" in make_template("kris/instruction", told).fields
 
 
 def test_a_folder_holds_templates_alone(tmp_path: Path) -> None:

@@ -29,12 +29,12 @@ criterion = "Look at {shadows}."
 """
 
 
-def made(text: str = LIGHT, name: str = "light") -> RubricTemplate:
+def make_template(text: str = LIGHT, name: str = "light") -> RubricTemplate:
     return make_rubric(f"rubric/{name}", text, f"{name}.toml")
 
 
 def test_a_rubric_is_a_prompt_with_its_scale_and_reads_back_its_score() -> None:
-    light = made()
+    light = make_template()
     assert light.fields == ("sources", "edited", "instruction")
     said = read_prompt(light.make_prompt(dict.fromkeys(light.fields, "x")))
     scale = "- 5: as photographed\n- 1: pasted in"
@@ -43,8 +43,8 @@ def test_a_rubric_is_a_prompt_with_its_scale_and_reads_back_its_score() -> None:
 
 
 def test_its_words_may_stand_before_the_pictures() -> None:
-    first = made("rubric_first = true\n" + LIGHT)
-    last = made()
+    first = make_template("rubric_first = true\n" + LIGHT)
+    last = make_template()
     words = last.user.partition("-----\n{instruction}\n-----\n")[2]
     assert first.user.startswith(words)
     assert sorted(first.user.split()) == sorted(last.user.split())
@@ -53,7 +53,7 @@ def test_its_words_may_stand_before_the_pictures() -> None:
 
 def test_its_dimension_has_the_scale_as_range_and_needs_what_it_shows() -> None:
     text = 'shows = ["edited", "target", "target_text"]\nhigher_is_better = false\n' + LIGHT
-    (light,) = make_rubric_dimensions((made(text),))
+    (light,) = make_rubric_dimensions((make_template(text),))
     assert (light.id, light.range, light.higher_is_better) == ("rubric.light", (1, 5), False)
     assert light.needs == {"target", "target_text"}
     assert light.prompt_origins == "custom"
@@ -63,7 +63,9 @@ def test_its_dimension_has_the_scale_as_range_and_needs_what_it_shows() -> None:
     ("before", "after"), [("fit?", "fit well?"), ("shadows", "colours"), ("pasted in", "wrong"), ("5 =", "7 =")]
 )
 def test_other_words_are_another_signature(before: str, after: str) -> None:
-    (light,), (other,) = (make_rubric_dimensions((made(text),)) for text in (LIGHT, LIGHT.replace(before, after)))
+    (light,), (other,) = (
+        make_rubric_dimensions((make_template(text),)) for text in (LIGHT, LIGHT.replace(before, after))
+    )
     assert light.id == other.id
     assert light.signature({}).digest != other.signature({}).digest
 
@@ -98,7 +100,7 @@ def test_it_is_a_dimension_beside_those_of_any_benchmark(one: Benchmark) -> None
 )
 def test_what_cannot_be_used_is_refused_by_its_line(change: tuple[str, str], line: int, told: str) -> None:
     with pytest.raises(ConfigError) as error:
-        made(LIGHT.replace(*change))
+        make_template(LIGHT.replace(*change))
     assert str(error.value).startswith(f"light.toml:{line}: ")
     assert told in str(error.value)
     assert "\n" not in str(error.value)
@@ -107,11 +109,11 @@ def test_what_cannot_be_used_is_refused_by_its_line(change: tuple[str, str], lin
 def test_what_has_no_line_is_refused_by_its_file(tmp_path: Path) -> None:
     for key in ("asks", "criterion"):
         with pytest.raises(ConfigError, match=f"light.toml: {key}: is missing"):
-            made("\n".join(line for line in LIGHT.splitlines() if not line.startswith(key)))
+            make_template("\n".join(line for line in LIGHT.splitlines() if not line.startswith(key)))
     with pytest.raises(ConfigError, match="line 1"):
-        made("asks =\n")
+        make_template("asks =\n")
     with pytest.raises(ConfigError, match="no part of a dimension's name"):
-        made(name="My Light")
+        make_template(name="My Light")
     with pytest.raises(ConfigError, match="No such file"):
         load_rubric_files([tmp_path / "none.toml"])
     (tmp_path / "a").mkdir()

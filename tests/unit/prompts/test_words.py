@@ -99,7 +99,7 @@ def rows() -> Iterator[tuple[tuple[str, ...], str, list[str]]]:
         yield names, cells[1], [part.strip() for part in parts]
 
 
-def quoted() -> list[tuple[tuple[str, ...], str]]:
+def list_quotes() -> list[tuple[tuple[str, ...], str]]:
     """What the page quotes, each with the templates of its row."""
     return [(names, part) for names, _, parts in rows() for part in parts]
 
@@ -131,10 +131,10 @@ def test_preservation_is_of_the_rest_alone() -> None:
 
 
 def test_what_the_page_quotes_is_said() -> None:
-    assert len(quoted()) > 90
+    assert len(list_quotes()) > 90
     lacking = [
         (names, part)
-        for names, part in quoted()
+        for names, part in list_quotes()
         if not any(part in words(get_template(name)) + get_template(name).answer for name in names)
     ]
     assert lacking == []

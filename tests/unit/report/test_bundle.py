@@ -25,7 +25,7 @@ PSNR = "core.psnr.source.whole"
 
 
 @pytest.fixture
-def judged(tmp_path: Path) -> Path:
+def run_folder(tmp_path: Path) -> Path:
     """A folder with a run of odd names, an output that is no picture and one that is missing."""
     folder = tmp_path / "author"
     source = picture(folder / "s ü.png", 1)
@@ -44,31 +44,31 @@ def names_in(file: Path) -> list[PurePosixPath]:
         return [*map(PurePosixPath, bundle.namelist())]
 
 
-def unpacked(file: Path, to: Path) -> Path:
+def unpack(file: Path, to: Path) -> Path:
     with zipfile.ZipFile(file) as bundle:
         bundle.extractall(to)
     (run,) = to.iterdir()
     return run
 
 
-def said(run: Path) -> dict[str, Any]:
+def read_results(run: Path) -> dict[str, Any]:
     with RunView(run) as view:
         return view.results().to_dict()["models"]
 
 
 @pytest.mark.parametrize("originals", [False, True])
-def test_a_bundle_is_the_folder_of_a_run_and_its_page(judged: Path, tmp_path: Path, originals: bool) -> None:
-    before = said(judged / "run")
-    outputs = {name: file_digest(judged / "ours" / f"{name}.png") for name in IDS[:3]}
-    bundle = write_bundle(judged / "run", tmp_path / "b.zip", originals=originals)
+def test_a_bundle_is_the_folder_of_a_run_and_its_page(run_folder: Path, tmp_path: Path, originals: bool) -> None:
+    before = read_results(run_folder / "run")
+    outputs = {name: file_digest(run_folder / "ours" / f"{name}.png") for name in IDS[:3]}
+    bundle = write_bundle(run_folder / "run", tmp_path / "b.zip", originals=originals)
     assert (bundle.page.edits, bundle.originals) == (4, 4 if originals else 0)
     assert bundle.size == (tmp_path / "b.zip").stat().st_size
     (problem,) = bundle.page.picture_problems
     assert "broken.png: not an image" in problem
-    shutil.rmtree(judged)
-    run = unpacked(tmp_path / "b.zip", tmp_path / "elsewhere")
+    shutil.rmtree(run_folder)
+    run = unpack(tmp_path / "b.zip", tmp_path / "elsewhere")
     run.chmod(0o500)
-    assert said(run) == before
+    assert read_results(run) == before
     with RunView(run) as view:
         finder = view.make_picture_finder()
         for name in IDS[:2]:
@@ -86,9 +86,9 @@ def test_a_bundle_is_the_folder_of_a_run_and_its_page(judged: Path, tmp_path: Pa
     assert again.originals == bundle.originals
 
 
-def test_no_name_leads_out_of_a_bundle(judged: Path, tmp_path: Path) -> None:
+def test_no_name_leads_out_of_a_bundle(run_folder: Path, tmp_path: Path) -> None:
     for name in ("b.zip", "...zip", "a b (é).zip", "-rf.zip"):
-        write_bundle(judged / "run", tmp_path / name, originals=True)
+        write_bundle(run_folder / "run", tmp_path / name, originals=True)
         tops = set()
         for path in names_in(tmp_path / name):
             assert not path.is_absolute()
@@ -99,17 +99,17 @@ def test_no_name_leads_out_of_a_bundle(judged: Path, tmp_path: Path) -> None:
         assert len(tops) == 1
 
 
-def test_only_what_was_judged_is_in_a_bundle(judged: Path, tmp_path: Path) -> None:
-    picture(judged / "ours" / "plain.png", 99)
-    bundle = write_bundle(judged / "run", tmp_path / "b.zip", originals=True)
+def test_only_what_was_judged_is_in_a_bundle(run_folder: Path, tmp_path: Path) -> None:
+    picture(run_folder / "ours" / "plain.png", 99)
+    bundle = write_bundle(run_folder / "run", tmp_path / "b.zip", originals=True)
     names = {path.stem for path in names_in(tmp_path / "b.zip")}
-    assert file_digest(judged / "ours" / "plain.png")[7:39] not in names
+    assert file_digest(run_folder / "ours" / "plain.png")[7:39] not in names
     assert bundle.originals == 3
 
 
-def test_a_bundle_is_there_whole_or_not(judged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bundle_is_there_whole_or_not(run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "out" / "b.zip"
-    write_bundle(judged / "run", file)
+    write_bundle(run_folder / "run", file)
     whole = file.read_bytes()
     (file.parent / ".b.zip.parts").mkdir()
     (file.parent / ".b.zip.parts" / "left.txt").write_text("of a process that was killed")
@@ -120,29 +120,29 @@ def test_a_bundle_is_there_whole_or_not(judged: Path, tmp_path: Path, monkeypatc
     with monkeypatch.context() as patched:
         patched.setattr(module, "_add", ends)
         with pytest.raises(KeyboardInterrupt):
-            write_bundle(judged / "run", file)
+            write_bundle(run_folder / "run", file)
     assert file.read_bytes() == whole
     assert [*file.parent.iterdir()] == [file]
-    write_bundle(judged / "run", file, originals=True)
+    write_bundle(run_folder / "run", file, originals=True)
     assert file.stat().st_size > len(whole)
     assert "left" not in {path.stem for path in names_in(file)}
 
 
 @pytest.mark.parametrize("content", [b"mine", b"PK\5\6" + bytes(18)])
-def test_another_file_is_not_replaced(judged: Path, tmp_path: Path, content: bytes) -> None:
+def test_another_file_is_not_replaced(run_folder: Path, tmp_path: Path, content: bytes) -> None:
     (tmp_path / "b.zip").write_bytes(content)
     with pytest.raises(ConfigError, match="is no former bundle of editjudge"):
-        write_bundle(judged / "run", tmp_path / "b.zip")
+        write_bundle(run_folder / "run", tmp_path / "b.zip")
     assert (tmp_path / "b.zip").read_bytes() == content
 
 
-def test_a_bundle_is_made_while_the_run_goes_on(judged: Path, tmp_path: Path) -> None:
+def test_a_bundle_is_made_while_the_run_goes_on(run_folder: Path, tmp_path: Path) -> None:
     from editjudge.storage.store import RunStore
 
-    with RunStore.open(judged / "run") as store:
+    with RunStore.open(run_folder / "run") as store:
         store.database.put_fact("late", "in the log, not in the file")
-        write_bundle(judged / "run", tmp_path / "b.zip")
-    run = unpacked(tmp_path / "b.zip", tmp_path / "elsewhere")
+        write_bundle(run_folder / "run", tmp_path / "b.zip")
+    run = unpack(tmp_path / "b.zip", tmp_path / "elsewhere")
     with RunStore.open(run, read_only=True) as copy:
         assert copy.database.fact("late") == "in the log, not in the file"
     assert not [*run.glob("run.sqlite-*")]

@@ -45,7 +45,7 @@ def progress(dimensions: int = 2, endpoints: int = 1, **more: Any) -> ProgressEv
     return ProgressEvent(**(fields | more))
 
 
-def shown(event: ProgressEvent, width: int) -> list[str]:
+def print_event(event: ProgressEvent, width: int) -> list[str]:
     file = io.StringIO()
     screen = Console(file=file, width=width, force_terminal=False)
     screen.print(draw_progress(event, width))
@@ -55,13 +55,13 @@ def shown(event: ProgressEvent, width: int) -> list[str]:
 @pytest.mark.parametrize("endpoints", [0, 1, 3, 9])
 @pytest.mark.parametrize("width", [20, 40, 80, 120])
 def test_it_fits_any_terminal(endpoints: int, width: int) -> None:
-    lines = shown(progress(60, endpoints), width)
+    lines = print_event(progress(60, endpoints), width)
     assert max(map(len, lines)) <= width
     assert len(lines) < 10
 
 
 def test_a_terminal_of_80_columns_shows_all_that_matters() -> None:
-    first, second, third, fourth = shown(progress(60), 80)
+    first, second, third, fourth = print_event(progress(60), 80)
     assert first.startswith("━━━━━━━━")
     assert "15/40 edits (10 judged before); 2.5 edits/s; 9 s left" in first
     assert second == "813/2,400 verdicts; 2 unscored; 1 failed"
@@ -87,7 +87,7 @@ def test_a_server_that_is_waited_for_is_told_without_a_guess_of_the_time_left() 
 
 
 def test_the_bar_moves_with_edits() -> None:
-    bars = [shown(progress(judged=judged), 80)[0].count("━") for judged in (5, 10, 20)]
+    bars = [print_event(progress(judged=judged), 80)[0].count("━") for judged in (5, 10, 20)]
     assert bars == sorted({*bars})
 
 

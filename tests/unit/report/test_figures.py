@@ -34,7 +34,7 @@ from editjudge.report.figures import (
 NAMES = [name for name in load_benchmarks() if name != "core"]
 
 
-def printed(name: str) -> dict[str, dict[str, float]]:
+def read_paper_rows(name: str) -> dict[str, dict[str, float]]:
     """What a paper prints of our columns, by model."""
     rows: dict[str, dict[str, float]] = {}
     for table in load_published_tables(name).tables:
@@ -61,7 +61,7 @@ def test_every_panel_names_columns_there_are(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_papers_numbers_are_drawn(name: str) -> None:
-    columns, rows = load_benchmark(name).rules().columns, printed(name)
+    columns, rows = load_benchmark(name).rules().columns, read_paper_rows(name)
     for figure in load_figures(name):
         if panels := drawable_panels(figure, columns, rows):
             picture = draw_figure(figure, columns, rows, "svg").decode()

@@ -66,12 +66,12 @@ def test_a_folder_is_loaded_piece_by_piece(run: Path, tmp_path: Path, monkeypatc
 def test_a_page_of_ours_is_replaced_and_its_pictures_stay(run: Path, tmp_path: Path) -> None:
     counts: list[int] = []
 
-    def counted(made: Iterable[str | None], total: int) -> Iterator[str | None]:
+    def count_edits(made: Iterable[str | None], total: int) -> Iterator[str | None]:
         counts.append(total)
         return iter(made)
 
-    first = write_report([run], tmp_path / "page", progress=counted)
-    again = write_report([run], tmp_path / "page", progress=counted)
+    first = write_report([run], tmp_path / "page", progress=count_edits)
+    again = write_report([run], tmp_path / "page", progress=count_edits)
     assert counts == [counts[0], 0], "thumbnails that are there are not made again"
     assert first.page == again.page
     assert len(list((tmp_path / "page" / "data").iterdir())) == 1, "no details of the old page"
@@ -85,11 +85,11 @@ def test_what_was_interrupted_goes_on(run: Path, tmp_path: Path, monkeypatch: py
     write_report([run], out)
     before = (out / "index.html").read_bytes()
 
-    def broken(*_: object, **__: object) -> str:
+    def interrupt(*_: object, **__: object) -> str:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(site, "render_page", broken)
+        patch.setattr(site, "render_page", interrupt)
         with pytest.raises(KeyboardInterrupt):
             write_report([run], out)
     assert (out / "index.html").read_bytes() == before

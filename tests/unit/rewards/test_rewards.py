@@ -67,7 +67,7 @@ def config(tmp_path: Path) -> RewardConfig:
     return load(tmp_path)
 
 
-def mixed(config: RewardConfig, edit: Edit = EDIT, **outcomes: Any) -> RewardValue:
+def mix_reward(config: RewardConfig, edit: Edit = EDIT, **outcomes: Any) -> RewardValue:
     """The reward `quality` where dimensions have these outcomes or values, by their first word."""
     names = {name.split(".")[1]: name for name in config.list_ids()}
     found = {names[key]: one if hasattr(one, "status") else Score(value=one) for key, one in outcomes.items()}
@@ -77,26 +77,26 @@ def mixed(config: RewardConfig, edit: Edit = EDIT, **outcomes: Any) -> RewardVal
 
 
 def test_parts_are_clipped_scaled_and_weighted(config: RewardConfig) -> None:
-    value = mixed(config, ssim=-0.5, psnr=90.0, mse=25.0)
+    value = mix_reward(config, ssim=-0.5, psnr=90.0, mse=25.0)
     assert value.reward == 0.25  # 3 x 0 and 1 x 1
     assert value.parts[SSIM].model_dump() == {
         "value": -0.5, "range": (0.0, 1.0), "weight": 3.0, "cap": None, "reason": None,
     }  # fmt: skip
-    assert mixed(config, ssim=0.5, psnr=30.0, mse=25.0).reward == 0.5
+    assert mix_reward(config, ssim=0.5, psnr=30.0, mse=25.0).reward == 0.5
 
 
 def test_a_closed_gate_caps_the_reward_and_is_named(tmp_path: Path) -> None:
     config = load(tmp_path)
-    copy = mixed(config, ssim=1.0, psnr=100.0, mse=0.0)
+    copy = mix_reward(config, ssim=1.0, psnr=100.0, mse=0.0)
     assert (copy.reward, copy.parts["gate.unchanged_copy"].cap) == (0.0, 0.0)
     small = Edit.load(source=GREY, edited=GREY[:12], instruction="x")
     nothing = NoScore(kind="degenerate", reason="the sizes differ")
-    value = mixed(config, small, ssim=nothing, psnr=nothing, mse=nothing)
+    value = mix_reward(config, small, ssim=nothing, psnr=nothing, mse=nothing)
     assert value.reward == 0.0  # whatever the others were
     assert value.parts["gate.wrong_size"].cap == 0.0
     half = load(tmp_path, FILE.replace("below = 0.5", "below = 0.5\ncap = 0.5"))
-    assert mixed(half, ssim=1.0, psnr=100.0, mse=0.0).reward == 0.5
-    assert mixed(half, ssim=0.0, psnr=10.0, mse=0.0).reward == 0.0
+    assert mix_reward(half, ssim=1.0, psnr=100.0, mse=0.0).reward == 0.5
+    assert mix_reward(half, ssim=0.0, psnr=10.0, mse=0.0).reward == 0.0
 
 
 @pytest.mark.parametrize("form", [("JPEG", 90), ("JPEG", 75), ("WEBP", 75)])
@@ -124,7 +124,7 @@ def test_the_documented_reward_pays_nothing_for_a_copy(tmp_path: Path, name: str
 @pytest.mark.parametrize("kind", WITHOUT)
 def test_an_edit_without_a_number_has_the_reason(config: RewardConfig, at: str, kind: str) -> None:
     outcomes = {"ssim": 0.5, "psnr": 30.0, "mse": 25.0, at: WITHOUT[kind]}
-    value = mixed(config, **outcomes)
+    value = mix_reward(config, **outcomes)
     assert value.reward is None
     assert value.unscored is not None
     assert value.unscored.kind == kind
@@ -135,16 +135,16 @@ def test_an_edit_without_a_number_has_the_reason(config: RewardConfig, at: str, 
 def test_minimum_parts_leaves_out_what_the_edit_lacks_and_no_failure(tmp_path: Path) -> None:
     lines = FILE.replace("[rewards.quality.parts]", "[rewards.quality]\nminimum_parts = 1\n[rewards.quality.parts]")
     config = load(tmp_path, lines)
-    assert mixed(config, ssim=0.5, psnr=WITHOUT["not_applicable"], mse=9.0).reward == 0.5
-    assert mixed(config, ssim=0.5, psnr=WITHOUT["failed"], mse=9.0).reward is None
-    assert mixed(config, ssim=0.5, psnr=30.0, mse=WITHOUT["abstained"]).reward is None
+    assert mix_reward(config, ssim=0.5, psnr=WITHOUT["not_applicable"], mse=9.0).reward == 0.5
+    assert mix_reward(config, ssim=0.5, psnr=WITHOUT["failed"], mse=9.0).reward is None
+    assert mix_reward(config, ssim=0.5, psnr=30.0, mse=WITHOUT["abstained"]).reward is None
     lacking = WITHOUT["not_applicable"]
-    assert mixed(config, ssim=lacking, psnr=lacking, mse=9.0).reward is None
+    assert mix_reward(config, ssim=lacking, psnr=lacking, mse=9.0).reward is None
 
 
 def test_a_constant_is_counted_and_says_why(tmp_path: Path) -> None:
     config = load(tmp_path, "without_number = -0.5\n" + FILE)
-    value = mixed(config, ssim=0.5, psnr=WITHOUT["failed"], mse=9.0)
+    value = mix_reward(config, ssim=0.5, psnr=WITHOUT["failed"], mse=9.0)
     assert (value.reward, value.imputed) == (-0.5, True)
     assert value.unscored is not None
     results = [EditReward(id="1", rewards={"quality": value})]
@@ -170,7 +170,7 @@ def configs(tmp_path_factory: pytest.TempPathFactory) -> dict[float, RewardConfi
 def test_a_reward_is_on_its_scale_or_has_a_reason(
     configs: dict[float, RewardConfig], ssim: Any, psnr: Any, mse: Any, scale: float
 ) -> None:
-    value = mixed(configs[scale], ssim=ssim, psnr=psnr, mse=mse)
+    value = mix_reward(configs[scale], ssim=ssim, psnr=psnr, mse=mse)
     assert (value.reward is None) == (value.unscored is not None)
     if value.reward is not None:
         assert scale <= value.reward <= 1.0
@@ -183,7 +183,7 @@ def test_a_reward_is_on_its_scale_or_has_a_reason(
 def test_a_better_part_never_lowers_the_reward(configs: dict[float, RewardConfig], low: float, high: float) -> None:
     config = configs[0.0]
     low, high = sorted((low, high))
-    worse, better = (mixed(config, ssim=x, psnr=20.0, mse=9.0).reward for x in (low, high))
+    worse, better = (mix_reward(config, ssim=x, psnr=20.0, mse=9.0).reward for x in (low, high))
     assert worse is not None
     assert better is not None
     assert worse <= better
@@ -230,7 +230,7 @@ def test_a_signature_follows_what_the_number_depends_on(tmp_path: Path) -> None:
 
 def test_a_summary_says_what_a_trainer_must_see(config: RewardConfig) -> None:
     def value(reward: float | None) -> EditReward:
-        one = mixed(config, ssim=0.5, psnr=WITHOUT["failed"], mse=9.0)
+        one = mix_reward(config, ssim=0.5, psnr=WITHOUT["failed"], mse=9.0)
         changes = {"reward": reward} if reward is None else {"reward": reward, "unscored": None}
         return EditReward(id="x", rewards={"quality": one.model_copy(update=changes)})
 

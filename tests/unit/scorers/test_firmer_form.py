@@ -42,7 +42,7 @@ def signatures(protocol: str, identity: ModelIdentity = FREE) -> dict[str, str]:
     return {name: str(signature) for name, signature in signed.items()}
 
 
-def changed(before: Mapping[str, str], after: Mapping[str, str]) -> set[str]:
+def find_changes(before: Mapping[str, str], after: Mapping[str, str]) -> set[str]:
     assert before.keys() == after.keys()
     return {name for name in before if before[name] != after[name]}
 
@@ -51,11 +51,11 @@ def changed(before: Mapping[str, str], after: Mapping[str, str]) -> set[str]:
 def test_another_firmer_form_is_another_signature(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = signatures(protocol)
     monkeypatch.setattr(words, "FIRMER", words.FIRMER + "Please.\n")
-    moved = changed(before, signatures(protocol))
+    moved = find_changes(before, signatures(protocol))
     assert ASKING[protocol] in moved if protocol in ASKING else not moved
 
 
 @pytest.mark.parametrize("protocol", [*ASKING, *OTHERS])
 def test_a_judge_that_is_held_to_choices_is_another_where_it_is_asked_for_them(protocol: str) -> None:
-    moved = changed(signatures(protocol), signatures(protocol, HELD))
+    moved = find_changes(signatures(protocol), signatures(protocol, HELD))
     assert ASKING[protocol] in moved if protocol in ASKING else not moved

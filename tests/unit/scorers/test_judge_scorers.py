@@ -138,7 +138,7 @@ async def test_a_sampled_share_is_of_all_replies(edit: Edit) -> None:
             await score(scorer, edit, Panel("Yes", "Perhaps", **settings))
 
 
-def listed(questions: list[str]) -> str:
+def write_questions(questions: list[str]) -> str:
     return json.dumps({"questions": questions})
 
 
@@ -160,7 +160,7 @@ QUESTION_LIST = vqa.QuestionList(JUDGE, "core/physical_plausibility_questions", 
 
 async def test_the_share_of_questions_answered_yes(edit: Edit) -> None:
     answers = dict(zip(QUESTIONS, (0.9, 0.51, 0.5, 0.2, 0.99), strict=True))
-    panel = Panel(by_question(answers, listed(QUESTIONS)))
+    panel = Panel(by_question(answers, write_questions(QUESTIONS)))
     got = await number(QUESTION_LIST, edit, panel)
     assert got.value == pytest.approx(3 / 5)
     assert [one["question"] for one in got.evidence["questions"]] == QUESTIONS
@@ -168,7 +168,7 @@ async def test_the_share_of_questions_answered_yes(edit: Edit) -> None:
 
 
 async def test_generated_questions_are_shared_by_all_models(edit: Edit, photo: Any) -> None:
-    panel = Panel(by_question(dict.fromkeys(QUESTIONS, 1.0), listed(QUESTIONS)))
+    panel = Panel(by_question(dict.fromkeys(QUESTIONS, 1.0), write_questions(QUESTIONS)))
     other = Edit.load(source=photo, edited=photo, instruction="make it red", model="other")
     await asyncio.gather(score(QUESTION_LIST, edit, panel), score(QUESTION_LIST, other, panel))
     generations = [p for p in panel.transport.asked if "You have not seen the result" in read_prompt(p)]
@@ -178,7 +178,7 @@ async def test_generated_questions_are_shared_by_all_models(edit: Edit, photo: A
 
 
 async def test_too_few_questions_are_no_score(edit: Edit) -> None:
-    panel = Panel(by_question({}, listed(QUESTIONS[:4])))
+    panel = Panel(by_question({}, write_questions(QUESTIONS[:4])))
     with abstains("unparsable"):
         await score(QUESTION_LIST, edit, panel)
     assert len(panel.transport.asked) == 2, "one retry"
@@ -249,7 +249,7 @@ def sampling(prompt: Prompt) -> Any:
     """A judge that writes every word itself."""
     text = read_prompt(prompt)
     if "have not seen the result" in text:
-        return listed(QUESTIONS)
+        return write_questions(QUESTIONS)
     if "Is part" in text:
         return "Yes"
     if text.startswith("make it red\n"):
@@ -347,7 +347,7 @@ async def test_generic_dimensions_of_one_edit(edit: Edit) -> None:
     def reply(prompt: Prompt) -> Any:
         text = read_prompt(prompt)
         if "have not seen the result" in text:
-            return listed(QUESTIONS)
+            return write_questions(QUESTIONS)
         return {"Yes": 1.0} if "Is part" in text else {k: levels[k] for k in ("excellent", "good")}
 
     panel = Panel(reply)

@@ -22,12 +22,12 @@ from editjudge.scorers.pixels import CoarseToFineComparison, PixelComparison
 MSE = frozenset({"mse.whole"})
 
 
-def compared(source: np.ndarray, edited: np.ndarray, **how: Any) -> Any:
+def compare_edit(source: np.ndarray, edited: np.ndarray, **how: Any) -> Any:
     edit = Edit.load(source=source, edited=edited, instruction="x")
     return PixelComparison("source", **how).compare(edit, MSE)["mse.whole"]
 
 
-def drawn(seed: int, width: int = 480) -> np.ndarray:
+def draw_picture(seed: int, width: int = 480) -> np.ndarray:
     """A picture with plenty of corners for SIFT, uint8 (320, width, 3)."""
     size = (40, width // 8, 3)
     coarse = np.random.default_rng(seed).integers(0, 256, size, dtype=np.uint8)
@@ -36,36 +36,36 @@ def drawn(seed: int, width: int = 480) -> np.ndarray:
 
 @pytest.fixture
 def corners() -> np.ndarray:
-    return drawn(0)
+    return draw_picture(0)
 
 
-def resized(image: np.ndarray, width: int, height: int) -> np.ndarray:
+def resize(image: np.ndarray, width: int, height: int) -> np.ndarray:
     return np.asarray(Pil.fromarray(image).resize((width, height), Pil.Resampling.LANCZOS))
 
 
 @pytest.mark.parametrize("share", [0.97, 0.94, 0.8, 0.5])
 def test_a_squeeze_is_undone_before_aligning(corners: np.ndarray, share: float) -> None:
-    squeezed = resized(corners, round(480 * share), 320)
-    got, plain = compared(corners, squeezed, aligned=True), compared(corners, squeezed)
+    squeezed = resize(corners, round(480 * share), 320)
+    got, plain = compare_edit(corners, squeezed, aligned=True), compare_edit(corners, squeezed)
     assert got.value < 3 * plain.value + 1, "the SSIM beside it is of that"
     assert got.evidence["resized"].endswith(" to 480x320 (Lanczos)")
     assert got.evidence["scale"] == pytest.approx(1, abs=0.01)
-    raw = compared(corners, squeezed, aligned=True, as_is=True, plausible=False)
+    raw = compare_edit(corners, squeezed, aligned=True, as_is=True, plausible=False)
     assert isinstance(raw, NoScore) or raw.value > 5 * got.value
 
 
 def test_a_crop_is_not_taken_for_a_squeeze(corners: np.ndarray) -> None:
     padded = np.pad(corners, ((0, 0), (0, 80), (0, 0)))
     for edited in map(np.ascontiguousarray, (corners[:, 14:-14], corners[8:-8], padded)):
-        got = compared(corners, edited, aligned=True)
-        assert got == compared(corners, edited, aligned=True, as_is=True)
+        got = compare_edit(corners, edited, aligned=True)
+        assert got == compare_edit(corners, edited, aligned=True, as_is=True)
         assert "resized" not in got.evidence
         assert got.evidence["residual"] < 0.1
 
 
 def test_what_cannot_be_aligned_either_way_is_measured_resized(corners: np.ndarray) -> None:
-    edited = drawn(9, 320)
-    got, plain = compared(corners, edited, aligned=True), compared(corners, edited)
+    edited = draw_picture(9, 320)
+    got, plain = compare_edit(corners, edited, aligned=True), compare_edit(corners, edited)
     assert got.value == plain.value > 1000
     assert "4 are needed" in str(got.evidence["unaligned"])
     assert got.evidence["resized"] == "320x320 to 480x320 (Lanczos)"
@@ -87,9 +87,9 @@ def test_drift_shares_the_alignment(corners: np.ndarray, monkeypatch: pytest.Mon
 def test_what_has_no_drift_says_what_it_is(corners: np.ndarray) -> None:
     words = {
         "mirrored": corners[:, ::-1],
-        "tiled": np.tile(resized(corners, 240, 160), (2, 2, 1)),
+        "tiled": np.tile(resize(corners, 240, 160), (2, 2, 1)),
         "cropped or extended": np.pad(corners, ((0, 0), (0, 80), (0, 0))),
-        "squeezed": resized(corners, 400, 320),
+        "squeezed": resize(corners, 400, 320),
         "no keypoints": np.full_like(corners, 90),
     }
     for word, edited in words.items():
@@ -109,13 +109,15 @@ def test_whether_it_was_aligned_is_a_field(corners: np.ndarray) -> None:
 def test_the_worst_edits_do_not_leave_the_mean(corners: np.ndarray) -> None:
     """Half of the pictures replaced wholly must be worse than all of them blurred a little."""
     blurred = np.asarray(Pil.fromarray(corners).filter(ImageFilter.GaussianBlur(1)))
-    replaced, same, soft = (compared(corners, edited, aligned=True).value for edited in (drawn(4), corners, blurred))
+    replaced, same, soft = (
+        compare_edit(corners, edited, aligned=True).value for edited in (draw_picture(4), corners, blurred)
+    )
     assert (replaced + same) / 2 > 10 * soft
 
 
 def test_another_size_alone_is_left_to_the_alignment(corners: np.ndarray) -> None:
     for size in ((240, 160), (720, 480), (481, 320)):
-        found = compared(corners, resized(corners, *size), aligned=True)
+        found = compare_edit(corners, resize(corners, *size), aligned=True)
         assert isinstance(found, Score)
         assert "resized" not in found.evidence
 
@@ -130,7 +132,7 @@ async def test_alignments_take_turns(corners: np.ndarray, monkeypatch: pytest.Mo
     working: list[int] = []
     most = []
 
-    def counted(*given: Any, **more: Any) -> Any:
+    def count_alignment(*given: Any, **more: Any) -> Any:
         working.append(1)
         most.append(len(working))
         time.sleep(0.02)
@@ -139,7 +141,7 @@ async def test_alignments_take_turns(corners: np.ndarray, monkeypatch: pytest.Mo
         return found
 
     align = module.align
-    monkeypatch.setattr(module, "align", counted)
+    monkeypatch.setattr(module, "align", count_alignment)
     each = corners.shape[0] * corners.shape[1] * module.ALIGNING_BYTES_A_PIXEL
     monkeypatch.setattr(module, "_ALIGNING", MemoryBudget(2 * each))
     small = corners[::2, ::2].copy()

@@ -191,12 +191,12 @@ async def test_source_index_says_which_source(several: Edit) -> None:
 
 async def test_an_index_without_a_source_is_asked_again(several: Edit) -> None:
     panel = Panel([{"source_index": 2, "phrase": "x"}], {})
-    reason = why_not(await judged(several, panel), "unparsable")
+    reason = why_not(await judge_region(several, panel), "unparsable")
     assert '"source_index" is 2, there is 0 to 1' in reason
     assert len(panel.transport.asked) == 2
 
 
-async def judged(edit: Edit, panel: Panel, scorer: RegionSimilarity = ELEMENTS, read: str = "score") -> Any:
+async def judge_region(edit: Edit, panel: Panel, scorer: RegionSimilarity = ELEMENTS, read: str = "score") -> Any:
     """Through the judge, which makes verdicts of what is raised."""
     one = Dimension("t.x", "?", "s", Reading(scorer, read), (-1, 1))
     done = await judge_edit(edit, [one], {}, panel.knows(edit))
@@ -205,7 +205,7 @@ async def judged(edit: Edit, panel: Panel, scorer: RegionSimilarity = ELEMENTS, 
 
 async def test_an_empty_list_does_not_apply(several: Edit) -> None:
     panel = Panel([], {})
-    got = await judged(several, panel)
+    got = await judge_region(several, panel)
     assert isinstance(got, NotApplicable)
     assert "nothing to compare" in got.reason
     assert len(got.calls) == 1
@@ -213,7 +213,7 @@ async def test_an_empty_list_does_not_apply(several: Edit) -> None:
 
 
 async def test_an_empty_list_where_one_is_due_is_no_answer(edit: Edit) -> None:
-    why_not(await judged(edit, Panel([], {}), SUBJECTS), "unparsable")
+    why_not(await judge_region(edit, Panel([], {}), SUBJECTS), "unparsable")
 
 
 NOTHING = Abstention("degenerate", "nothing there")
@@ -239,7 +239,7 @@ async def test_masks_without_a_region(edit: Edit, scorer: RegionSimilarity, foun
     images = {"a": edit.item.sources[0], "out": edit.output}
     masks = {("x", name): box(images[name], *one) if isinstance(one, tuple) else one for name, one in found.items()}
     panel = Panel(["x"], masks, a=[1, 0], out=[1, 0])
-    got = await judged(edit, panel, scorer, "found_only")
+    got = await judge_region(edit, panel, scorer, "found_only")
     assert reason in why_not(got, "degenerate")
     (region,) = got.evidence["regions"]
     assert region["command"] == "x"
@@ -249,7 +249,7 @@ async def test_masks_without_a_region(edit: Edit, scorer: RegionSimilarity, foun
 
 async def test_a_lost_subject_can_count_as_0(edit: Edit) -> None:
     masks = halves(edit, "x", "y") | {("y", "out"): b""}
-    got = await judged(edit, Panel(["x", "y"], masks, a=[1, 0], out=[0.6, 0.8]), SUBJECTS)
+    got = await judge_region(edit, Panel(["x", "y"], masks, a=[1, 0], out=[0.6, 0.8]), SUBJECTS)
     assert (got.value, got.imputed) == (pytest.approx((0.6 + 0) / 2, abs=1e-7), True)
     kept, lost = got.evidence["regions"]
     assert kept["cosine"] == pytest.approx(0.6)
@@ -257,10 +257,10 @@ async def test_a_lost_subject_can_count_as_0(edit: Edit) -> None:
     assert lost["lost"] is True
     assert "cosine" not in lost, "it was not measured"
     masks["y", "out"] = box(edit.output, 0, 0.25)
-    found = await judged(edit, Panel(["x", "y"], masks, a=[1, 0], out=[0.6, 0.8]), SUBJECTS)
+    found = await judge_region(edit, Panel(["x", "y"], masks, a=[1, 0], out=[0.6, 0.8]), SUBJECTS)
     assert not found.imputed
     nothing = replace(SUBJECTS, prompt="i2i/edited_region", found="edited")
-    got = await judged(edit, Panel(["y"], {("y", "out"): b""}), nothing)
+    got = await judge_region(edit, Panel(["y"], {("y", "out"): b""}), nothing)
     assert got.reason == "'y' was not found in the edited image", "no source has it"
 
 
@@ -269,7 +269,7 @@ async def test_what_no_source_shows_was_not_lost(edit: Edit, source: Any) -> Non
     there = box(edit.item.sources[0], *source) if isinstance(source, tuple) else source
     for read in ("score", "lost"):
         panel = Panel(["x"], {("x", "a"): there, ("x", "out"): b""})
-        got = await judged(edit, panel, SUBJECTS, read)
+        got = await judge_region(edit, panel, SUBJECTS, read)
         assert "source image 1" in why_not(got, "degenerate")
 
 
@@ -290,17 +290,17 @@ async def test_a_mask_that_vanishes_on_a_smaller_source() -> None:
     edit = Edit(item, "m", picture("out", 100, 100, 2))
     thin = np.zeros((100, 100), bool)
     thin[:, 0] = True
-    got = await judged(edit, Panel(["x"], {("x", "out"): thin}, a=[1], out=[1]), OUTSIDE)
+    got = await judge_region(edit, Panel(["x"], {("x", "out"): thin}, a=[1], out=[1]), OUTSIDE)
     assert why_not(got, "degenerate") == "'x' vanishes at the size of the source image 1"
 
 
 async def test_a_zero_vector_and_one_bad_command_of_two(edit: Edit) -> None:
     masks = halves(edit, "x", "y")
     panel = Panel(["x", "y"], masks | {("y", "out"): b""}, a=[1, 0], out=[1, 0])
-    got = await judged(edit, panel, SUBJECTS, "found_only")
+    got = await judge_region(edit, panel, SUBJECTS, "found_only")
     # A mean over the rest would hide that y is gone.
     assert got.reason == "'y' was found in the source image 1 and not in the edited image"
-    got = await judged(edit, Panel(["x", "y"], masks, a=[0, 0], out=[1, 0]), SUBJECTS)
+    got = await judge_region(edit, Panel(["x", "y"], masks, a=[0, 0], out=[1, 0]), SUBJECTS)
     assert "'x': a feature vector is zero" in why_not(got, "degenerate")
 
 
@@ -313,7 +313,7 @@ async def test_a_mask_that_is_none_is_a_bad_reply(edit: Edit, data: bytes, said:
 
 async def test_a_service_that_fails_is_a_failure(edit: Edit) -> None:
     gone = Unreachable("gone", service=SEGMENTER)
-    got = await judged(edit, Panel(["x"], {("x", "a"): gone, ("x", "out"): gone}), SUBJECTS)
+    got = await judge_region(edit, Panel(["x"], {("x", "a"): gone, ("x", "out"): gone}), SUBJECTS)
     assert got.status == "failed"
 
 
@@ -330,7 +330,7 @@ async def test_outside_several_edited_regions_none_of_them_counts(edit: Edit) ->
     assert region["commands"] == ["the coat", "the hat"]
     # One that is not found would be taken for a part that was not edited.
     masks["the hat", "out"] = np.zeros_like(kept)
-    lacking = await judged(edit, Panel(["the coat", "the hat"], masks), OUTSIDE)
+    lacking = await judge_region(edit, Panel(["the coat", "the hat"], masks), OUTSIDE)
     assert lacking.reason == "'the coat, the hat' was not found in the edited image"
 
 

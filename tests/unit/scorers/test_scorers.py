@@ -23,7 +23,7 @@ from .test_similarity import Recording
 METRICS = ("mse", "psnr", "ssim")
 
 
-def compared(source: np.ndarray, edited: np.ndarray, mask: Any = None) -> dict[str, Any]:
+def compare_pixels(source: np.ndarray, edited: np.ndarray, mask: Any = None) -> dict[str, Any]:
     edit = Edit.load(source=source, edited=edited, instruction="x", mask=mask)
     regions = ("whole",) if mask is None else ("whole", "inside", "outside")
     wanted = frozenset(f"{m}.{r}" for m in METRICS for r in regions)
@@ -31,7 +31,7 @@ def compared(source: np.ndarray, edited: np.ndarray, mask: Any = None) -> dict[s
 
 
 @pytest.fixture
-def changed(photo: np.ndarray) -> np.ndarray:
+def lighter_photo(photo: np.ndarray) -> np.ndarray:
     """The photo, lighter in its left half."""
     edited = photo.copy()
     edited[:, :64] = np.clip(edited[:, :64].astype(int) + 40, 0, 255)
@@ -45,12 +45,14 @@ def left() -> np.ndarray:
     return mask
 
 
-def test_inside_outside_and_whole(photo: Any, changed: Any, left: Any) -> None:
-    got = compared(photo, changed, left)
+def test_inside_outside_and_whole(photo: Any, lighter_photo: Any, left: Any) -> None:
+    got = compare_pixels(photo, lighter_photo, left)
     assert got["mse.outside"].value == 0
     assert got["mse.inside"].value == pytest.approx(2 * got["mse.whole"].value)
-    assert got["psnr.whole"].value == pytest.approx(peak_signal_noise_ratio(photo, changed))
-    assert got["ssim.whole"].value == pytest.approx(structural_similarity(photo, changed, channel_axis=2), abs=1e-6)
+    assert got["psnr.whole"].value == pytest.approx(peak_signal_noise_ratio(photo, lighter_photo))
+    assert got["ssim.whole"].value == pytest.approx(
+        structural_similarity(photo, lighter_photo, channel_axis=2), abs=1e-6
+    )
     assert got["ssim.outside"].value == 1 > got["ssim.whole"].value > got["ssim.inside"].value
     assert got["mse.inside"].evidence["region_share"] == 0.5
 
@@ -63,7 +65,7 @@ def test_a_field_that_is_not_there_is_refused(photo: Any, left: Any, field: str)
 
 
 def test_identical_images_are_capped_and_flagged(photo: Any) -> None:
-    got = compared(photo, photo)
+    got = compare_pixels(photo, photo)
     assert got["psnr.whole"].value == 100
     assert got["psnr.whole"].evidence["capped"] is True
     assert got["mse.whole"].value == 0
@@ -73,25 +75,25 @@ def test_identical_images_are_capped_and_flagged(photo: Any) -> None:
 @pytest.mark.parametrize(("mask", "without"), [(False, "inside"), (True, "outside")])
 def test_an_empty_region_is_no_number(photo: Any, mask: bool, without: str) -> None:
     everywhere = np.full((96, 128), mask)
-    got = compared(photo, photo, everywhere)
+    got = compare_pixels(photo, photo, everywhere)
     for metric in METRICS:
         why_not(got[f"{metric}.{without}"], "degenerate")
         assert isinstance(got[f"{metric}.whole"], Score)
 
 
 def test_another_size_is_resized_and_noted(photo: Any) -> None:
-    got = compared(photo, photo[::2, ::2].copy())
+    got = compare_pixels(photo, photo[::2, ::2].copy())
     assert got["psnr.whole"].evidence["resized"] == "64x48 to 128x96 (Lanczos)"
 
 
-def test_a_mask_follows_the_references_size(photo: Any, changed: Any, left: Any) -> None:
-    assert compared(photo, changed, left[::2, ::2].copy())["mse.outside"].value == 0
+def test_a_mask_follows_the_references_size(photo: Any, lighter_photo: Any, left: Any) -> None:
+    assert compare_pixels(photo, lighter_photo, left[::2, ::2].copy())["mse.outside"].value == 0
 
 
-def test_a_region_too_thin_for_a_window_has_no_ssim(photo: Any, changed: Any) -> None:
+def test_a_region_too_thin_for_a_window_has_no_ssim(photo: Any, lighter_photo: Any) -> None:
     mask = np.ones((96, 128), bool)
     mask[:, :6] = False
-    got = compared(photo, changed, mask)
+    got = compare_pixels(photo, lighter_photo, mask)
     assert isinstance(got["mse.outside"], Score)
     assert "too thin for SSIM" in why_not(got["ssim.outside"], "degenerate")
 
@@ -99,7 +101,7 @@ def test_a_region_too_thin_for_a_window_has_no_ssim(photo: Any, changed: Any) ->
 @pytest.mark.parametrize("size", [(1, 1), (6, 40)])
 def test_tiny_images_have_no_ssim(size: tuple[int, int]) -> None:
     image = np.full((*size, 3), 10, np.uint8)
-    got = compared(image, image + 5)
+    got = compare_pixels(image, image + 5)
     assert isinstance(got["ssim.whole"], NoScore)
     assert got["mse.whole"].value == 25
 
@@ -111,7 +113,7 @@ def test_an_edit_that_cannot_be_aligned(photo: Any, plausible: bool) -> None:
     scorer = PixelComparison("source", aligned=True, plausible=plausible)
     for name, verdict in scorer.compare(edit, frozenset({"mse.whole", "psnr.whole"})).items():
         if plausible:
-            assert verdict.value == compared(photo, flat)[name].value
+            assert verdict.value == compare_pixels(photo, flat)[name].value
             assert "keypoints" in verdict.evidence["unaligned"]
         else:
             assert isinstance(verdict, NoScore)

@@ -34,7 +34,7 @@ class Counts(Piqe):
         return [{} if n == 13 else {"SCORE": np.array([n], np.float32)} for n in rows]
 
 
-class Asked:
+class TritonRequest:
     """A request as Triton hands it over."""
 
     def __init__(self, image: bytes | None, parameters: str = "") -> None:
@@ -67,7 +67,7 @@ class Backend:
         return error if error is not None else tensors
 
     @staticmethod
-    def get_input_tensor_by_name(request: Asked, name: str) -> Any:
+    def get_input_tensor_by_name(request: TritonRequest, name: str) -> Any:
         return request.tensor()
 
 
@@ -136,7 +136,13 @@ def test_whatever_reading_a_request_raises_refuses_that_request(
         return load_image(payload).rgb, ()
 
     monkeypatch.setattr(adaptors, "decode", trip)
-    asked = [Asked(GOOD), Asked(b"bad"), Asked(GOOD), Asked(GOOD, "no JSON"), Asked(GOOD, "[1]")]
+    asked = [
+        TritonRequest(GOOD),
+        TritonRequest(b"bad"),
+        TritonRequest(GOOD),
+        TritonRequest(GOOD, "no JSON"),
+        TritonRequest(GOOD, "[1]"),
+    ]
     first, bad, third, *parameters = adaptor.execute(asked)
     assert first[0][1].item() == third[0][1].item() == 128
     for refused in (bad, *parameters):
@@ -155,18 +161,18 @@ def test_memory_that_runs_out_costs_the_request_that_needs_it(adaptor: Any, monk
         return [{"SCORE": np.array([n], np.float32)} for n in rows]
 
     monkeypatch.setattr(adaptor._specialist, "infer", infer)
-    answers = adaptor.execute([Asked(picture(n)) for n in (40, 41, 42, 200)])
+    answers = adaptor.execute([TritonRequest(picture(n)) for n in (40, 41, 42, 200)])
     assert [one[0][1].item() for one in answers[:3]] == [40, 41, 42]
     assert tried == [[40, 41, 42, 200], [40, 41], [42, 200], [42], [200]]
     assert str(answers[3]).startswith("out of memory on one request; send smaller pictures")
 
 
 def test_an_answer_that_cannot_be_sent_fails_alone(adaptor: Any) -> None:
-    good, bad, other = adaptor.execute([Asked(picture(n)) for n in (7, 13, 9)])
+    good, bad, other = adaptor.execute([TritonRequest(picture(n)) for n in (7, 13, 9)])
     assert (good[0][1].item(), other[0][1].item()) == (7, 9)
     assert bad.code == Backend.TritonError.INTERNAL
 
 
 def test_too_few_answers_are_nobodys(adaptor: Any) -> None:
-    answers = adaptor.execute([Asked(picture(n)) for n in (7, 17, 9)])
+    answers = adaptor.execute([TritonRequest(picture(n)) for n in (7, 17, 9)])
     assert [answer[0][1].item() for answer in answers] == [7, 17, 9]

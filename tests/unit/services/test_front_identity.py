@@ -69,19 +69,19 @@ def test_a_new_key_ends_no_token_and_a_revocation_all_of_the_team(keys: TeamKeys
 
 
 def test_keys_that_change_at_the_same_time_are_published_as_they_are(tmp_path: Path) -> None:
-    def revoked(_: int) -> None:
+    def revoke_key(_: int) -> None:
         TeamKeys(tmp_path).revoke("vision")
 
-    def made(team: str) -> str:
+    def issue_key(team: str) -> str:
         return issue(TeamKeys(tmp_path), team)
 
     keys = TeamKeys(tmp_path)
     for number in range(30):
-        lost = made("vision")
+        lost = issue_key("vision")
         teams = [f"team{number}-{i}" for i in range(3)]
         with ThreadPoolExecutor() as pool:
-            ended = pool.map(revoked, [0])
-            tokens = [*pool.map(made, teams)]
+            ended = pool.map(revoke_key, [0])
+            tokens = [*pool.map(issue_key, teams)]
             assert [*ended] == [None]
         assert [read(keys, token)["team"] for token in tokens] == teams
         with pytest.raises(KeyError):

@@ -166,11 +166,11 @@ def test_an_identity_names_the_build_that_is_installed(
     for module in ("onnx", "specialist"):
         monkeypatch.setattr(f"editjudge_services.runtime.{module}.package_version", version)
 
-    class Exported(Specialist):
+    class ExportedService(Specialist):
         engines = onnx.ENGINES
 
         def infer(self, batch: Sequence[Any]) -> Sequence[Any]:
             return []
 
-    assert Exported.libraries("fp32") == told
-    assert Exported.libraries("bf16", in_tensorrt=True) == {**told, "tensorrt": "absent"}
+    assert ExportedService.libraries("fp32") == told
+    assert ExportedService.libraries("bf16", in_tensorrt=True) == {**told, "tensorrt": "absent"}

@@ -36,7 +36,7 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "models"
 
 
-def served(folder: Path) -> list[str]:
+def list_models(folder: Path) -> list[str]:
     return sorted(one.name for one in folder.iterdir())
 
 
@@ -45,7 +45,7 @@ def test_a_damaged_record_costs_its_own_model(tmp_path: Path, models: Path) -> N
     record.parent.mkdir(parents=True)
     record.write_text("no JSON")
     unusable = build_repository(tmp_path / "repo")
-    assert served(tmp_path / "repo") == ["ocr_ppocr", "quality_piqe"]
+    assert list_models(tmp_path / "repo") == ["ocr_ppocr", "quality_piqe"]
     assert list(unusable) == ["lpips_alex"]
     assert str(record.parent) in unusable["lpips_alex"]
 
@@ -53,7 +53,7 @@ def test_a_damaged_record_costs_its_own_model(tmp_path: Path, models: Path) -> N
 def test_what_is_asked_for_and_not_installed_is_named(tmp_path: Path, models: Path) -> None:
     wanted = {"quality_piqe": Serving(), "features_dinov2": Serving()}
     unusable = build_repository(tmp_path / "repo", models=wanted)
-    assert served(tmp_path / "repo") == ["quality_piqe"]
+    assert list_models(tmp_path / "repo") == ["quality_piqe"]
     assert "no weights for fp32" in unusable["features_dinov2"]
     with pytest.raises(ConfigError, match="no model is named quality_pique"):
         build_repository(tmp_path / "repo", models={"quality_pique": Serving()})
@@ -142,7 +142,7 @@ def test_device_gpu_asks_for_cuda_wherever_triton_put_the_instance(
     assert os.environ["EDITJUDGE_ONNX_DEVICE"] == told
 
 
-def invoked(tmp_path: Path, table: str) -> Result:
+def run_repository(tmp_path: Path, table: str) -> Result:
     file = tmp_path / "models.json"
     file.write_text(table)
     return CliRunner().invoke(
@@ -152,7 +152,7 @@ def invoked(tmp_path: Path, table: str) -> Result:
 
 def test_a_table_becomes_the_folder_that_triton_loads_and_again(tmp_path: Path, models: Path) -> None:
     for count in (1, 3):
-        ran = invoked(tmp_path, f'{{"quality_piqe": {{"instances": {count}}}}}')
+        ran = run_repository(tmp_path, f'{{"quality_piqe": {{"instances": {count}}}}}')
         assert ran.exception is None
         config = (tmp_path / "repo" / "quality_piqe" / "config.pbtxt").read_text()
         assert f"count: {count}" in config
@@ -188,7 +188,7 @@ def test_a_full_disk_is_named_and_leaves_no_configuration_that_is_not_whole(tmp_
     ],
 )
 def test_a_table_that_cannot_be_served_is_refused(tmp_path: Path, models: Path, table: str, told: str) -> None:
-    ran = invoked(tmp_path, table)
+    ran = run_repository(tmp_path, table)
     assert isinstance(ran.exception, ConfigError)
     assert told in str(ran.exception)
 

@@ -56,7 +56,7 @@ def put(
     return kept.id if kept else 0
 
 
-def made(folder: Path, **items: dict[str, Verdict]) -> Path:
+def make_run(folder: Path, **items: dict[str, Verdict]) -> Path:
     """A run with these verdicts of model alpha, closed."""
     with RunStore.open(folder, HEADER) as store:
         for item, verdicts in items.items():
@@ -74,7 +74,7 @@ def reply(text: str = "Yes", cost: float | None = None) -> Reply:
     return Reply({"text": text, "finish": "stop"}, "judge-1", Usage(10, 4, 1), cost)
 
 
-def scored(value: float, **evidence: Any) -> Score:
+def make_score(value: float, **evidence: Any) -> Score:
     """A number."""
     return Score(value=value, evidence=evidence)
 

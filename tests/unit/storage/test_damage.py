@@ -20,7 +20,7 @@ from editjudge.storage.schema import checksum
 from editjudge.storage.store import FILE, RunStore
 
 from ...replies import count_replies
-from .stored import CONTENT, HEADER, LOST, SIGNATURES, UNREAD, ask, digest, made, put, reply, scored
+from .stored import CONTENT, HEADER, LOST, SIGNATURES, UNREAD, ask, digest, make_run, make_score, put, reply
 
 DAMAGES = 300
 EDITS = 24
@@ -31,21 +31,21 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with everything that a run can have."""
     folder = tmp_path_factory.mktemp("whole")
 
-    async def judged(store: RunStore) -> None:
+    async def fill_store(store: RunStore) -> None:
         for index in range(EDITS):
             await store.ledger.put(ask(index), reply(f"It is {index}", 0.01))
-            verdict = scored(index / 7, why="so " * index)
+            verdict = make_score(index / 7, why="so " * index)
             verdict = verdict.model_copy(update={"calls": (ask(index).key,)})
-            other = (UNREAD, LOST, scored(index))[index % 3]
+            other = (UNREAD, LOST, make_score(index))[index % 3]
             both = {"core.a": verdict, "core.b": other}
             put(store, f"item {index}", both, content=CONTENT)
-        put(store, "item 1", {"core.a": scored(7)})
+        put(store, "item 1", {"core.a": make_score(7)})
         content = FileContent(bytes(8), bytes(16))
         store.save_contents([], FileCache({1: content}, digest("data"), bytes(16)), {})
         await store.ledger.put_fact("choices of judge", "logprobs")
 
     with RunStore.open(folder, HEADER) as store:
-        asyncio.run(judged(store))
+        asyncio.run(fill_store(store))
     with contextlib.closing(sqlite3.connect(folder / FILE)) as db:
         db.execute("PRAGMA journal_mode = DELETE")
     return folder
@@ -90,7 +90,7 @@ def say_the_same_or_refuse(run: Path, damage: bytes, expected: list[str]) -> str
     return ""
 
 
-def damaged(data: bytes, seed: int) -> bytes:
+def damage(data: bytes, seed: int) -> bytes:
     """One flipped bit, one other byte, or some."""
     chance = random.Random(seed)
     at, length = chance.randrange(100, len(data) - 16), (1, 1, 12)[seed % 3]
@@ -104,7 +104,7 @@ def damaged(data: bytes, seed: int) -> bytes:
 
 def test_no_damage_is_read_as_something_else(whole: Path, copy: Path) -> None:
     data, expected = (whole / FILE).read_bytes(), everything(whole)
-    said = [say_the_same_or_refuse(copy, damaged(data, seed), expected) for seed in range(DAMAGES)]
+    said = [say_the_same_or_refuse(copy, damage(data, seed), expected) for seed in range(DAMAGES)]
     assert sum(map(bool, said)) > DAMAGES / 20
     assert not any("\n" in why for why in said)
 
@@ -118,7 +118,7 @@ def pages_of(run: Path) -> tuple[list[bytes], dict[str, int]]:
     return [data[at : at + size] for at in range(0, len(data), size)], dict(roots)
 
 
-def exchanged(pages: list[bytes], one: int, other: int) -> bytes:
+def swap_pages(pages: list[bytes], one: int, other: int) -> bytes:
     swapped = list(pages)
     swapped[one], swapped[other] = swapped[other], swapped[one]
     return b"".join(swapped)
@@ -128,7 +128,7 @@ def test_pages_that_changed_places_say_nothing_else(whole: Path, copy: Path) -> 
     pages, _ = pages_of(whole)
     expected = everything(whole)
     for one, other in itertools.combinations(range(1, 11), 2):
-        say_the_same_or_refuse(copy, exchanged(pages, one, other), expected)
+        say_the_same_or_refuse(copy, swap_pages(pages, one, other), expected)
 
 
 @pytest.mark.parametrize("read_only", [True, False])
@@ -138,7 +138,7 @@ def test_an_index_of_something_else_is_damage(
 ) -> None:
     """Rows that none finds have no checksum that could be compared."""
     pages, roots = pages_of(whole)
-    (copy / FILE).write_bytes(exchanged(pages, roots[first] - 1, roots[second] - 1))
+    (copy / FILE).write_bytes(swap_pages(pages, roots[first] - 1, roots[second] - 1))
     with pytest.raises(StoreError, match="is damaged"):
         RunStore.open(copy, read_only=read_only)
 
@@ -200,7 +200,7 @@ def test_a_truncated_file(copy: Path, share: float, read_only: bool) -> None:
 
 
 def test_a_file_of_which_half_is_damaged(tmp_path: Path) -> None:
-    made(tmp_path, **{f"i{n}": {"core.a": scored(n, text=f"{n:500}")} for n in range(300)})
+    make_run(tmp_path, **{f"i{n}": {"core.a": make_score(n, text=f"{n:500}")} for n in range(300)})
     data = (tmp_path / FILE).read_bytes()
     half = len(data) // 2
     (tmp_path / FILE).write_bytes(data[:half] + b"\xff" * half)
@@ -228,8 +228,8 @@ def test_what_writes_looks_too(copy: Path) -> None:
     change(copy, "edits", "outcomes = x'5b305d'", 3)
     with RunStore.open(copy) as store:
         with pytest.raises(StoreError, match=r"row 3 \(table edits\)"):
-            put(store, "item 2", {"core.a": scored(1)})
-        put(store, "item 3", {"core.a": scored(1)})
+            put(store, "item 2", {"core.a": make_score(1)})
+        put(store, "item 3", {"core.a": make_score(1)})
 
 
 def test_a_checksum_stays_what_it_is() -> None:

@@ -22,7 +22,7 @@ from editjudge.storage.schema import EDITS
 from editjudge.storage.store import FILE, RunStore
 
 from ...replies import count_replies
-from .stored import CONTENT, HEADER, LOST, SIGNATURES, UNREAD, ask, digest, header, made, put, reply, scored
+from .stored import CONTENT, HEADER, LOST, SIGNATURES, UNREAD, ask, digest, header, make_run, make_score, put, reply
 
 A = {"core.a": SIGNATURES["core.a"]}
 GONE = Missing("absent", "no file röd.png")
@@ -34,11 +34,11 @@ def numbers(store: RunStore) -> list[Verdict]:
 
 def test_verdicts_come_back(tmp_path: Path) -> None:
     given: dict[str, dict[str, Verdict]] = {
-        "one": {"core.a": scored(0.1 + 0.2, method="logprobs", share=[1, None, {"x": True}])},
+        "one": {"core.a": make_score(0.1 + 0.2, method="logprobs", share=[1, None, {"x": True}])},
         "two": {"core.a": UNREAD, "core.b": LOST},
         "röd/3": {"core.a": Score(value=-3, imputed=True), "core.b": Score(value=0)},
     }
-    with RunStore.open(made(tmp_path / "run", **given)) as store:
+    with RunStore.open(make_run(tmp_path / "run", **given)) as store:
         found: dict[str, dict[str, Verdict]] = {}
         for one in store.verdicts():
             found.setdefault(one.item, {})[one.dimension] = one.verdict
@@ -59,27 +59,27 @@ def test_verdicts_come_back(tmp_path: Path) -> None:
 
 def test_versions_stand_beside_the_signature(store: RunStore) -> None:
     """What stands does not depend on them: nothing is judged again for another NumPy."""
-    put(store, "one", {"core.a": scored(1)})
+    put(store, "one", {"core.a": make_score(1)})
     assert [one.versions for one in store.verdicts()] == [versions()]
     assert "numpy:" in versions()
-    store.save_edit_now(JudgedEdit("one", "alpha"), {"core.a": scored(1)}, SIGNATURES, "numpy:1.26.0")
+    store.save_edit_now(JudgedEdit("one", "alpha"), {"core.a": make_score(1)}, SIGNATURES, "numpy:1.26.0")
     assert [one.versions for one in store.verdicts()] == ["numpy:1.26.0"]
     ((standing,),) = store.find_standing("alpha", SIGNATURES).values()
     assert standing.dimensions == {"core.a"}
 
 
 def test_verdicts_take_the_place_of_earlier_ones(store: RunStore) -> None:
-    edit = put(store, "one", {"core.a": LOST, "core.b": scored(1)})
-    assert put(store, "one", {"core.a": scored(2)}) == edit
-    assert numbers(store) == [scored(2), scored(1)]
+    edit = put(store, "one", {"core.a": LOST, "core.b": make_score(1)})
+    assert put(store, "one", {"core.a": make_score(2)}) == edit
+    assert numbers(store) == [make_score(2), make_score(1)]
 
 
 def test_all_of_an_edit_or_nothing(store: RunStore) -> None:
     with pytest.raises(KeyError):
-        put(store, "one", {"core.a": scored(1), "core.b": scored(1)}, signatures=A)
+        put(store, "one", {"core.a": make_score(1), "core.b": make_score(1)}, signatures=A)
     assert numbers(store) == []
     # The names that the undone transaction brought in are not remembered as if they were there.
-    put(store, "one", {"core.a": scored(1), "core.b": scored(1)})
+    put(store, "one", {"core.a": make_score(1), "core.b": make_score(1)})
     assert len(numbers(store)) == 2
 
 
@@ -105,10 +105,10 @@ async def test_verdicts_refer_to_the_replies_they_rest_on(store: RunStore) -> No
 
 
 def test_what_stands(store: RunStore) -> None:
-    put(store, "done", {"core.a": scored(1), "core.b": UNREAD})
-    put(store, "half", {"core.a": scored(1), "core.b": LOST})
-    put(store, "old", {"core.a": scored(1)}, signatures={"core.a": "of yesterday"})
-    put(store, "other", {"core.a": scored(1)}, model="beta")
+    put(store, "done", {"core.a": make_score(1), "core.b": UNREAD})
+    put(store, "half", {"core.a": make_score(1), "core.b": LOST})
+    put(store, "old", {"core.a": make_score(1)}, signatures={"core.a": "of yesterday"})
+    put(store, "other", {"core.a": make_score(1)}, model="beta")
     store.save_edit_now(JudgedEdit("none", "alpha", None, GONE))
     found = {name: one for name, (one,) in store.find_standing("alpha", SIGNATURES).items()}
     both = {"core.a", "core.b"}
@@ -128,8 +128,8 @@ def test_what_stands(store: RunStore) -> None:
 
 
 def test_another_output_has_no_verdicts_yet(store: RunStore) -> None:
-    edit = put(store, "one", {"core.a": scored(1)})
-    put(store, "two", {"core.a": scored(2)})
+    edit = put(store, "one", {"core.a": make_score(1)})
+    put(store, "two", {"core.a": make_score(2)})
     other = put(store, "one", {}, output="another")
     assert other != edit
     assert [one.item for one in store.verdicts()] == ["two"]
@@ -137,12 +137,12 @@ def test_another_output_has_no_verdicts_yet(store: RunStore) -> None:
     assert numbers(store) == []
     # What was judged of the former output stands once that is there again.
     assert put(store, "one", {}) not in {edit, other}
-    assert numbers(store) == [scored(1)]
+    assert numbers(store) == [make_score(1)]
 
 
 def test_another_item_has_no_verdicts_yet(store: RunStore) -> None:
     other = CONTENT._replace(key=bytes(16))
-    edit = put(store, "one", {"core.a": scored(1)}, content=CONTENT)
+    edit = put(store, "one", {"core.a": make_score(1)}, content=CONTENT)
     assert put(store, "one", {}, content=other) != edit
     assert numbers(store) == []
     assert store.content_keys() == {"one": other.key}
@@ -150,7 +150,7 @@ def test_another_item_has_no_verdicts_yet(store: RunStore) -> None:
     contents = [(one.content, set(one.dimensions)) for one in judged]
     assert contents == [(CONTENT.key, {"core.a"}), (other.key, set())]
     put(store, "one", {}, content=CONTENT)
-    assert numbers(store) == [scored(1)]
+    assert numbers(store) == [make_score(1)]
     assert store.content_keys() == {"one": CONTENT.key}
 
 
@@ -167,12 +167,12 @@ def test_what_files_held_is_kept(store: RunStore) -> None:
 
 def test_an_output_that_was_not_looked_at_stays_what_it_was(store: RunStore) -> None:
     """An item that cannot be loaded costs its own verdict, not those that stand."""
-    edit = put(store, "one", {"core.a": scored(1)})
+    edit = put(store, "one", {"core.a": make_score(1)})
     before = store.edit("one", "alpha")
     store.save_edit_now(JudgedEdit("one", "alpha"), {"core.b": LOST}, SIGNATURES)
     assert store.edit("one", "alpha") == before
     assert getattr(before, "id", None) == edit
-    assert numbers(store) == [scored(1), LOST]
+    assert numbers(store) == [make_score(1), LOST]
 
 
 async def test_dropping_verdicts_drops_the_replies_behind_them(store: RunStore) -> None:
@@ -207,7 +207,7 @@ async def test_what_is_read_from_a_dropped_reply_is_read_anew_together(store: Ru
         await store.ledger.put(call, reply())
     unread = NoScore(kind="unparsable", reason="no JSON", calls=(generated, asked))
     beside, apart = (Score(value=1, calls=(key,)) for key in (asked, other))
-    verdicts = {"core.a": unread, "core.b": beside, "core.c": apart, "core.mean": scored(1)}
+    verdicts = {"core.a": unread, "core.b": beside, "core.c": apart, "core.mean": make_score(1)}
     put(store, "one", verdicts, signatures=dict.fromkeys(verdicts, "s"))
     put(store, "one", {"core.a": Score(value=1, calls=(generated,))}, model="beta")
     above = {"core.b": {"core.mean"}}
@@ -219,7 +219,7 @@ async def test_what_is_read_from_a_dropped_reply_is_read_anew_together(store: Ru
 
 
 def test_a_run_goes_on_with_more_outputs_and_dimensions(tmp_path: Path) -> None:
-    made(tmp_path, one={"core.a": scored(1)})
+    make_run(tmp_path, one={"core.a": make_score(1)})
     more = header(
         outputs={"beta": "/outputs/beta"},
         dimensions=("core.b", "core.c"),
@@ -237,7 +237,7 @@ def test_a_run_goes_on_with_more_outputs_and_dimensions(tmp_path: Path) -> None:
                 "settings": {},
             }
         )
-        assert numbers(store) == [scored(1)]
+        assert numbers(store) == [make_score(1)]
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_a_run_goes_on_with_more_outputs_and_dimensions(tmp_path: Path) -> None:
     ],
 )
 def test_a_run_of_something_else_is_refused(tmp_path: Path, changed: dict[str, object], told: str) -> None:
-    made(tmp_path)
+    make_run(tmp_path)
     with pytest.raises(ConfigError, match=told):
         RunStore.open(tmp_path, header(**changed))
     with RunStore.open(tmp_path) as store:
@@ -258,7 +258,7 @@ def test_a_run_of_something_else_is_refused(tmp_path: Path, changed: dict[str, o
 
 def test_the_folder_above_runs_names_them(tmp_path: Path) -> None:
     for name in "abcd":
-        made(tmp_path / name)
+        make_run(tmp_path / name)
     named = ", ".join(str(tmp_path / name) for name in "abc")
     with pytest.raises(ConfigError, match=re.escape(f"such as {named} and 1 more")):
         RunStore.open(tmp_path, read_only=True)
@@ -277,7 +277,7 @@ def test_what_holds_no_run(tmp_path: Path) -> None:
 
 
 def test_evidence_that_cannot_be_read_names_its_edit(store: RunStore) -> None:
-    store.database.change(EDITS, put(store, "one", {"core.a": scored(1)}), details=b"\x09\xff")
+    store.database.change(EDITS, put(store, "one", {"core.a": make_score(1)}), details=b"\x09\xff")
     with pytest.raises(StoreError, match=r"the verdicts on one, alpha cannot be read"):
         list(store.verdicts())
 
@@ -304,7 +304,7 @@ def test_many_edits_take_little_room(tmp_path: Path) -> None:
     values = random.Random(0)
     with RunStore.open(tmp_path, HEADER) as store, store.database.transaction():
         for index in range(count):
-            verdict = scored(values.random(), region_share=round(values.random(), 6))
+            verdict = make_score(values.random(), region_share=round(values.random(), 6))
             put(store, f"sample-{index:06}", {"core.a": verdict}, signatures=A)
     size = sum(file.stat().st_size for file in tmp_path.iterdir())
     assert size / count < 200

@@ -21,7 +21,7 @@ from editjudge.storage.schema import VERSION
 from editjudge.storage.store import FILE, RunStore
 
 from ...patience import wait_until
-from .stored import HEADER, SIGNATURES, header, made, put, scored
+from .stored import HEADER, SIGNATURES, header, make_run, make_score, put
 
 
 def write(to: Any, folder: Path, start: int, limit: int) -> None:
@@ -31,7 +31,7 @@ def write(to: Any, folder: Path, start: int, limit: int) -> None:
     try:
         with RunStore.open(folder, HEADER) as store:
             for index in range(start, 1_000_000):
-                verdict = scored(index, x="y" * (index % 500))
+                verdict = make_score(index, x="y" * (index % 500))
                 put(store, str(index), dict.fromkeys(SIGNATURES, verdict))
                 to.send(index)
     except EditjudgeError as error:
@@ -61,7 +61,7 @@ def rest(of: Any) -> list[Any]:
     return said
 
 
-def kept(folder: Path) -> set[int]:
+def list_whole_items(folder: Path) -> set[int]:
     """The items of a run; each has all its verdicts or none."""
     found: dict[int, list[float | None]] = {}
     with RunStore.open(folder) as store:
@@ -80,7 +80,7 @@ def test_a_killed_writer_leaves_what_it_reported(tmp_path: Path) -> None:
             reported.add(pipe.recv())
             time.sleep(moments.uniform(0, 0.2))
         reported.update(rest(pipe))
-        found = kept(tmp_path)
+        found = list_whole_items(tmp_path)
         assert reported <= found
         assert len(found - reported) <= 1
         reported = found
@@ -94,10 +94,10 @@ def test_a_full_disk_is_one_clear_error_and_loses_nothing(tmp_path: Path) -> Non
     assert error.startswith(f"{tmp_path / FILE}: the disk is full")
     assert "free space on its disk" in error
     assert len(reported) > 20
-    assert {*reported} == kept(tmp_path)
+    assert {*reported} == list_whole_items(tmp_path)
     with writer(tmp_path, start=len(reported)) as pipe:  # room was made
         pipe.recv()
-    assert kept(tmp_path) > {*reported}
+    assert list_whole_items(tmp_path) > {*reported}
 
 
 def test_a_run_goes_on_where_room_was_made(store: RunStore, tmp_path: Path) -> None:
@@ -106,13 +106,13 @@ def test_a_run_goes_on_where_room_was_made(store: RunStore, tmp_path: Path) -> N
     count = 0
     with pytest.raises(StoreError, match="the disk is full") as caught:  # noqa: PT012
         while True:
-            put(store, f"item-{count}", {"core.a": scored(1, text=random.randbytes(500).hex())})
+            put(store, f"item-{count}", {"core.a": make_score(1, text=random.randbytes(500).hex())})
             count += 1
     assert caught.value.exit_code == 1
     assert str(tmp_path / FILE) in str(caught.value)
     assert len(list(store.verdicts())) == count > 0
     store.database.run(f"PRAGMA max_page_count = {2**30}")
-    put(store, f"item-{count}", {"core.a": scored(1)})
+    put(store, f"item-{count}", {"core.a": make_score(1)})
     assert len(list(store.verdicts())) == count + 1
 
 
@@ -145,7 +145,7 @@ def test_a_closed_run_is_free(tmp_path: Path) -> None:
 def locked_down() -> Iterator[Path]:
     """A folder that its files' reader may not write to, however privileged the tests are."""
     folder = Path(tempfile.mkdtemp())
-    made(folder / "run", one={"core.a": scored(1)})
+    make_run(folder / "run", one={"core.a": make_score(1)})
     for path in (folder / "run").iterdir():
         path.chmod(0o444)
     (folder / "run").chmod(0o555)
@@ -164,14 +164,14 @@ def test_a_folder_that_cannot_be_written(locked_down: Path) -> None:
     with pytest.raises(ConfigError, match=r"run.*(Permission|writ)"):
         RunStore.open(locked_down)
     with RunStore.open(locked_down, read_only=True) as store:
-        assert [one.verdict for one in store.verdicts()] == [scored(1)]
+        assert [one.verdict for one in store.verdicts()] == [make_score(1)]
         assert store.header == HEADER
     with pytest.raises(ConfigError, match="Permission"):
         RunStore.open(locked_down / "inner", HEADER)
 
 
 def test_a_file_of_a_newer_version(tmp_path: Path) -> None:
-    made(tmp_path)
+    make_run(tmp_path)
     with contextlib.closing(sqlite3.connect(tmp_path / FILE)) as db:
         db.execute(f"PRAGMA user_version = {VERSION + 1}")
     told = rf"version {VERSION + 1}, this editjudge reads {VERSION}.*newer"
@@ -185,7 +185,7 @@ def test_nothing_depends_on_the_clock(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(time, "time", lambda: float(next(clock)))
     with RunStore.open(tmp_path, header(created="2099-01-01T00:00:00+00:00")) as store:
         for name in ("c", "a", "b"):
-            put(store, name, {"core.a": scored(1)})
+            put(store, name, {"core.a": make_score(1)})
     with RunStore.open(tmp_path, HEADER) as store:
         assert store.header.created == "2099-01-01T00:00:00+00:00"
         assert [one.item for one in store.edits()] == ["c", "a", "b"]

@@ -57,13 +57,13 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def written(folder):
+def demo_set(folder):
     return write_demo_set(folder)
 
 
-def test_what_is_written_reads_back(edits, folder, written):
-    assert list(written.outputs) == list(EDITORS)
-    data = ItemsFile(written.data)
+def test_what_is_written_reads_back(edits, folder, demo_set):
+    assert list(demo_set.outputs) == list(EDITORS)
+    data = ItemsFile(demo_set.data)
     items = [data.load(ref) for ref in data.items()]
     assert [item.id for item in items] == list(edits)
     for item in items:
@@ -74,13 +74,13 @@ def test_what_is_written_reads_back(edits, folder, written):
         assert np.array_equal(item.target.rgb, edit.target)
         assert np.array_equal(item.mask.region, edit.mask)
         assert item.mask.notes == ()
-        for name, outputs in written.outputs.items():
+        for name, outputs in demo_set.outputs.items():
             output = load_image(outputs / f"{item.id}.jpg")
             assert np.array_equal(output.rgb, load_image(edit_jpeg(name, edit)).rgb)
     assert is_demo(folder / "items.jsonl")
 
 
-def test_writing_again_gives_the_same_bytes(tmp_path, folder, written):
+def test_writing_again_gives_the_same_bytes(tmp_path, folder, demo_set):
     script = (
         "import sys, pathlib, editjudge_services.demo as d; d.write_demo_set(pathlib.Path(sys.argv[1]));"
         "heavy = {'skimage', 'matplotlib', 'matplotlib_fontja'} & set(sys.modules);"

@@ -20,7 +20,7 @@ def refuses(debt: Debt) -> bool:
     return False
 
 
-def ended(debt: Debt, tokens: int, *, arrived: bool) -> int:
+def report_tokens(debt: Debt, tokens: int, *, arrived: bool) -> int:
     """A request that takes so many tokens: what its answer reports."""
     report = TokenReport(debt)
     report.add(tokens)
@@ -31,25 +31,25 @@ def ended(debt: Debt, tokens: int, *, arrived: bool) -> int:
 
 def test_an_answer_that_arrives_reports_its_own() -> None:
     debt = Debt()
-    assert [ended(debt, 5, arrived=True) for _ in range(2)] == [5, 5]
+    assert [report_tokens(debt, 5, arrived=True) for _ in range(2)] == [5, 5]
     assert not refuses(debt)
 
 
 def test_what_does_not_arrive_waits_for_what_does() -> None:
     debt = Debt()
-    assert [ended(debt, 5, arrived=False), ended(debt, 0, arrived=False)] == [5, 5]
+    assert [report_tokens(debt, 5, arrived=False), report_tokens(debt, 0, arrived=False)] == [5, 5]
     assert refuses(debt)
-    assert [ended(debt, 1, arrived=True), ended(debt, 1, arrived=True)] == [6, 1]
+    assert [report_tokens(debt, 1, arrived=True), report_tokens(debt, 1, arrived=True)] == [6, 1]
 
 
 def test_nothing_new_begins_until_the_debt_has_arrived() -> None:
     """Or who hangs up on the refusal too would be let in meanwhile."""
     debt = Debt()
-    ended(debt, 5, arrived=False)
+    report_tokens(debt, 5, arrived=False)
     refusal = TokenReport(debt)
     assert refusal.take() == refusal.take() == 5
     assert refuses(debt)
-    assert ended(debt, 0, arrived=True) == 0
+    assert report_tokens(debt, 0, arrived=True) == 0
     refusal.close(has_arrived=True)
     assert not refuses(debt)
 
@@ -63,7 +63,7 @@ def test_what_is_used_after_the_end_is_a_debt(arrived: bool) -> None:
     report.add(2)
     report.close(has_arrived=arrived)
     report.add(4)
-    assert ended(debt, 0, arrived=True) == (6 if arrived else 7)
+    assert report_tokens(debt, 0, arrived=True) == (6 if arrived else 7)
 
 
 class Unread(web.Response):
