@@ -115,7 +115,7 @@ golden: $(VENV)/.dev
 
 # Part of a release, and of nothing else: what these hold later ones may not break.
 released: $(VENV)/.dev
-	$(BIN)/python -m tests.k8s.released
+	$(BIN)/python -m tests.k8s.value_paths
 	$(BIN)/buf lint protos
 	test ! -f $(PROTO_IMAGE) || $(BIN)/buf breaking protos --against $(PROTO_IMAGE)
 	$(BIN)/buf build protos --exclude-source-info -o $(PROTO_IMAGE)

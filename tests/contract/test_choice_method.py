@@ -23,7 +23,7 @@ from editjudge.storage.store import RunStore
 from ..fakes.openai import Fault, ScriptedOpenAi, problem, reply
 from ..patience import until
 from ..replies import count_replies
-from ..unit.benchmarks.kris.made import picture, released
+from ..unit.benchmarks.kris.release import picture, write_release
 
 IN_WORDS = "kris.visual_consistency"
 EDITS = 3
@@ -67,7 +67,7 @@ class ProbedJudge(ScriptedOpenAi):
 
 @pytest.fixture
 def spec(tmp_path: Path) -> RunSpec:
-    data, folder = released(tmp_path / "kris", count_change=EDITS), tmp_path / "ours/count_change"
+    data, folder = write_release(tmp_path / "kris", count_change=EDITS), tmp_path / "ours/count_change"
     for number in range(1, EDITS + 1):
         picture(folder / f"{number}.png", number)
     outputs = {"ours": tmp_path / "ours"}

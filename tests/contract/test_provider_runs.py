@@ -17,7 +17,7 @@ from editjudge.benchmarks.gie.release import convert
 
 from ..fakes.openai import bound_to, choices_of, reply
 from ..fakes.providers import PROVIDERS, ScriptedProvider
-from ..unit.benchmarks.gie.made import record, released
+from ..unit.benchmarks.gie.release import record, write_release
 
 GIE, KRIS = "gie.functional_correctness", "kris.visual_consistency"
 
@@ -36,7 +36,7 @@ class Judge(ScriptedProvider):
 
 
 def make_gie(folder: Path) -> RunSpec:
-    convert(released(folder / "released", [record(), record("Layout Modification")]), folder / "gie")
+    convert(write_release(folder / "released", [record(), record("Layout Modification")]), folder / "gie")
     return RunSpec(benchmark="gie", data=folder / "gie", outputs={"ours": ":sources"}, dimensions=(GIE,))
 
 

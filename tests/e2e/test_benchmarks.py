@@ -18,7 +18,7 @@ from editjudge.benchmarks.registry import load_benchmark
 from ..fakes.openai import ScriptedOpenAi
 from ..golden.cases import CASES, Case, CaseData, co_edit, gie, i2i, kris, omni_iie
 from ..golden.services import serve_models
-from ..unit.benchmarks.kris.made import picture as drawn
+from ..unit.benchmarks.kris.release import picture as drawn
 from .conftest import CommandResult, run_in_process, run_in_thread
 from .test_run import command
 

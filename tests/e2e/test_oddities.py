@@ -18,7 +18,7 @@ from ..golden.cases import CASES, Case, CaseData, co_edit, draw_picture, i2i, kr
 from ..golden.cases import core as core_items
 from ..golden.run_lines import run_verb
 from ..golden.services import serve_models
-from ..unit.benchmarks.gie import made as gie_made
+from ..unit.benchmarks.gie import release as gie_made
 
 # By item: the field that the data spoilt, and a word of the reason.
 Spoilt = dict[str, tuple[str, str]]
@@ -32,7 +32,7 @@ def gie_release(folder: Path) -> tuple[CaseData, Spoilt]:
     records[1]["evaluation_question"] = ""
     records[2]["object_mask"] = None
     records[3]["edit_type"] = "Scene"
-    file = gie_made.released(folder / "data", records, indent=None)
+    file = gie_made.write_release(folder / "data", records, indent=None)
     (file.parent / "p" / "4.jpg").unlink()
     return CaseData(file, {str(index): f"{index}.png" for index in range(6)}), {
         "0": ("instruction", "edit_instruction: is blank"),

@@ -18,15 +18,15 @@ from editjudge_services.runtime.triton_server import TritonServer
 
 from ..fakes.rate_limits import RateLimits
 from ..judge_service import ASKED, make_request, png, serve_with_judge
-from ..k8s.chart import TOOLS, based
-from ..k8s.prometheus import Target, answers, lacking, prometheus
-from ..k8s.queries import about, absent, plain, queries
-from ..k8s.rules import of
+from ..k8s.chart import TOOLS, render_parts
+from ..k8s.prometheus import Target, find_absence, has_answer, prometheus
+from ..k8s.queries import fill_query, find_tiers, list_absent, queries
+from ..k8s.rules import select_kinds
 from ..patience import patience
 from .door import OK, Door, gateway_values, open_door, score
 
 pytestmark = pytest.mark.triton
-_NO_PROMETHEUS = lacking() or ("" if (TOOLS / "bin" / "helm").is_file() else "no helm")
+_NO_PROMETHEUS = find_absence() or ("" if (TOOLS / "bin" / "helm").is_file() else "no helm")
 
 
 class Platform:
@@ -81,12 +81,12 @@ async def test_the_front_door_has_what_it_is_asked(triton: TritonServer, tmp_pat
         await there.traffic()
         scraped = await asyncio.to_thread(fetch, there.door.server.metrics_url)
     assert scraped is not None
-    assert not absent("front", scraped.decode())
+    assert not list_absent("front", scraped.decode())
 
 
 def rules() -> Any:
     """Of the chart, for a release with the servers that are here."""
-    (rule,) = of(based("monitored"), "PrometheusRule")
+    (rule,) = select_kinds(render_parts("monitored"), "PrometheusRule")
     return rule["spec"]
 
 
@@ -95,9 +95,9 @@ async def test_every_query_is_answered_where_there_was_traffic(triton: TritonSer
     here = {"front", "judge", "triton"}
     jobs = {"judge": "judge", "triton": "triton-small"}
     left = {
-        plain(query.text, job=jobs.get(" ".join(about(query.text)), "")): query.where
+        fill_query(query.text, job=jobs.get(" ".join(find_tiers(query.text)), "")): query.where
         for query in queries()
-        if not query.condition and about(query.text) <= here
+        if not query.condition and find_tiers(query.text) <= here
     }
     assert len(left) > 30
     async with platform(triton, tmp_path / "door") as there:
@@ -107,7 +107,7 @@ async def test_every_query_is_answered_where_there_was_traffic(triton: TritonSer
                 await there.traffic()
                 await asyncio.sleep(0.5)  # the team that is to be let in has a limit too
                 for query in list(left):
-                    if await asyncio.to_thread(answers, server, query):
+                    if await asyncio.to_thread(has_answer, server, query):
                         del left[query]
             groups = (await asyncio.to_thread(server.get, "rules"))["groups"]
     assert not left

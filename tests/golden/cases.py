@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 from PIL import Image as Pil
 
-from ..unit.benchmarks.co_edit.made import line, written
-from ..unit.benchmarks.gie import made as gie_made
-from ..unit.benchmarks.gie.stand_ins import imported as gie_prompts
-from ..unit.benchmarks.kris.made import released as kris_released
-from ..unit.benchmarks.kris.stand_ins import imported as kris_prompts
-from ..unit.benchmarks.omni_iie import made as omni_made
+from ..unit.benchmarks.co_edit.items import line, write_data
+from ..unit.benchmarks.gie import release as gie_made
+from ..unit.benchmarks.gie.stand_ins import import_stand_ins as gie_prompts
+from ..unit.benchmarks.kris.release import write_release as kris_released
+from ..unit.benchmarks.kris.stand_ins import import_stand_ins as kris_prompts
+from ..unit.benchmarks.omni_iie import release as omni_made
 from .services import GREY, MAGENTA
 
 _PHOTO = (120, 80)
@@ -116,7 +116,7 @@ def _write_shifted_outputs(folder: Path, source: Path, file: str) -> None:
     """Outputs that can be aligned with their source: moved, with a white patch."""
     pixels = np.asarray(Pil.open(source))
     for model, by in (("ours", 2), ("theirs", 3)):
-        edited = gie_made.shifted(pixels, by, 1)
+        edited = gie_made.shift(pixels, by, 1)
         edited[48:88, 80:150] = 255
         gie_made.picture(folder / model / file, edited)
 
@@ -193,7 +193,7 @@ def co_edit(folder: Path) -> CaseData:
         line(id="missing"),
     ]
     lines = [{**one, "instruction": f"do {one['id']}"} for one in lines]
-    path = written(folder / "data", lines)
+    path = write_data(folder / "data", lines)
     return CaseData(path, {one["id"]: f"{one['id']}.png" for one in lines})
 
 
@@ -211,8 +211,8 @@ def kris(folder: Path) -> CaseData:
 
 
 def gie(folder: Path) -> CaseData:
-    file = gie_made.released(folder / "data")
-    for index, one in enumerate(gie_made.odd()):
+    file = gie_made.write_release(folder / "data")
+    for index, one in enumerate(gie_made.make_odd_records()):
         _write_shifted_outputs(folder, file.parent / one["image"].lstrip("/"), f"{index}.png")
     return CaseData(file, {str(index): f"{index}.png" for index in range(10)})
 
@@ -231,7 +231,7 @@ def omni_iie(folder: Path) -> CaseData:
         omni_made.record("gqa", "0002", "1"),
         omni_made.record("gqa", "0003", "1"),
     ]
-    data = omni_made.released(folder / "data", single, multi)
+    data = omni_made.write_release(folder / "data", single, multi)
     omni_made.mask(data / "files/masks/gqa/0002_1_target.png", 0.0)
     items = ("coco2017val/0001_low", "coco2017val/0001_high", "sharegpt4v/0001_low",
              "sharegpt4v/a b (é)_high", "gqa/0001_1", "gqa/0001_2", "gqa/0002_1",

@@ -71,7 +71,7 @@ def context(folder: Path) -> None:
             shutil.copy(ROOT / kept, folder / kept)
 
 
-def locked(*files: str) -> dict[str, str]:
+def read_locks(*files: str) -> dict[str, str]:
     """Versions by package, of locks by name; a lock has at least one digest for each."""
     versions: dict[str, str] = {}
     for file in files:
@@ -85,11 +85,11 @@ def locked(*files: str) -> dict[str, str]:
     return versions
 
 
-def whole(name: str) -> dict[str, str]:
+def read_whole_lock(name: str) -> dict[str, str]:
     """Versions by package of a lock and its layers."""
-    return locked(*sorted(file.name for file in LOCKS.glob(f"{name}*.txt") if of(file) == name))
+    return read_locks(*sorted(file.name for file in LOCKS.glob(f"{name}*.txt") if lock_of(file) == name))
 
 
-def of(file: Path) -> str:
+def lock_of(file: Path) -> str:
     """The lock that a file is a part of."""
     return file.name.split(".", maxsplit=1)[0]

@@ -56,7 +56,7 @@ class Layer:
         own = self.program("editjudge").parent
         return {**kept, "PATH": f"{own}:/usr/bin:/bin", "HOME": str(self.root), **more}
 
-    def said(self, *command: str, **more: str) -> str:
+    def print_of(self, *command: str, **more: str) -> str:
         """What a command of the image prints, run away from any checkout."""
         done = subprocess.run(
             command, capture_output=True, text=True, cwd=self.root / "opt", env=self.variables(more), check=False

@@ -55,9 +55,9 @@ def test_the_judge_service_starts_and_is_healthy(judge: Layer, tmp_path: Path) -
 
 def test_the_judge_image_has_envoy(judge: Layer) -> None:
     code = "from editjudge_services.front.render import find_envoy; print(find_envoy())"
-    envoy = judge.said("python", "-c", code).strip()
-    assert "1.40.0" in judge.said(envoy, "--version")
-    assert "front door" in judge.said("editjudge", "front", "serve", "--help")
+    envoy = judge.print_of("python", "-c", code).strip()
+    assert "1.40.0" in judge.print_of(envoy, "--version")
+    assert "front door" in judge.print_of("editjudge", "front", "serve", "--help")
 
 
 ASKED = """
@@ -83,7 +83,7 @@ print(numpy.__version__)
 
 def test_the_models_of_the_triton_image_are_right_on_numpy_2(triton: Layer) -> None:
     triton.check_parts()
-    assert triton.said("python", "-c", ASKED).strip().startswith("2.")
+    assert triton.print_of("python", "-c", ASKED).strip().startswith("2.")
 
 
 def test_every_model_imports_in_the_triton_image(triton: Layer) -> None:
@@ -92,12 +92,12 @@ def test_every_model_imports_in_the_triton_image(triton: Layer) -> None:
         "models = r.find_model_repository().glob('*/1/model.py');"
         "[runpy.run_path(str(model))['TritonPythonModel'] for model in models]"
     )
-    triton.said("python", "-c", code)
+    triton.print_of("python", "-c", code)
 
 
 def test_what_fetches_weights_starts(fetch: Layer, tmp_path: Path) -> None:
     models = {"EDITJUDGE_MODELS_DIR": str(tmp_path)}
-    assert "dinov2-small" in fetch.said("editjudge", "models", "list", **models)
-    assert "--revision" in fetch.said("hf", "download", "--help")
-    assert "--fail-on-missing-files" in fetch.said("hf", "cache", "verify", "--help")
+    assert "dinov2-small" in fetch.print_of("editjudge", "models", "list", **models)
+    assert "--revision" in fetch.print_of("hf", "download", "--help")
+    assert "--fail-on-missing-files" in fetch.print_of("hf", "cache", "verify", "--help")
     assert list((fetch.packages / "lpips").rglob("alex.pth"))

@@ -18,10 +18,10 @@ import yaml
 
 from ..k8s import chart
 from ..k8s.chart import CHART, Object
+from ..k8s.local_pod import Pod, make_pod, serving
 from ..k8s.rules import containers, setting, workloads
-from ..k8s.started import Pod, made, serving
 from .conftest import TOLD
-from .dockerfile import whole
+from .dockerfile import read_whole_lock
 from .layers import Layer
 
 pytestmark = [
@@ -49,7 +49,7 @@ def on_cpu(file: str) -> list[Object]:
         for model, how in server["models"].items():
             if how.get("device") == "gpu":
                 values[f"triton.servers.{group}.models.{model}.device"] = "cpu"
-    return chart.filled(file, values)
+    return chart.render_file(file, values)
 
 
 @pytest.fixture(scope="session")
@@ -63,7 +63,7 @@ def weights(fetch: Layer, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
                 steps.setdefault(tuple(w for w in each["command"] if w not in ENTRIES), []).extend(entries)
     folder = {"EDITJUDGE_MODELS_DIR": str(tmp_path_factory.mktemp("weights"))}
     for command, entries in steps.items():
-        fetch.said(*command, *dict.fromkeys(entries), **folder)
+        fetch.print_of(*command, *dict.fromkeys(entries), **folder)
     return folder
 
 
@@ -85,7 +85,7 @@ def twins(triton: Layer, triton_torch: Layer, tmp_path_factory: pytest.TempPathF
 def twin_of(variant: str) -> str:
     """The variant for processors with the same packages, but for those that bring CUDA."""
     twin = variant.replace("gpu", "cpu")
-    own, other = whole(f"triton-{variant}"), whole(f"triton-{twin}")
+    own, other = read_whole_lock(f"triton-{variant}"), read_whole_lock(f"triton-{twin}")
     gone = {package for package in own if own[package] != other.get(package)}
     come = {package for package in other if other[package] != own.get(package)}
     assert all(CUDA.match(package) for package in gone)
@@ -97,13 +97,13 @@ def twin_of(variant: str) -> str:
     return twin
 
 
-def found(pod: Pod, things: list[Object]) -> subprocess.CompletedProcess[str]:
+def run_doctor(pod: Pod, things: list[Object]) -> subprocess.CompletedProcess[str]:
     """What doctor says of the models of a group, of all that the release expects."""
     panel = json.loads(setting(things, "panel", "panel.json"))
     own = json.loads((pod.folder / "models.json").read_text())
     named = {name: facts for name, facts in panel.items() if name.replace(".", "_", 1) in own}
     (pod.folder / "panel.json").write_text(json.dumps(named))
-    return pod.ran(["editjudge", "doctor", "--endpoint", pod.url, "--expect", "panel.json"])
+    return pod.run(["editjudge", "doctor", "--endpoint", pod.url, "--expect", "panel.json"])
 
 
 @pytest.mark.parametrize(("file", "group"), GROUPS)
@@ -114,10 +114,10 @@ def test_every_group_is_served_by_its_variant(
     server = VALUES[file]["triton"]["servers"][group]
     twin = twins[twin_of(server["variant"])]
     variables = twin.layer.variables(weights)
-    pod = made(things, f"triton-{group}", tmp_path, variables, twin.programs)
+    pod = make_pod(things, f"triton-{group}", tmp_path, variables, twin.programs)
     with serving(pod):
         assert pod.ready == server["models"].keys(), pod.log[-4000:]
-        said = found(pod, things)
+        said = run_doctor(pod, things)
         assert said.returncode == 0, said.stdout + said.stderr
         assert said.stdout.count("✓") >= len(server["models"])
 
@@ -128,12 +128,12 @@ def test_a_variant_without_torch_costs_the_models_that_need_it(
     """The chart refuses it; an image may be another one than its name in the values says."""
     things = on_cpu("dev")
     twin = twins["cpu"]
-    pod = made(things, "triton-small", tmp_path, twin.layer.variables(weights), twin.programs)
+    pod = make_pod(things, "triton-small", tmp_path, twin.layer.variables(weights), twin.programs)
     with serving(pod):
         models = VALUES["dev"]["triton"]["servers"]["small"]["models"].keys()
         assert pod.ready == models - {"segmenter_grounded_sam"}
         assert "No module named 'torch'" in pod.log
-        said = found(pod, things)
+        said = run_doctor(pod, things)
         assert said.returncode == 1
         assert "✗ segmenter.grounded_sam" in said.stdout
         assert said.stdout.count("✗") == 1, said.stdout

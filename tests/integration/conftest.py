@@ -37,11 +37,11 @@ async def panel(triton: TritonServer) -> AsyncIterator[Panel]:
 @pytest.fixture(scope="session")
 def zoo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UntrainedModels]:
     """An untrained export of every entry that is served here; Sa2VA always finds something."""
-    from .speaking import speaking  # needs torch, unlike the servers as installed
+    from .sa2va import make_sa2va_speak  # needs torch, unlike the servers as installed
 
     entries = [KINDS[name].entry for name in SERVED]
     with ExitStack() as ending:
-        with speaking():
+        with make_sa2va_speak():
             found = ending.enter_context(serve_untrained(tmp_path_factory.mktemp("models"), entries))
         yield found
 

@@ -24,7 +24,7 @@ from ..patience import patience, wait_until
 pytest.importorskip("envoy")
 
 
-def mounted(folder: Path, version: str, files: dict[str, bytes]) -> None:
+def mount_files(folder: Path, version: str, files: dict[str, bytes]) -> None:
     """Lay files as a cluster mounts a Secret: links into a folder behind a link."""
     (folder / version).mkdir(parents=True)
     for name, content in files.items():
@@ -46,8 +46,8 @@ Door = tuple["subprocess.Popen[str]", int, int]
 
 @pytest.fixture
 def door(tmp_path: Path) -> Iterator[Door]:
-    mounted(tmp_path / "tls", "..1", pair(trustme.CA()))
-    mounted(tmp_path / "keys", "..1", {"jwks.json": b'{"keys": []}'})
+    mount_files(tmp_path / "tls", "..1", pair(trustme.CA()))
+    mount_files(tmp_path / "keys", "..1", {"jwks.json": b'{"keys": []}'})
     listen, metrics, admin = reserve_ports((0, 0, 0))
     values = {
         "listen": f"127.0.0.1:{listen}",
@@ -103,7 +103,7 @@ def test_its_calls_are_lines_of_json_apart_from_its_words(door: Door) -> None:
 def test_a_certificate_that_is_renewed_behind_a_link_is_served(door: Door, tmp_path: Path) -> None:
     _, listen, _ = door
     before = ssl.get_server_certificate(("127.0.0.1", listen))
-    mounted(tmp_path / "tls", "..2", pair(trustme.CA()))
+    mount_files(tmp_path / "tls", "..2", pair(trustme.CA()))
     for file in (tmp_path / "tls" / "..1").iterdir():
         file.unlink()
     wait_until(lambda: ssl.get_server_certificate(("127.0.0.1", listen)) != before)

@@ -151,7 +151,7 @@ class Judge(services.Judge):
         return super().make_reply()
 
 
-def written(folder: Path) -> list[Any]:
+def write_data(folder: Path) -> list[Any]:
     """Two items of each track, which ask every dimension that can be scored here.
 
     In pictures of this size random masks of two phrases differ by more than a pixel or two.
@@ -178,7 +178,7 @@ async def test_a_whole_run_is_scored_and_asks_once(stack: TritonServer, tmp_path
     answering, out = Judge("model-judge", refuses=False), tmp_path / "run"
     async with answering.serving() as url:
         servers = ["--generalist", url, "--endpoint", stack.url]
-        run = ["run", *written(tmp_path), "--out", out, *servers]
+        run = ["run", *write_data(tmp_path), "--out", out, *servers]
         before = requests(stack)
         done = await asyncio.to_thread(command, *run)
         assert done.code == 0, done.err

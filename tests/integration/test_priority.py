@@ -26,7 +26,7 @@ SERVICE = ServiceName("quality", "piqe")
 URGENT = CallTerms(urgent=True)
 
 
-def waiting(server: TritonServer) -> int:
+def count_waiting(server: TritonServer) -> int:
     """Requests that Triton has and no model works on."""
     with urllib.request.urlopen(server.metrics_url, timeout=5) as reply:  # noqa: S310
         told = re.search(r"^nv_inference_pending_request_count\{.*\} (\d+)", reply.read().decode(), re.MULTILINE)
@@ -44,7 +44,7 @@ async def order(server: TritonServer) -> list[str]:
             ended.append(name)
 
         calls = [asyncio.create_task(call("other", CallTerms())) for _ in range(14)]
-        await until(lambda: waiting(server) >= 12)
+        await until(lambda: count_waiting(server) >= 12)
         calls += [asyncio.create_task(call("urgent", URGENT)) for _ in range(2)]
         await asyncio.gather(*calls)
     return ended

@@ -60,7 +60,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def started(
+def start_run(
     data: Path, out: Path, *options: str, dimensions: tuple[str, ...] = SERVED + PIXELS, concurrency: int = 2
 ) -> subprocess.Popen[str]:
     arguments: list[Any] = ["run", "core", "--data", data / "items.jsonl", "--out", out, "--json"]
@@ -79,7 +79,7 @@ def started(
     )
 
 
-def finished(process: subprocess.Popen[str]) -> dict[str, Any]:
+def finish_run(process: subprocess.Popen[str]) -> dict[str, Any]:
     out, err = process.communicate(timeout=patience(240))
     assert process.returncode == 0, err + out
     last: dict[str, Any] = json.loads(out.splitlines()[-1])
@@ -114,13 +114,13 @@ Ended = tuple[Path, dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def undisturbed(data: Path, triton: TritonServer, tmp_path_factory: pytest.TempPathFactory) -> Ended:
+def whole_run(data: Path, triton: TritonServer, tmp_path_factory: pytest.TempPathFactory) -> Ended:
     out = tmp_path_factory.mktemp("whole") / "run"
-    return out, finished(started(data, out, "--endpoint", triton.url))
+    return out, finish_run(start_run(data, out, "--endpoint", triton.url))
 
 
-def test_every_dimension_is_scored_and_every_reply_kept(undisturbed: Ended) -> None:
-    out, last = undisturbed
+def test_every_dimension_is_scored_and_every_reply_kept(whole_run: Ended) -> None:
+    out, last = whole_run
     found = verdicts(out)
     assert len(found) == ITEMS * len(MODELS) * len(SERVED + PIXELS)
     assert {one["status"] for one in found.values()} == {"scored"}
@@ -129,14 +129,14 @@ def test_every_dimension_is_scored_and_every_reply_kept(undisturbed: Ended) -> N
     assert replies(out) == 2 * ITEMS * len(MODELS), "one of each service for each output"
 
 
-def test_a_second_run_and_rescore_ask_the_server_nothing(data: Path, triton: TritonServer, undisturbed: Ended) -> None:
-    out, last = undisturbed
+def test_a_second_run_and_rescore_ask_the_server_nothing(data: Path, triton: TritonServer, whole_run: Ended) -> None:
+    out, last = whole_run
     before, asked = verdicts(out), requests(triton)
     assert asked > 0
-    again = finished(started(data, out, "--endpoint", triton.url))
+    again = finish_run(start_run(data, out, "--endpoint", triton.url))
     assert again["columns"] == last["columns"]
     # Nor does it need one: what is left to do is nothing.
-    assert finished(started(data, out))["columns"] == last["columns"]
+    assert finish_run(start_run(data, out))["columns"] == last["columns"]
     rescored = subprocess.run(
         [sys.executable, "-m", "editjudge", "rescore", str(out), "--json", "--write"],
         capture_output=True,
@@ -155,22 +155,22 @@ def test_a_second_run_and_rescore_ask_the_server_nothing(data: Path, triton: Tri
 
 @pytest.mark.parametrize("concurrency", [1, 32])
 def test_scores_do_not_depend_on_what_else_is_in_flight(
-    data: Path, triton: TritonServer, undisturbed: Ended, tmp_path: Path, concurrency: int
+    data: Path, triton: TritonServer, whole_run: Ended, tmp_path: Path, concurrency: int
 ) -> None:
     server = ("--endpoint", triton.url)
-    finished(started(data, tmp_path / "run", *server, concurrency=concurrency))
-    whole, other = verdicts(undisturbed[0]), verdicts(tmp_path / "run")
+    finish_run(start_run(data, tmp_path / "run", *server, concurrency=concurrency))
+    whole, other = verdicts(whole_run[0]), verdicts(tmp_path / "run")
     assert whole.keys() == other.keys()
     for key, one in whole.items():
         tolerance = load_dimensions()[key[2]].tolerance
         assert other[key]["value"] == pytest.approx(one["value"], abs=max(tolerance, 1e-12)), key
 
 
-async def test_a_server_that_is_killed_in_mid_run_fails_nothing(data: Path, undisturbed: Ended, tmp_path: Path) -> None:
+async def test_a_server_that_is_killed_in_mid_run_fails_nothing(data: Path, whole_run: Ended, tmp_path: Path) -> None:
     server, out = TritonServer(tmp_path / "triton.log"), tmp_path / "run"
     server.start()
     try:
-        url, judging = server.url, started(data, out, "--endpoint", server.url)
+        url, judging = server.url, start_run(data, out, "--endpoint", server.url)
         wait_until(lambda: judging.poll() is not None or replies(out) >= 3)
         assert judging.poll() is None, "it ended too early"
         os.kill(server.pid, signal.SIGKILL)
@@ -178,10 +178,10 @@ async def test_a_server_that_is_killed_in_mid_run_fails_nothing(data: Path, undi
         server.stop()
         server.start()
         assert server.url == url
-        last = await asyncio.to_thread(finished, judging)
+        last = await asyncio.to_thread(finish_run, judging)
     finally:
         server.stop()
     assert lost < 2 * ITEMS * len(MODELS), "it was killed before the end"
     assert all(one["failed"] == 0 for one in last["verdicts"].values())
-    assert last["columns"] == undisturbed[1]["columns"]
-    assert verdicts(out) == verdicts(undisturbed[0])
+    assert last["columns"] == whole_run[1]["columns"]
+    assert verdicts(out) == verdicts(whole_run[0])

@@ -14,21 +14,21 @@ from editjudge_services.runtime.process import fetch
 from editjudge_services.runtime.triton_server import TritonServer
 
 from ..judge_service import serve_with_judge
-from ..k8s.queries import absent, exporter, queries, recorded, selectors
+from ..k8s.queries import exporter, list_absent, list_records, queries, selectors
 
 pytestmark = pytest.mark.triton
 
 
 def test_every_name_is_somebody_s() -> None:
     names = {one.name for query in queries() for one in selectors(query.text)}
-    assert {exporter(name) for name in names - recorded().keys() - {"up"}} == {"front", "judge", "triton", "vllm"}
+    assert {exporter(name) for name in names - list_records().keys() - {"up"}} == {"front", "judge", "triton", "vllm"}
 
 
 async def test_triton_has_what_it_is_asked(panel: Panel, triton: TritonServer) -> None:
     await panel.call("quality.piqe", probe_inputs("quality"))
     scraped = fetch(triton.metrics_url)
     assert scraped is not None
-    assert not absent("triton", scraped.decode())
+    assert not list_absent("triton", scraped.decode())
 
 
 async def test_the_judge_service_has_what_it_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,7 +39,7 @@ async def test_the_judge_service_has_what_it_is_asked(tmp_path: Path, monkeypatc
             with pytest.raises(grpc.aio.AioRpcError):
                 await service.score("vision", 2)
         scraped = await service.metrics()
-    assert not absent("judge", scraped)
+    assert not list_absent("judge", scraped)
 
 
 @pytest.mark.parametrize(
@@ -56,4 +56,4 @@ async def test_a_name_that_is_no_more_is_told(
 ) -> None:
     scraped = fetch(triton.metrics_url)
     assert scraped is not None
-    assert any(told in wrong for wrong in absent("triton", scraped.decode().replace(*change)))
+    assert any(told in wrong for wrong in list_absent("triton", scraped.decode().replace(*change)))

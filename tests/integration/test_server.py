@@ -176,21 +176,21 @@ async def test_tls_with_a_client_certificate_and_headers(tmp_path: Path) -> None
         url = server.url.replace("grpc://", "grpcs://")
         whole = {"url": url, "ca_file": tmp_path / "ca.pem", **client, "headers": headers}
 
-        def changed(**told: Any) -> Panel:
+        def change_panel(**told: Any) -> Panel:
             return panel_of(server, {**whole, **told}, probe_timeout=3, attempts=1)
 
-        async with changed() as panel:
+        async with change_panel() as panel:
             assert panel.problems == {}
             assert "SCORE" in await ask(panel)
-        async with changed(headers={}) as panel:
+        async with change_panel(headers={}) as panel:
             with pytest.raises(errors.ServiceError, match="restricted"):
                 await ask(panel)
         for without in ({"cert_file": None, "key_file": None}, {"ca_file": None}):
-            async with changed(**without) as panel:
+            async with change_panel(**without) as panel:
                 assert list(panel.problems) == [url]
                 with pytest.raises(errors.NoModel):
                     await ask(panel)
-        async with changed(url=server.url) as panel:
+        async with change_panel(url=server.url) as panel:
             assert list(panel.problems) == [server.url]
 
 
@@ -275,18 +275,18 @@ def test_what_is_started_for_a_while_is_started_again(tmp_path: Path, monkeypatc
         url, pid = server.url, server.pid
         os.kill(pid, signal.SIGKILL)
         wait_until(lambda: server.pid not in {0, pid} and server.is_healthy(), 40)
-        wait_until(lambda: asyncio.run(answered(server)), 40)
+        wait_until(lambda: asyncio.run(has_answer(server)), 40)
         pid = server.pid
         os.kill(_python_models(server)[0], signal.SIGKILL)  # Triton says it is ready all the same
         wait_until(lambda: server.pid not in {0, pid} and server.is_healthy(), 40)
-        wait_until(lambda: asyncio.run(answered(server)), 40)
+        wait_until(lambda: asyncio.run(has_answer(server)), 40)
         assert server.url == url
         pid = server.pid
     assert not Path(f"/proc/{pid}").exists()
     assert not list((tmp_path / "state").glob("triton-*.log"))
 
 
-async def answered(server: TritonServer) -> bool:
+async def has_answer(server: TritonServer) -> bool:
     async with panel_of(server) as panel:
         try:
             return "SCORE" in await ask(panel)

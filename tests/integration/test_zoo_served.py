@@ -48,7 +48,7 @@ async def test_every_model_is_served_and_says_what_its_weights_said(stack: Trito
             assert wrong_answer(name, reply, declared) is None
 
 
-def decoded(contract: Contract, inputs: dict[str, bytes]) -> Request:
+def decode_inputs(contract: Contract, inputs: dict[str, bytes]) -> Request:
     read: dict[str, Any] = {
         tensor.name: decode(inputs[tensor.name])[0] if tensor.holds == "image" else inputs[tensor.name].decode()
         for tensor in contract.inputs
@@ -65,7 +65,7 @@ async def test_served_equals_in_process(name: str, stack: TritonServer) -> None:
         reply = await panel.call(name, inputs)
         specialist = KINDS[name]()
         specialist.load(panel.specialists[name].identity.facts)
-    (here,) = specialist.infer([decoded(SPECIALISTS[name], inputs)])
+    (here,) = specialist.infer([decode_inputs(SPECIALISTS[name], inputs)])
     assert isinstance(here, dict)
     for tensor in SPECIALISTS[name].outputs:
         one, other = here[tensor.name], reply[tensor.name]

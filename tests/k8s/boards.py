@@ -15,14 +15,14 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import dashboard
 
 
-def lost(given: Any, kept: Any, at: str = "") -> Iterator[str]:
+def find_losses(given: Any, kept: Any, at: str = "") -> Iterator[str]:
     """What of a value is another, or not there, once Grafana's models have read it."""
     if isinstance(given, dict) and isinstance(kept, dict):
         for key, value in given.items():
-            yield from lost(value, kept.get(key), f"{at}.{key}")
+            yield from find_losses(value, kept.get(key), f"{at}.{key}")
     elif isinstance(given, list) and isinstance(kept, list) and len(given) == len(kept):
         for number, (value, other) in enumerate(zip(given, kept, strict=True)):
-            yield from lost(value, other, f"{at}[{number}]")
+            yield from find_losses(value, other, f"{at}[{number}]")
     elif given != kept:
         yield at
 
@@ -32,4 +32,4 @@ if __name__ == "__main__":
     for line in sys.stdin:
         board = json.loads(line)
         read = json.loads(JSONEncoder().encode(dashboard.Dashboard.from_json(board)))
-        sys.stdout.write(json.dumps(list(lost(board, read))) + "\n")
+        sys.stdout.write(json.dumps(list(find_losses(board, read))) + "\n")

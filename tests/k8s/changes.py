@@ -31,7 +31,7 @@ def weights_seconds(things: Sequence[Object], server: Object) -> int:
     return max((int(one["spec"]["activeDeadlineSeconds"]) for one in jobs), default=0)
 
 
-def unfollowed(before: Sequence[Object], after: Sequence[Object]) -> Iterator[str]:
+def find_unfollowed(before: Sequence[Object], after: Sequence[Object]) -> Iterator[str]:
     """What values say anew, and pods of some objects do not see."""
     maps = [names(each, "ConfigMap") for each in (before, after)]
     for kind in SERVING:

@@ -29,11 +29,11 @@ CRDS = Path(os.environ["EDITJUDGE_CRDS"]).absolute() if "EDITJUDGE_CRDS" in os.e
 """A folder with CustomResourceDefinitions of what clusters add, where the user gives one."""
 
 
-class Refused(Exception):
+class RenderError(Exception):
     """Helm does not render it; with its words."""
 
 
-def ran(
+def run_tool(
     program: str | Path, *arguments: str | Path, told: str = "", **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """A finished program, one of the tools where it has no path; it may have failed."""
@@ -53,22 +53,22 @@ def helm(*arguments: str | Path, **variables: str) -> str:
     Raises:
         Refused: it fails.
     """
-    done = ran("helm", *arguments, **variables)
+    done = run_tool("helm", *arguments, **variables)
     if done.returncode:
-        raise Refused(done.stderr.strip())
+        raise RenderError(done.stderr.strip())
     return done.stdout
 
 
-def chosen(*files: str, values: Mapping[str, Any] | None = None) -> list[str]:
+def select_values(*files: str, values: Mapping[str, Any] | None = None) -> list[str]:
     """Arguments of helm: files of the chart's values by name, and further values as JSON."""
     named = [f"--values={CHART / 'values' / file}.yaml" for file in files]
     further = [f"--set-json={key}={json.dumps(value)}" for key, value in (values or {}).items()]
     return [f"--values={IMAGES}", *named, *further]
 
 
-def text(*files: str, values: Mapping[str, Any] | None = None) -> str:
+def render_text(*files: str, values: Mapping[str, Any] | None = None) -> str:
     """The rendered chart."""
-    arguments = chosen(*files, values=values)
+    arguments = select_values(*files, values=values)
     return helm("template", RELEASE, CHART, f"--namespace={NAMESPACE}", *arguments)
 
 
@@ -82,17 +82,17 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def parsed(objects: str) -> list[Object]:
+def parse_objects(objects: str) -> list[Object]:
     """Objects of their YAML."""
     return [one for one in yaml.load_all(objects, _Loader) if one]
 
 
-def rendered(*files: str, values: Mapping[str, Any] | None = None) -> list[Object]:
+def render(*files: str, values: Mapping[str, Any] | None = None) -> list[Object]:
     """The objects of the rendered chart."""
-    return parsed(text(*files, values=values))
+    return parse_objects(render_text(*files, values=values))
 
 
-def of_page(file: str) -> dict[str, Any]:
+def read_page_values(file: str) -> dict[str, Any]:
     """The values that the pages on Kubernetes show under the name of a file."""
     docs = CHART.parents[1] / "docs"
     page = "".join((docs / name).read_text() for name in ("howto/deploying.md", "tutorials/kubernetes.md"))
@@ -101,18 +101,18 @@ def of_page(file: str) -> dict[str, Any]:
     return dict(yaml.safe_load(shown.replace("<the new commit>", PARTS["revision"])))
 
 
-def filled(file: str, values: Mapping[str, Any] | None = None) -> list[Object]:
+def render_file(file: str, values: Mapping[str, Any] | None = None) -> list[Object]:
     """The objects of a file of the chart's values, with what its user has to fill in."""
     revision = {"vllm.servers.judge.source.revision": PARTS["revision"]}
-    return rendered(file, values={**(revision if file == "production" else {}), **(values or {})})
+    return render(file, values={**(revision if file == "production" else {}), **(values or {})})
 
 
-def based(*further: str | Mapping[str, Any]) -> list[Object]:
+def render_parts(*further: str | Mapping[str, Any]) -> list[Object]:
     """The objects of the least values, and of further ones: parts by name, or values."""
     values: dict[str, Any] = {}
     for each in ("base", *further):
         values |= PARTS[each] if isinstance(each, str) else each
-    return rendered(values=values)
+    return render(values=values)
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def ray_pods(thing: Object) -> list[dict[str, Any]]:
     return [thing["spec"]["submitterPodTemplate"], *(group["template"] for group in groups)]
 
 
-def checked(things: Iterable[Object], definitions: Path | None = CRDS) -> Schemas:
+def check_schemas(things: Iterable[Object], definitions: Path | None = CRDS) -> Schemas:
     """Show objects to the schemas, and to those of a folder with CustomResourceDefinitions."""
     things = list(things)
     for job in [one for one in things if one.get("kind") == "RayJob"]:
@@ -143,7 +143,7 @@ def checked(things: Iterable[Object], definitions: Path | None = CRDS) -> Schema
         for pod in ray_pods(job):
             metadata = {**name, **pod["metadata"]}
             things.append({"apiVersion": "v1", "kind": "Pod", **pod, "metadata": metadata})
-    said = _said([json.dumps(one, sort_keys=True) for one in things], definitions)
+    said = _ask_schemas([json.dumps(one, sort_keys=True) for one in things], definitions)
     wrong, unchecked = [], set()
     for thing, told in zip(things, said, strict=True):
         match told:
@@ -158,20 +158,20 @@ def checked(things: Iterable[Object], definitions: Path | None = CRDS) -> Schema
 _SEEN: dict[tuple[str, Path | None], Any] = {}
 
 
-def _said(lines: Sequence[str], definitions: Path | None) -> list[Any]:
+def _ask_schemas(lines: Sequence[str], definitions: Path | None) -> list[Any]:
     """What schemas.py says of each object, asked once."""
     new = [line for line in dict.fromkeys(lines) if (line, definitions) not in _SEEN]
     if new:
         folders = (HERE / "crds", *([definitions] if definitions else []))
-        said = by_tools("schemas.py", *folders, lines=new)
+        said = run_script("schemas.py", *folders, lines=new)
         _SEEN.update({(line, definitions): told for line, told in zip(new, said, strict=True)})
     return [_SEEN[line, definitions] for line in lines]
 
 
-def by_tools(script: str, *arguments: Path, lines: Iterable[str]) -> list[Any]:
+def run_script(script: str, *arguments: Path, lines: Iterable[str]) -> list[Any]:
     """What a script of this folder says of lines of JSON, by the Python of the tools."""
     told = "".join(f"{line}\n" for line in lines)
-    done = ran("python", HERE / script, *arguments, told=told)
+    done = run_tool("python", HERE / script, *arguments, told=told)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 

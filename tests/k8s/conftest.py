@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from . import monitored as monitored  # its rules are asked with all others
+from . import monitoring as monitoring  # its rules are asked with all others
 from . import plane, prometheus
 from . import scheduling as scheduling
 from .chart import CRDS, TOOLS
@@ -15,19 +15,19 @@ NEEDED = {"helm": "tests/k8s/", "zizmor": "tests/k8s/test_release"}
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for program, part in NEEDED.items():
-        if told := lacking(program):
+        if told := find_absence(program):
             for item in (each for each in items if each.nodeid.startswith(part)):
                 item.add_marker(pytest.mark.skip(reason=told))
 
 
-def lacking(program: str) -> str:
+def find_absence(program: str) -> str:
     """Why a program is not there; "" where it is."""
     there = (TOOLS / "bin" / program).is_file()
     return "" if there else f"{TOOLS} has no {program}: make k8s brings it"
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    told = [*map(lacking, NEEDED), plane.lacking(), prometheus.lacking()]
+    told = [*map(find_absence, NEEDED), plane.find_absence(), prometheus.find_absence()]
     if CRDS is None:
         told.append("EDITJUDGE_CRDS is not set: what clusters add (gateways, rules, …) has no schema")
     for line in filter(None, told):

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from editjudge_services.runtime.process import reserve_ports
 
 from ..patience import wait_until
-from .chart import ran
+from .chart import run_tool
 
 ASSETS = Path(os.environ["KUBEBUILDER_ASSETS"]) if "KUBEBUILDER_ASSETS" in os.environ else None
 NEEDED = ("etcd", "kube-apiserver")
@@ -26,7 +26,7 @@ _TOKEN = "of-a-test"
 _READY_SECONDS = 120.0
 
 
-def lacking() -> str:
+def find_absence() -> str:
     """Why there is no control plane; "" where there is one."""
     if ASSETS is None:
         return "KUBEBUILDER_ASSETS is not set: nothing was shown to a real API server"
@@ -46,7 +46,7 @@ class Plane:
 
     def kubectl(self, *arguments: str, told: str = "") -> subprocess.CompletedProcess[str]:
         """Run kubectl; it may fail."""
-        return ran("kubectl", *arguments, told=told, **self.env)
+        return run_tool("kubectl", *arguments, told=told, **self.env)
 
 
 @contextmanager
@@ -62,7 +62,7 @@ def control_plane(assets: Path, folder: Path) -> Iterator[Plane]:
     members = f"http://127.0.0.1:{peer}"
     with ExitStack() as running:
         running.enter_context(
-            _started(
+            _run_process(
                 folder / "etcd.log",
                 assets / "etcd",
                 *("--data-dir", str(folder / "etcd"), "--name", "one"),
@@ -72,7 +72,7 @@ def control_plane(assets: Path, folder: Path) -> Iterator[Plane]:
             )
         )
         running.enter_context(
-            _started(
+            _run_process(
                 folder / "kube-apiserver.log",
                 assets / "kube-apiserver",
                 *("--etcd-servers", store, "--bind-address", "127.0.0.1"),
@@ -94,7 +94,7 @@ def control_plane(assets: Path, folder: Path) -> Iterator[Plane]:
 
 
 @contextmanager
-def _started(log: Path, *command: str | Path) -> Iterator[None]:
+def _run_process(log: Path, *command: str | Path) -> Iterator[None]:
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
     try:
@@ -124,7 +124,7 @@ def _kubeconfig(file: Path, port: int) -> Path:
     return file
 
 
-def restricted(plane: Plane, namespace: str) -> None:
+def make_restricted(plane: Plane, namespace: str) -> None:
     """A namespace in which Pod Security refuses what is not restricted."""
     labels = {f"pod-security.kubernetes.io/{how}": "restricted" for how in ("enforce", "warn")}
     named = {"name": namespace, "labels": labels}
@@ -133,7 +133,7 @@ def restricted(plane: Plane, namespace: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def shown(plane: Plane, things: Sequence[object]) -> str:
+def apply_dry(plane: Plane, things: Sequence[object]) -> str:
     """What the server says against objects; "" where it takes all of them without a warning."""
     done = plane.kubectl(
         *("apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-"), told=yaml.safe_dump_all(things)

@@ -19,7 +19,7 @@ import yaml
 from editjudge_services.runtime.process import fetch, reserve_ports
 
 from ..patience import patience
-from .chart import TOOLS, ran
+from .chart import TOOLS, run_tool
 from .queries import OURS
 
 
@@ -29,7 +29,7 @@ def program(name: str) -> str | None:
     return str(own) if own.is_file() else shutil.which(name)
 
 
-def lacking() -> str:
+def find_absence() -> str:
     """What is not there, and the fix; nothing where all is."""
     absent = [name for name in ("promtool", "prometheus") if program(name) is None]
     if not absent:
@@ -48,7 +48,7 @@ def promtool(*arguments: str | Path) -> str:
     """
     tool = program("promtool")
     assert tool is not None
-    done = ran(tool, *arguments)
+    done = run_tool(tool, *arguments)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -91,7 +91,7 @@ class Prometheus:
             raise AssertionError(f"{query}: {error.read().decode()}") from error
 
 
-def answers(server: Prometheus, query: str) -> bool:
+def has_answer(server: Prometheus, query: str) -> bool:
     """Whether a query is answered with a number, now."""
     found = server.get("query", query=query)["result"]
     return any(not math.isnan(float(one["value"][1])) for one in found)

@@ -83,7 +83,7 @@ def _limits() -> Mapping[str, float]:
     return limits
 
 
-def plain(text: str, team: str = "vision", job: str = "") -> str:
+def fill_query(text: str, team: str = "vision", job: str = "") -> str:
     """A query as Prometheus reads it, with the limits of values.yaml."""
     ours = ",".join(f'{name}="{value}"' for name, value in OURS.items())
     words = {"OURS": ours, "JOB": job, "$__rate_interval": "1m", "$team": team}
@@ -95,7 +95,7 @@ def plain(text: str, team: str = "vision", job: str = "") -> str:
 
 def selectors(text: str) -> list[Selector]:
     """The metrics of a query."""
-    return list(_below(promql.parse(plain(text, job="JOB")), frozenset()))
+    return list(_below(promql.parse(fill_query(text, job="JOB")), frozenset()))
 
 
 def _below(node: Any, asked: frozenset[str]) -> Iterator[Selector]:
@@ -120,7 +120,7 @@ def _below(node: Any, asked: frozenset[str]) -> Iterator[Selector]:
 
 
 @cache
-def recorded() -> Mapping[str, frozenset[str]]:
+def list_records() -> Mapping[str, frozenset[str]]:
     """What rules record, with the labels that it has."""
     expected = {"editjudge:pods:expected", "editjudge:models:expected", "editjudge:load"}
     found = dict.fromkeys(expected, frozenset({"job"}))
@@ -133,12 +133,12 @@ def recorded() -> Mapping[str, frozenset[str]]:
 
 def exporter(name: str) -> str | None:
     """Whose metric it is; None for what Prometheus itself has."""
-    if name in recorded() or name == "up":
+    if name in list_records() or name == "up":
         return None
     return next(tier for tier, starts in EXPORTERS.items() if name.startswith(starts))
 
 
-def about(text: str) -> set[str]:
+def find_tiers(text: str) -> set[str]:
     """Whose metrics a query rests on, by way of what is recorded too."""
     found = set()
     for one in selectors(text):
@@ -147,7 +147,7 @@ def about(text: str) -> set[str]:
         for group in data("rules")["groups"].values():
             for rule in group.get("recorded", ()):
                 if rule["record"] == one.name:
-                    found |= about(rule["expr"])
+                    found |= find_tiers(rule["expr"])
     return found
 
 
@@ -163,7 +163,7 @@ def samples(scraped: str) -> Samples:
     return found
 
 
-def absent(tier: str, scraped: str) -> list[str]:
+def list_absent(tier: str, scraped: str) -> list[str]:
     """What queries ask of a kind of server, and a scrape of it does not have."""
     there = samples(scraped)
     wrong = []

@@ -40,26 +40,26 @@ _DIGEST = re.compile(r"\S+@sha256:[0-9a-f]{64}")
 
 
 def rule(function: Rule) -> Rule:
-    """Have a rule asked by `broken`."""
+    """Have a rule asked by `find_faults`."""
     RULES.append(function)
     return function
 
 
-def broken(things: Sequence[Object]) -> list[str]:
+def find_faults(things: Sequence[Object]) -> list[str]:
     """Everything that is wrong."""
     return sorted({told for one in RULES for told in one(things)})
 
 
-def of(things: Sequence[Object], *kinds: str) -> list[Object]:
+def select_kinds(things: Sequence[Object], *kinds: str) -> list[Object]:
     """Objects of some kinds."""
     return [one for one in things if one.get("kind") in kinds]
 
 
 def workloads(things: Sequence[Object]) -> Iterator[tuple[Object, Mapping[str, Any]]]:
     """Whatever makes pods, with their template."""
-    for one in of(things, *SERVING, "Job"):
+    for one in select_kinds(things, *SERVING, "Job"):
         yield one, one["spec"]["template"]
-    for one in of(things, "RayJob"):
+    for one in select_kinds(things, "RayJob"):
         yield from ((one, template) for template in ray_pods(one))
 
 
@@ -71,12 +71,12 @@ def containers(template: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def names(things: Sequence[Object], kind: str) -> dict[str, Object]:
     """Objects of a kind by name."""
-    return {one["metadata"]["name"]: one for one in of(things, kind)}
+    return {one["metadata"]["name"]: one for one in select_kinds(things, kind)}
 
 
 def pod(things: Sequence[Object], name: str) -> Any:
     """What the pods of a server are, by its name without the release's."""
-    (one,) = (x for x in of(things, *SERVING) if x["metadata"]["name"] == f"{RELEASE}-{name}")
+    (one,) = (x for x in select_kinds(things, *SERVING) if x["metadata"]["name"] == f"{RELEASE}-{name}")
     return one["spec"]["template"]["spec"]
 
 
@@ -88,7 +88,7 @@ def prefix(one: Object) -> str:
 
 def recorded_and_alerts(things: Sequence[Object]) -> list[Any]:
     """The rules of Prometheus."""
-    groups = (group for one in of(things, "PrometheusRule") for group in one["spec"]["groups"])
+    groups = (group for one in select_kinds(things, "PrometheusRule") for group in one["spec"]["groups"])
     return [each for group in groups for each in group["rules"]]
 
 
@@ -161,11 +161,11 @@ def _leaves(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
 
 @rule
 def _selectors_find_pods(things: Sequence[Object]) -> Iterator[str]:
-    for one in of(things, *SERVING):
+    for one in select_kinds(things, *SERVING):
         spec = one["spec"]
         if not matches(spec["selector"], spec["template"]["metadata"]["labels"]):
             yield f"{label(one)}: its selector does not match its pods"
-    for one in of(things, "PodDisruptionBudget", "NetworkPolicy"):
+    for one in select_kinds(things, "PodDisruptionBudget", "NetworkPolicy"):
         selector = one["spec"].get("selector") or one["spec"].get("podSelector", {})
         if not any(matches(selector, labels) for labels in _labels(things)):
             yield f"{label(one)}: its selector finds no pod"
@@ -173,7 +173,7 @@ def _selectors_find_pods(things: Sequence[Object]) -> Iterator[str]:
 
 @rule
 def _services_find_ports(things: Sequence[Object]) -> Iterator[str]:
-    for one in of(things, "Service"):
+    for one in select_kinds(things, "Service"):
         selector = {"matchLabels": one["spec"]["selector"]}
         behind = [t for _, t in workloads(things) if matches(selector, t["metadata"]["labels"])]
         if len(behind) != 1:
@@ -203,7 +203,7 @@ def _addresses_lead_to_services(things: Sequence[Object]) -> Iterator[str]:
 @rule
 def _routes_lead_to_services(things: Sequence[Object]) -> Iterator[str]:
     services, gateways = names(things, "Service"), names(things, "Gateway")
-    for one in of(things, "GRPCRoute", "HTTPRoute"):
+    for one in select_kinds(things, "GRPCRoute", "HTTPRoute"):
         for parent in one["spec"]["parentRefs"]:
             if parent["name"] not in gateways:
                 yield f"{label(one)}: there is no Gateway {parent['name']}"
@@ -375,7 +375,7 @@ def _images_are_by_digest(things: Sequence[Object]) -> Iterator[str]:
 
 @rule
 def _pods_have_time_to_end(things: Sequence[Object]) -> Iterator[str]:
-    for one in of(things, *SERVING):
+    for one in select_kinds(things, *SERVING):
         spec = one["spec"]["template"]["spec"]
         for each in spec["containers"]:
             pause = each.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
@@ -387,18 +387,18 @@ def _pods_have_time_to_end(things: Sequence[Object]) -> Iterator[str]:
 
 @rule
 def _budgets_can_be_kept(things: Sequence[Object]) -> Iterator[str]:
-    covered = [one["spec"]["selector"] for one in of(things, "PodDisruptionBudget")]
-    for one in of(things, "PodDisruptionBudget"):
+    covered = [one["spec"]["selector"] for one in select_kinds(things, "PodDisruptionBudget")]
+    for one in select_kinds(things, "PodDisruptionBudget"):
         if {"minAvailable", "maxUnavailable"} <= one["spec"].keys():
             yield f"{label(one)}: both minAvailable and maxUnavailable"
-    for one in of(things, *SERVING):
+    for one in select_kinds(things, *SERVING):
         if not any(matches(s, one["spec"]["template"]["metadata"]["labels"]) for s in covered):
             yield f"{label(one)}: no PodDisruptionBudget covers it"
 
 
 @rule
 def _policies_are_whole(things: Sequence[Object]) -> Iterator[str]:
-    policies = of(things, "NetworkPolicy")
+    policies = select_kinds(things, "NetworkPolicy")
     for one in policies:
         for each in (*one["spec"].get("ingress", ()), *one["spec"].get("egress", ())):
             for port in each.get("ports", ()):
@@ -414,7 +414,7 @@ def _policies_are_whole(things: Sequence[Object]) -> Iterator[str]:
 @rule
 def _calls_are_let_through(things: Sequence[Object]) -> Iterator[str]:
     """Every address that a pod has in its settings is one that its policies let it reach."""
-    policies, services = of(things, "NetworkPolicy"), names(things, "Service")
+    policies, services = select_kinds(things, "NetworkPolicy"), names(things, "Service")
     for one, template in workloads(things) if policies else ():
         maps = [
             names(things, "ConfigMap").get(volume["configMap"]["name"])
@@ -454,7 +454,7 @@ def _lets(policies: Sequence[Object], pod: Any, way: str, peers: str, other: Any
 
 @rule
 def _sets_have_their_service(things: Sequence[Object]) -> Iterator[str]:
-    for one in of(things, "StatefulSet"):
+    for one in select_kinds(things, "StatefulSet"):
         service = names(things, "Service").get(one["spec"].get("serviceName", ""))
         if service is None or service["spec"].get("clusterIP") != "None":
             yield f"{label(one)}: its Service is not there, or has an address of its own"
@@ -470,7 +470,7 @@ def _numbers_are_written_out(things: Sequence[Object]) -> Iterator[str]:
 
 @rule
 def _what_cannot_be_changed_is_named_after_what_it_is(things: Sequence[Object]) -> Iterator[str]:
-    for one in of(things, "Job", "RayJob", "ResourceClaimTemplate"):
+    for one in select_kinds(things, "Job", "RayJob", "ResourceClaimTemplate"):
         if not re.search(r"-[0-9a-f]{8}$", one["metadata"]["name"]):
             yield f"{label(one)}: it cannot be changed, and its name has no digest"
 
@@ -483,7 +483,7 @@ def start_seconds(template: Mapping[str, Any]) -> int:
 
 @rule
 def _pods_may_start_as_long_as_their_rollout_waits(things: Sequence[Object]) -> Iterator[str]:
-    for one in of(things, "Deployment"):
+    for one in select_kinds(things, "Deployment"):
         if start_seconds(one["spec"]["template"]) >= one["spec"].get("progressDeadlineSeconds", 600):
             yield f"{label(one)}: its rollout has failed before a pod may have started"
 
@@ -514,7 +514,7 @@ def _shared_memory_is_where_it_is_looked_for(things: Sequence[Object]) -> Iterat
 @rule
 def _metrics_are_for_chosen_pods(things: Sequence[Object]) -> Iterator[str]:
     """Metrics and calls share a port, so not every pod of a namespace may come in."""
-    for one in of(things, "NetworkPolicy"):
+    for one in select_kinds(things, "NetworkPolicy"):
         if one["metadata"]["name"].endswith("-from-metrics"):
             for peer in (p for way in one["spec"]["ingress"] for p in way.get("from", [{}])):
                 if not peer.get("podSelector"):
@@ -526,13 +526,13 @@ def _what_is_merged_is_done(things: Sequence[Object]) -> Iterator[str]:
     """A Job that merges the whole first asks after what every shard leaves once it is done."""
     marks = {
         word.replace("$(SHARD)", str(index))
-        for one in of(things, "Job")
+        for one in select_kinds(things, "Job")
         for each in containers(one["spec"]["template"])
         for word in each.get("command", ())
         if word.endswith(".done") and "$(SHARD)" in word
         for index in range(one["spec"].get("completions", 0))
     }
-    for one in of(things, "Job"):
+    for one in select_kinds(things, "Job"):
         words = [w for c in containers(one["spec"]["template"]) for w in c.get("command", ())]
         for out in (w for w in words if re.match(r"--out=.*/whole-", w)):
             folder = out.removeprefix("--out=").rpartition("/")[0]
@@ -545,7 +545,7 @@ def _what_is_merged_is_done(things: Sequence[Object]) -> Iterator[str]:
 @rule
 def _jobs_can_be_retried(things: Sequence[Object]) -> Iterator[str]:
     """What an API server refuses of indexed Jobs, and what would make two pods write one run."""
-    for one in of(things, "Job"):
+    for one in select_kinds(things, "Job"):
         spec, pod = one["spec"], one["spec"]["template"]["spec"]
         told = json.dumps(pod)
         indexed = spec.get("completionMode") == "Indexed"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .chart import Object
-from .rules import SERVING, containers, label, matches, names, of, rule, workloads
+from .rules import SERVING, containers, label, matches, names, rule, select_kinds, workloads
 
 _UNITS = {"m": 0.001, "Mi": 2.0**20, "Gi": 2.0**30}
 GPU = "nvidia.com/gpu"
@@ -115,14 +115,14 @@ class Cluster:
         self._ages = itertools.count()
 
     @property
-    def placed(self) -> list[Pod]:
+    def placed_pods(self) -> list[Pod]:
         """The pods that are on a node."""
         return [pod for node in self.nodes for pod in node.pods]
 
     def create(self, things: Sequence[Object], *kinds: str) -> None:
         """Make the pods of objects, in the order in which helm makes objects."""
         for kind in kinds:
-            for one in of(things, kind):
+            for one in select_kinds(things, kind):
                 for _ in range(_count(things, one)):
                     self.waiting.append(self._pod(things, one))
             self.schedule()
@@ -137,20 +137,20 @@ class Cluster:
 
     def finish(self, owner: str) -> None:
         """End the pods of a Job."""
-        self._remove([pod for pod in self.placed if pod.owner == owner])
+        self._remove([pod for pod in self.placed_pods if pod.owner == owner])
         self.schedule()
 
     def roll(self, things: Sequence[Object], one: Object) -> None:
         """Replace the pods of a server one by one, as its strategy says."""
         strategy = one["spec"].get("strategy", {"type": "Recreate"})
         surges = strategy.get("rollingUpdate", {}).get("maxSurge", 0)
-        for old in [pod for pod in self.placed if pod.owner == one["metadata"]["name"]]:
+        for old in [pod for pod in self.placed_pods if pod.owner == one["metadata"]["name"]]:
             new = self._pod(things, one)
             if not surges:
                 self._remove([old])
             self.waiting.append(new)
             self.schedule()
-            if surges and new in self.placed:
+            if surges and new in self.placed_pods:
                 self._remove([old])
                 self.schedule()
 
@@ -161,7 +161,7 @@ class Cluster:
     def schedule(self) -> None:
         """Place what can be placed. What is evicted is made anew, and waits."""
         for pod in sorted(self.waiting, key=lambda one: (-one.priority, one.age)):
-            node = next((n for n in self.nodes if n.fits(pod, self.placed)), None)
+            node = next((n for n in self.nodes if n.fits(pod, self.placed_pods)), None)
             node = node or (self._make_room(pod) if pod.preempts else None)
             if node is not None:
                 node.pods.append(pod)
@@ -173,7 +173,7 @@ class Cluster:
             before = list(node.pods)
             lower = [one for one in before if one.priority < pod.priority]
             node.pods = [one for one in before if one not in lower]
-            elsewhere = [one for one in self.placed if one not in before]
+            elsewhere = [one for one in self.placed_pods if one not in before]
             if not node.fits(pod, [*node.pods, *elsewhere]):
                 node.pods = before
                 continue
@@ -191,14 +191,14 @@ class Cluster:
 def _count(things: Sequence[Object], one: Object) -> int:
     if one["kind"] == "Job":
         return int(one["spec"].get("parallelism", 1))
-    for scaler in of(things, "HorizontalPodAutoscaler", "ScaledObject"):
+    for scaler in select_kinds(things, "HorizontalPodAutoscaler", "ScaledObject"):
         spec = scaler["spec"]
         if spec["scaleTargetRef"]["name"] == one["metadata"]["name"]:
             return int(spec.get("minReplicas", spec.get("minReplicaCount", 1)))
     return int(one["spec"].get("replicas", 1))
 
 
-def installed(things: Sequence[Object], nodes: Iterable[Node]) -> Cluster:
+def install(things: Sequence[Object], nodes: Iterable[Node]) -> Cluster:
     """A cluster in which all is made and nothing is done yet."""
     cluster = Cluster(nodes)
     cluster.create(things, *SERVING, "Job")
@@ -212,7 +212,7 @@ def _mounts(template: Mapping[str, Any]) -> set[str]:
 
 @rule
 def _rollouts_end(things: Sequence[Object]) -> Iterator[str]:
-    for one in of(things, *SERVING):
+    for one in select_kinds(things, *SERVING):
         spec = one["spec"]["template"]["spec"]
         devices = spec.get("resourceClaims") or any(
             "/" in what for c in containers(one["spec"]["template"]) for what in c["resources"]["limits"]
@@ -228,7 +228,7 @@ def _rollouts_end(things: Sequence[Object]) -> Iterator[str]:
 
 @rule
 def _rollouts_wait_for_weights(things: Sequence[Object]) -> Iterator[str]:
-    for job in of(things, "Job"):
+    for job in select_kinds(things, "Job"):
         weights, wait = job["spec"]["template"], job["spec"].get("activeDeadlineSeconds", 0)
         for one, template in workloads(things):
             if one["kind"] != "Deployment" or not _mounts(template) & _mounts(weights):

@@ -21,7 +21,7 @@ import yaml
 VERSION = "1.37"
 
 
-def defined(folder: Path) -> dict[tuple[str, str], Any]:
+def load_definitions(folder: Path) -> dict[tuple[str, str], Any]:
     """The schemas of a folder, by version and kind; strict, as those of Kubernetes are here."""
     found = {}
     for file in sorted(folder.rglob("*.y*ml")):
@@ -51,7 +51,7 @@ def strict(schema: Any, *, top: bool = False) -> Any:
     return closed
 
 
-def said(thing: dict[str, Any], further: Mapping[tuple[str, str], Any]) -> Any:
+def check_object(thing: dict[str, Any], further: Mapping[tuple[str, str], Any]) -> Any:
     """What the schemas say of an object."""
     kind = str(thing.get("apiVersion")), str(thing.get("kind"))
     try:
@@ -69,6 +69,6 @@ def said(thing: dict[str, Any], further: Mapping[tuple[str, str], Any]) -> Any:
 
 if __name__ == "__main__":
     warnings.simplefilter("error")
-    given = {key: one for each in sys.argv[1:] for key, one in defined(Path(each)).items()}
+    given = {key: one for each in sys.argv[1:] for key, one in load_definitions(Path(each)).items()}
     for line in sys.stdin:
-        sys.stdout.write(json.dumps(said(json.loads(line), given)) + "\n")
+        sys.stdout.write(json.dumps(check_object(json.loads(line), given)) + "\n")

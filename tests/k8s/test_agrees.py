@@ -40,15 +40,15 @@ from editjudge_services.zoo.artefact import checkpoint_dir
 from editjudge_services.zoo.checkpoint import PULLED_RECORD
 
 from . import chart
-from .chart import CHART, OPTIONS, PARTS, Object, based, filled, helm
-from .rules import containers, each_container, names, of, pod, setting
+from .chart import CHART, OPTIONS, PARTS, Object, helm, render_file, render_parts
+from .rules import containers, each_container, names, pod, select_kinds, setting
 
 serve = plugin_commands()["serve"]
 
 
 @pytest.fixture(scope="module")
 def production() -> list[Object]:
-    return filled("production")
+    return render_file("production")
 
 
 def front_values(things: list[Object]) -> dict[str, Any]:
@@ -124,7 +124,7 @@ def test_the_judge_service_takes_its_cache_its_prices_and_its_rate(tmp_path: Pat
         "judge.replicas": 3,
         "judge.requestsPerSecond": 20,
     }
-    things = based(kept)
+    things = render_parts(kept)
     settings = settings_of(things, "judge", tmp_path)
     assert settings.judges["judge"].price == Price(input=0.5, cached=0.125, output=1)
     assert settings.judges["judge"].url.startswith("grpc://judges-vllm-judge.")
@@ -138,7 +138,7 @@ def test_the_judge_service_takes_its_cache_its_prices_and_its_rate(tmp_path: Pat
 
 
 def test_a_cache_in_a_database_needs_no_volume() -> None:
-    things = based(OPTIONS["cache in a database"])
+    things = render_parts(OPTIONS["cache in a database"])
     service = pod(things, "judge")
     (judge,) = service["containers"]
     own = [word for word in judge["args"] if not word.startswith("--config=")]
@@ -157,16 +157,16 @@ def test_a_cache_in_a_database_needs_no_volume() -> None:
 def test_who_closes_judges_own_paths_has_no_way_to_them() -> None:
     judge = {"vllm.servers.judge": PARTS["server"]}
     for further, count in (({}, 1), ({"front.openJudges": False}, 0)):
-        values = FrontValues.model_validate(front_values(based(judge | further)))
+        values = FrontValues.model_validate(front_values(render_parts(judge | further)))
         assert len(values.judges) == count
-        routes = names(based(judge | further, "gateway"), "HTTPRoute")
+        routes = names(render_parts(judge | further, "gateway"), "HTTPRoute")
         assert sum("vllm" in name for name in routes) == count
 
 
 def test_a_judge_of_several_pods_is_asked_by_way_of_the_front_door(tmp_path: Path) -> None:
     """Which sends calls with one source to one pod; a judge of one pod, or over gRPC, is asked itself."""
     several = {**PARTS["server"], "replicas": 2}
-    things = based(OPTIONS["pods of a judge"])
+    things = render_parts(OPTIONS["pods of a judge"])
     inside = FrontValues.model_validate(front_values(things)).inside
     assert inside is not None
     (at,) = inside.judges["judge"].addresses
@@ -187,10 +187,10 @@ def test_a_judge_of_several_pods_is_asked_by_way_of_the_front_door(tmp_path: Pat
     assert callers == {"judge", "run"}
     alone = {"vllm.servers.judge": PARTS["server"], "judge.vllm": "judge"}
     for further in ((alone,), (alone | {"vllm.servers.judge": {**several, "protocol": "grpc"}},)):
-        things = based(*further)
+        things = render_parts(*further)
         assert "inside" not in front_values(things)
         assert "vllm-judge" in settings_of(things, "judge", tmp_path).judges["judge"].url
-    things = based(alone | {"vllm.servers.judge": several}, "gateway")
+    things = render_parts(alone | {"vllm.servers.judge": several}, "gateway")
     assert "vllm-judge" in settings_of(things, "judge", tmp_path).judges["judge"].url
 
 
@@ -202,7 +202,7 @@ def test_the_front_door_takes_certificates_token_limits_and_limits(tmp_path: Pat
         "vllm.servers.own": {**PARTS["server"], "protocol": "grpc"},
         "vllm.servers.judge": PARTS["server"],
     }
-    things = based(further)
+    things = render_parts(further)
     values = FrontValues.model_validate(front_values(things))
     tokens = values.token_limits
     assert tokens is not None
@@ -219,11 +219,11 @@ def test_the_front_door_takes_certificates_token_limits_and_limits(tmp_path: Pat
 
 
 def test_a_run_takes_its_settings_and_its_arguments(tmp_path: Path) -> None:
-    things = based({"runs.first": {**PARTS["run"], "merge": True}})
+    things = render_parts({"runs.first": {**PARTS["run"], "merge": True}})
     assert set(settings_of(things, "run-first", tmp_path).endpoints) == {"small"}
     told = [
         [*each["command"], *each.get("args", ())]
-        for _, _, each in each_container(of(things, "Job"))
+        for _, _, each in each_container(select_kinds(things, "Job"))
         if each["command"][0] == "editjudge"
     ]
     assert sorted(words[1] for words in told) == ["merge", "run", "summary"]
@@ -246,7 +246,7 @@ def test_hosted_judges_have_the_providers_and_settings_of_judges() -> None:
 
 
 def test_runs_and_the_panel_know_a_hosted_judge(tmp_path: Path) -> None:
-    things = based(OPTIONS["hosted judge and a run"])
+    things = render_parts(OPTIONS["hosted judge and a run"])
     settings = settings_of(things, "run-first", tmp_path)
     assert not settings.judges
     gateway = settings.gateway
@@ -277,7 +277,7 @@ def test_triton_is_as_closed_as_on_a_laptop(production: list[Object]) -> None:
     assert all(closed <= set(each["args"]) for each in servers)
 
 
-def said(arguments: Sequence[str]) -> set[str]:
+def join_values(arguments: Sequence[str]) -> set[str]:
     """Arguments, whether their values stand apart or behind =."""
     text = " ".join(arguments)
     return set(re.sub(r"(--[\w-]+) (?!--)", r"\1=", text).split())
@@ -289,11 +289,11 @@ def test_vllm_is_started_as_on_a_laptop(tmp_path: Path) -> None:
         for name in ("config.json", "model.safetensors", "tokenizer.json"):
             (tmp_path / name).touch()
         server = VllmServer(tmp_path / "log", Path("python3"), settings)
-        laptop = said([*server._command(on_cpu=False)[3:], *own])
-        things = based({"vllm.servers.v": {**PARTS["server"], "protocol": protocol}})
+        laptop = join_values([*server._command(on_cpu=False)[3:], *own])
+        things = render_parts({"vllm.servers.v": {**PARTS["server"], "protocol": protocol}})
         (vllm,) = pod(things, "vllm-v")["containers"]
         assert launched in vllm["command"]
-        chart = said(vllm["args"])
+        chart = join_values(vllm["args"])
         differ = {one.partition("=")[0] for one in laptop - chart}
         assert differ == {"--model", "--served-model-name", "--host", "--port"}
         env = {one["name"]: one["value"] for one in vllm["env"]}
@@ -305,7 +305,7 @@ def test_vllm_is_started_as_on_a_laptop(tmp_path: Path) -> None:
 
 def test_vllm_waits_for_what_the_job_brings(production: list[Object], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EDITJUDGE_MODELS_DIR", "/weights")
-    brought = [each["command"] for _, _, each in each_container(of(production, "Job"))]
+    brought = [each["command"] for _, _, each in each_container(select_kinds(production, "Job"))]
     entries = {word for command in brought if "pull" in command for word in command}
     for name in ("q-insight", "artimuse"):
         server = pod(production, f"vllm-{name.replace('-', '')}")
@@ -332,8 +332,8 @@ def test_what_a_step_of_the_users_copies_is_compared_before_anybody_reads_it(tmp
     if damage:
         (judge / damage).write_bytes(b"")
     copy = {**OPTIONS["weights copied"]["weights.job.copy"], "command": ["cp", "-R", f"{source}/.", "/weights"]}
-    things = based({"weights.job.copy": copy, "vllm.servers.judge": PARTS["server"]})
-    (job,) = of(things, "Job")
+    things = render_parts({"weights.job.copy": copy, "vllm.servers.judge": PARTS["server"]})
+    (job,) = select_kinds(things, "Job")
 
     def succeeds(container: Any) -> bool:
         folder = container.get("workingDir", "/").replace("/weights", str(weights))
@@ -345,9 +345,9 @@ def test_what_a_step_of_the_users_copies_is_compared_before_anybody_reads_it(tmp
 
 
 def test_weights_in_an_image_need_no_claim_no_job_and_no_way_out() -> None:
-    things = based(OPTIONS["weights in an image"])
-    assert not of(things, "Job", "PersistentVolumeClaim")
-    assert not any("weights" in one["metadata"]["name"] for one in of(things, "NetworkPolicy"))
+    things = render_parts(OPTIONS["weights in an image"])
+    assert not select_kinds(things, "Job", "PersistentVolumeClaim")
+    assert not any("weights" in one["metadata"]["name"] for one in select_kinds(things, "NetworkPolicy"))
     image = OPTIONS["weights in an image"]["weights.image"]
     server = pod(things, "triton-small")
     (volume,) = (one for one in server["volumes"] if one["name"] == "weights")
@@ -355,13 +355,13 @@ def test_weights_in_an_image_need_no_claim_no_job_and_no_way_out() -> None:
     for each in (*server["initContainers"], *server["containers"]):
         (mount,) = (one for one in each["volumeMounts"] if one["name"] == "weights")
         assert mount == {"name": "weights", "mountPath": "/weights", "readOnly": True, "subPath": "models"}
-    told = chart.chosen(values=PARTS["base"] | OPTIONS["weights in an image"])
-    with pytest.raises(chart.Refused, match=r"weights.image: Kubernetes v1.32.0 mounts no images"):
+    told = chart.select_values(values=PARTS["base"] | OPTIONS["weights in an image"])
+    with pytest.raises(chart.RenderError, match=r"weights.image: Kubernetes v1.32.0 mounts no images"):
         helm("template", "a", CHART, "--kube-version=1.32.0", *told)
 
 
 def test_the_job_brings_what_is_served_in_the_precision_that_is(production: list[Object]) -> None:
-    there = [each for _, _, each in each_container(of(production, "Job"))]
+    there = [each for _, _, each in each_container(select_kinds(production, "Job"))]
     commands = {each["name"]: each["command"][3:] for each in there}
     assert commands["export-bf16"][1:] == ["bf16", "got-ocr2", "sa2va-qwen3-vl-4b"]
     assert {"dinov2-small", "lpips-vgg", "grounded-sam-huge"} <= set(commands["export-fp32"])
@@ -376,27 +376,27 @@ def test_the_job_brings_what_is_served_in_the_precision_that_is(production: list
 
 
 def route_matches(things: list[Object], kind: str) -> list[Any]:
-    rules = [rule for one in of(things, kind) for rule in one["spec"]["rules"]]
+    rules = [rule for one in select_kinds(things, kind) for rule in one["spec"]["rules"]]
     return [match for rule in rules for match in rule["matches"]]
 
 
 def test_a_gateway_lets_through_what_the_front_door_does(tmp_path: Path) -> None:
-    front = FrontValues.model_validate(front_values(based(OPTIONS["vllm"])))
+    front = FrontValues.model_validate(front_values(render_parts(OPTIONS["vllm"])))
     ours = render(front, tmp_path).read_text()
-    things = based(OPTIONS["vllm"], "gateway")
+    things = render_parts(OPTIONS["vllm"], "gateway")
     methods = [match["method"] for match in route_matches(things, "GRPCRoute")]
     passed = [f"/{method['service']}/{method['method']}" for method in methods]
     passed += [match["path"]["value"] for match in route_matches(things, "HTTPRoute")]
     patterns = re.findall(r'safe_regex: {regex: "(/[^"]*)[(](.*)[)]"', ours)
     allowed = {before + name for before, names in patterns for name in names.split("|")}
     assert set(passed) == {path.replace("[.]", ".") for path in allowed}
-    (taken,) = of(things, "ClientTrafficPolicy")
+    (taken,) = select_kinds(things, "ClientTrafficPolicy")
     assert tuple(taken["spec"]["headers"]["earlyRequestHeaders"]["remove"]) == OWN_HEADERS
 
 
 def test_every_default_of_the_front_door_is_its_own() -> None:
     """What the chart's values begin with is what a laptop's do."""
-    told = front_values(based())
+    told = front_values(render_parts())
     fields = FrontValues.model_fields
     assert told["rate"] == fields["rate"].default.model_dump()
     assert told["limits"].pop("heap_bytes") == 1.5 * 2**30  # of the 2 GiB of its pod

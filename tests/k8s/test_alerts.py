@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from .chart import HERE, OPTIONS, Object, based
-from .prometheus import lacking, promtool
+from .chart import HERE, OPTIONS, Object, render_parts
+from .prometheus import find_absence, promtool
 from .queries import OURS
-from .rules import of, recorded_and_alerts
+from .rules import recorded_and_alerts, select_kinds
 
 TABLE = yaml.safe_load((HERE / "alerts.yaml").read_text())
 
@@ -21,7 +21,7 @@ TABLE = yaml.safe_load((HERE / "alerts.yaml").read_text())
 def things() -> list[Object]:
     """A release that has everything, two models in one group."""
     models = {"triton.servers.small.models": {"ocr_ppocr": {}, "quality_piqe": {}}}
-    return based("monitored", OPTIONS["vllm"], models)
+    return render_parts("monitored", OPTIONS["vllm"], models)
 
 
 def alerts(things: list[Object]) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def series(given: Mapping[str, str]) -> list[dict[str, str]]:
     ]
 
 
-def expected(name: str, case: Mapping[str, Any], rule: Mapping[str, Any]) -> dict[str, Any]:
+def expect_alert(name: str, case: Mapping[str, Any], rule: Mapping[str, Any]) -> dict[str, Any]:
     """The alert as it has to come: all its labels and words."""
     link = rule["annotations"]["runbook_url"]
     return {
@@ -51,9 +51,9 @@ def expected(name: str, case: Mapping[str, Any], rule: Mapping[str, Any]) -> dic
     }
 
 
-@pytest.mark.skipif(bool(lacking()), reason=lacking())
+@pytest.mark.skipif(bool(find_absence()), reason=find_absence())
 def test_each_alert_fires_and_rests(things: list[Object], tmp_path: Path) -> None:
-    (rules,) = of(things, "PrometheusRule")
+    (rules,) = select_kinds(things, "PrometheusRule")
     (tmp_path / "rules.yml").write_text(yaml.safe_dump(rules["spec"]))
     assert "SUCCESS" in promtool("check", "rules", tmp_path / "rules.yml")
     there = alerts(things)
@@ -66,7 +66,7 @@ def test_each_alert_fires_and_rests(things: list[Object], tmp_path: Path) -> Non
                 {
                     "eval_time": case["at"],
                     "alertname": name,
-                    "exp_alerts": [expected(name, case, there[name])] if way == "fires" else [],
+                    "exp_alerts": [expect_alert(name, case, there[name])] if way == "fires" else [],
                 }
             ],
         }

@@ -19,10 +19,10 @@ from editjudge.base.proxy import find_proxy
 from editjudge.cli import root
 from editjudge.rewards.config import Listener, RewardConfig
 
-from . import chart, released
-from .changes import unchangeable, unfollowed
-from .chart import CHART, OPTIONS, PARTS, Object, based, checked, helm, label, rendered, text
-from .rules import broken, containers, each_container, matches, names, of, pod, setting, workloads
+from . import chart, value_paths
+from .changes import find_unfollowed, unchangeable
+from .chart import CHART, OPTIONS, PARTS, Object, check_schemas, helm, label, render, render_parts, render_text
+from .rules import containers, each_container, find_faults, matches, names, pod, select_kinds, setting, workloads
 
 # What no schema is at hand for; it is told, and never green.
 UNCHECKED_OF_GATEWAYS = frozenset(
@@ -43,22 +43,22 @@ UNCHECKED = UNCHECKED_OF_GATEWAYS | {
 
 def right(things: list[Object]) -> None:
     """Whether rules and schemas find nothing."""
-    said = checked(things)
+    said = check_schemas(things)
     assert not said.wrong
     assert said.unchecked <= UNCHECKED
-    assert not broken(things)
+    assert not find_faults(things)
 
 
 @pytest.mark.parametrize("file", chart.FILES)
 def test_every_file_of_values_is_right(file: str) -> None:
-    things = chart.filled(file)
+    things = chart.render_file(file)
     right(things)
-    assert not checked(things).unchecked
+    assert not check_schemas(things).unchecked
 
 
 @pytest.mark.parametrize("option", OPTIONS)
 def test_each_option_alone_is_right(option: str) -> None:
-    right(based(OPTIONS[option]))
+    right(render_parts(OPTIONS[option]))
 
 
 def test_all_options_together_are_right() -> None:
@@ -71,17 +71,17 @@ def test_all_options_together_are_right() -> None:
         *("weights in an image", "weights copied"),
     }
     together = [OPTIONS[option] for option in OPTIONS if option not in apart]
-    right(based(*together))
+    right(render_parts(*together))
     # What a gateway of the cluster has to keep instead.
     own = {"front.clientCa": "", "front.tokenLimits.service": ""}
-    right(based(*together, own, "gateway"))
+    right(render_parts(*together, own, "gateway"))
 
 
 def test_the_key_of_a_hosted_judge_is_in_the_pods_of_the_judge_service_alone() -> None:
-    things = based(OPTIONS["hosted judge by address"])
+    things = render_parts(OPTIONS["hosted judge by address"])
     (settings,) = (
         one["data"]["editjudge.toml"]
-        for one in of(things, "ConfigMap")
+        for one in select_kinds(things, "ConfigMap")
         if "[judges.judge]" in one.get("data", {}).get("editjudge.toml", "")
     )
     judge = Settings.model_validate(parse_toml(settings)).judges["judge"]
@@ -96,13 +96,13 @@ def test_the_key_of_a_hosted_judge_is_in_the_pods_of_the_judge_service_alone() -
         if any(v.get("secret", {}).get("secretName") == "key" for v in template["spec"]["volumes"])
     ]
     assert mounting == ["judges-judge"]
-    (edge,) = (n for n in of(things, "NetworkPolicy") if n["metadata"]["name"].endswith("judge-to-outside"))
+    (edge,) = (n for n in select_kinds(things, "NetworkPolicy") if n["metadata"]["name"].endswith("judge-to-outside"))
     assert edge["spec"]["egress"] == [{"ports": [{"port": 8443, "protocol": "TCP"}]}]
 
 
 def test_a_proxy_is_reached_by_who_goes_out_and_calls_inside_do_without() -> None:
     values = OPTIONS["hosted judge behind a proxy"]
-    things = based(values)
+    things = render_parts(values)
     out = {
         name.removeprefix("judges-"): [port["port"] for port in policy["spec"]["egress"][0]["ports"]]
         for name, policy in names(things, "NetworkPolicy").items()
@@ -133,7 +133,7 @@ team = "trainers"
 def test_trainers_alone_reach_the_port_of_rewards(tmp_path: Path) -> None:
     trainers = {"podSelector": {"matchLabels": {"app": "trainer"}}}
     values = {"judge.rewards.file": REWARDS, "judge.rewards.callers": [trainers]}
-    things = based(values)
+    things = render_parts(values)
     right(things)
     (tmp_path / "reward.toml").write_text(setting(things, "judge", "reward.toml"))
     listener = RewardConfig.load(tmp_path / "reward.toml").listener
@@ -148,25 +148,25 @@ def test_trainers_alone_reach_the_port_of_rewards(tmp_path: Path) -> None:
     assert opening == {
         "judges-judge-from-trainers": [{"ports": [{"port": 8004, "protocol": "TCP"}], "from": [trainers]}]
     }
-    closed = based({**values, "judge.rewards.callers": []})
+    closed = render_parts({**values, "judge.rewards.callers": []})
     assert "judges-judge-from-trainers" not in names(closed, "NetworkPolicy")
 
 
 def test_triton_reaches_no_vllm_that_it_does_not_ask() -> None:
-    assert "judges-triton-to-vllm" not in names(based(OPTIONS["vllm"]), "NetworkPolicy")
-    assert "judges-triton-to-vllm" in names(based(OPTIONS["language model"]), "NetworkPolicy")
+    assert "judges-triton-to-vllm" not in names(render_parts(OPTIONS["vllm"]), "NetworkPolicy")
+    assert "judges-triton-to-vllm" in names(render_parts(OPTIONS["language model"]), "NetworkPolicy")
 
 
 def test_names_are_looked_up_where_name_servers_listen() -> None:
     """Policies ask for the port of the pod: on OpenShift it is another than its Service's."""
-    (egress,) = names(based(), "NetworkPolicy")["judges-nothing"]["spec"]["egress"]
+    (egress,) = names(render_parts(), "NetworkPolicy")["judges-nothing"]["spec"]["egress"]
     open_ports = {(port["protocol"], port["port"]) for port in egress["ports"]}
     assert open_ports == {(way, port) for way in ("UDP", "TCP") for port in (53, 5353)}
 
 
 def test_what_a_platform_sets_is_in_every_pod() -> None:
     values = OPTIONS["placed"]
-    things = based(values)
+    things = render_parts(values)
     wanted = values["pod"]
     for one, template in workloads(things):
         about, spec = template["metadata"], template["spec"]
@@ -209,8 +209,8 @@ def test_what_the_chart_names_itself_no_platform_can_name() -> None:
     options = ("cache", "hosted judge", "certificates of clients", "GPU", "token", "mirror")
     run = {"runs.own": {**PARTS["run"], "merge": True, "settings": "own", "secret": "key"}}
     own = OPTIONS["vLLM's own protocol"] | {"vllm.servers.own.gpus": 0}
-    things = [*based(*(OPTIONS[each] for each in options)), *chart.filled("production")]
-    things += based(own, run)
+    things = [*render_parts(*(OPTIONS[each] for each in options)), *chart.render_file("production")]
+    things += render_parts(own, run)
     for _, template in workloads(things):
         said = {"volumes": [each["name"] for each in template["spec"]["volumes"]]}
         mounts = [m for each in containers(template) for m in each["volumeMounts"]]
@@ -223,8 +223,8 @@ def test_what_the_chart_names_itself_no_platform_can_name() -> None:
 
 def test_pods_that_request_no_gpu_are_given_none() -> None:
     """Images with CUDA ask for all of a node, and its runtime may give them."""
-    things = [*chart.filled("production"), *based(OPTIONS["generalist on a CPU"])]
-    for one, template, each in each_container(of(things, "Deployment")):
+    things = [*chart.render_file("production"), *render_parts(OPTIONS["generalist on a CPU"])]
+    for one, template, each in each_container(select_kinds(things, "Deployment")):
         if one["metadata"]["labels"]["editjudge/tier"] in ("triton", "vllm") and "env" in each:
             (*_, server) = template["spec"]["containers"]
             gpus = {*server["resources"]["limits"]} - {"cpu", "memory"}
@@ -233,7 +233,7 @@ def test_pods_that_request_no_gpu_are_given_none() -> None:
 
 
 def test_outside_the_cluster_nobody_reaches_metrics() -> None:
-    services = of(based(OPTIONS["load balancer"]), "Service")
+    services = select_kinds(render_parts(OPTIONS["load balancer"]), "Service")
     of_metrics = [
         service["spec"].get("type", "ClusterIP")
         for service in services
@@ -246,12 +246,12 @@ def test_outside_the_cluster_nobody_reaches_metrics() -> None:
 
 
 def test_the_same_values_give_the_same_bytes() -> None:
-    assert text("single-gpu") == text("single-gpu")
+    assert render_text("single-gpu") == render_text("single-gpu")
 
 
 def test_a_kind_without_a_schema_is_told() -> None:
-    things = based("gateway", {"vllm.servers.judge": PARTS["server"]})
-    assert checked(things, definitions=None).unchecked == UNCHECKED_OF_GATEWAYS
+    things = render_parts("gateway", {"vllm.servers.judge": PARTS["server"]})
+    assert check_schemas(things, definitions=None).unchecked == UNCHECKED_OF_GATEWAYS
 
 
 def test_a_definition_that_the_user_gives_is_asked(tmp_path: Path) -> None:
@@ -267,7 +267,7 @@ def test_a_definition_that_the_user_gives_is_asked(tmp_path: Path) -> None:
         },
     }
     (tmp_path / "crd.yaml").write_text(yaml.safe_dump(definition))
-    said = checked(based("gateway"), definitions=tmp_path)
+    said = check_schemas(render_parts("gateway"), definitions=tmp_path)
     assert "gateway.networking.k8s.io/v1 GRPCRoute" not in said.unchecked
     # That schema knows the name of a gateway and nothing else.
     assert any("GRPCRoute" in told and "unexpected" in told for told in said.wrong)
@@ -275,8 +275,8 @@ def test_a_definition_that_the_user_gives_is_asked(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("told", "values"), chart.VALUES["refused"])
 def test_what_cannot_be_used_is_refused_by_its_name(told: str, values: Mapping[str, Any]) -> None:
-    with pytest.raises(chart.Refused) as refused:
-        based(values)
+    with pytest.raises(chart.RenderError) as refused:
+        render_parts(values)
     assert told in str(refused.value)
 
 
@@ -284,9 +284,9 @@ def test_what_cannot_be_used_is_refused_by_its_name(told: str, values: Mapping[s
 def test_every_name_that_helm_takes_is_text_to_kubernetes(
     release: str, namespace: str, further: Mapping[str, Any]
 ) -> None:
-    values = chart.chosen(values=PARTS["named"] | further)
+    values = chart.select_values(values=PARTS["named"] | further)
     place = f"--namespace={namespace}"
-    right(chart.parsed(helm("template", release, CHART, place, *values)))
+    right(chart.parse_objects(helm("template", release, CHART, place, *values)))
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ def test_every_name_that_helm_takes_is_text_to_kubernetes(
     ],
 )
 def test_nodes_with_parts_of_gpus_may_have_the_taint_of_whole_ones(resource: str, taints: set[str]) -> None:
-    things = based({"triton.servers.small": {**PARTS["small"], "gpus": 1, "gpuResource": resource}})
+    things = render_parts({"triton.servers.small": {**PARTS["small"], "gpus": 1, "gpuResource": resource}})
     tolerated = pod(things, "triton-small")["tolerations"]
     assert {one["key"] for one in tolerated} == taints
     assert {one["effect"] for one in tolerated} == {"NoSchedule"}
@@ -317,14 +317,14 @@ def test_nodes_with_parts_of_gpus_may_have_the_taint_of_whole_ones(resource: str
 )
 def test_a_job_that_may_wait_for_ever_is_told(further: Mapping[str, Any], told: bool) -> None:
     values = PARTS["base"] | {"triton.servers.small.models.features_dinov2": {}} | further
-    said = helm("install", "judges", CHART, "--dry-run=client", *chart.chosen(values=values))
+    said = helm("install", "judges", CHART, "--dry-run=client", *chart.select_values(values=values))
     assert ("Without room for both, neither starts" in said) == told
 
 
 @pytest.mark.parametrize("release", ["judges", "2026"])
 def test_the_notes_lead_to_what_is_there(release: str) -> None:
-    values = chart.chosen(values=PARTS["base"])
-    things = chart.parsed(helm("template", release, CHART, *values))
+    values = chart.select_values(values=PARTS["base"])
+    things = chart.parse_objects(helm("template", release, CHART, *values))
     said = helm("install", release, CHART, "--dry-run=client", *values).split("NOTES:")[1]
     (service,), (panel,) = (re.findall(rf"{kind}([a-z0-9-]+)", said) for kind in ("service/", "configmap "))
     assert service in names(things, "Service")
@@ -341,8 +341,8 @@ def test_two_releases_share_no_class_of_priority() -> None:
     installed += [("other", "n", 7), ("judges", "n", 8)]
     classes: list[str] = []
     for release, namespace, value in installed:
-        values = chart.chosen(values=PARTS["base"] | {"priorityClasses.front": value})
-        things = chart.parsed(helm("template", release, CHART, f"--namespace={namespace}", *values))
+        values = chart.select_values(values=PARTS["base"] | {"priorityClasses.front": value})
+        things = chart.parse_objects(helm("template", release, CHART, f"--namespace={namespace}", *values))
         (front,) = (one for one in names(things, "PriorityClass") if "-front-" in one)
         classes.append(front)
     assert len(set(classes)) == len(installed)
@@ -350,7 +350,7 @@ def test_two_releases_share_no_class_of_priority() -> None:
 
 @pytest.fixture(scope="module")
 def before() -> list[Object]:
-    return based("installed")
+    return render_parts("installed")
 
 
 def tasks(things: list[Object]) -> set[str]:
@@ -359,40 +359,40 @@ def tasks(things: list[Object]) -> set[str]:
 
 @pytest.mark.parametrize("change", chart.VALUES["changes"], ids=str)
 def test_a_change_of_values_can_be_upgraded_to(before: list[Object], change: Any) -> None:
-    after = based("installed", change)
-    assert not [*unchangeable(before, after), *unfollowed(before, after)]
+    after = render_parts("installed", change)
+    assert not [*unchangeable(before, after), *find_unfollowed(before, after)]
 
 
 def test_an_upgrade_that_is_refused_is_found(before: list[Object]) -> None:
     after = copy.deepcopy(before)
-    of(after, "ResourceClaimTemplate")[0]["spec"]["spec"] = {}
+    select_kinds(after, "ResourceClaimTemplate")[0]["spec"]["spec"] = {}
     assert list(unchangeable(before, after))
 
 
 def test_what_decides_no_verdict_starts_no_run_and_no_pod_anew() -> None:
     """More replicas, another price, another limit of one call, fewer shards at a time."""
-    before = based("installed", {"vllm.servers.judge.replicas": 2})
+    before = render_parts("installed", {"vllm.servers.judge.replicas": 2})
     change = {
         "triton.servers.small.replicas": 3,
         "runs.first.parallel": 1,
         "vllm.servers.judge.replicas": 3,
         "judge.replicas": 3,
     }
-    after = based("installed", change)
+    after = render_parts("installed", change)
     assert tasks(after) == tasks(before)
     pods = [{n: d["spec"]["template"] for n, d in names(t, "Deployment").items()} for t in (before, after)]
     assert pods[0] == pods[1]
     # From one pod of the judge to several, pods ask by the door from then on; runs go on.
-    one = based("installed")
+    one = render_parts("installed")
     assert tasks(one) == tasks(before)
     dearer = {"judge.price": {"input": 1}, "judge.deadlineSeconds": 90}
-    assert tasks(based("installed", dearer)) == tasks(one)
+    assert tasks(render_parts("installed", dearer)) == tasks(one)
     other = {"vllm.servers.judge.source.revision": PARTS["revision"][::-1]}
-    assert tasks(based("installed", other)).isdisjoint(tasks(before))
+    assert tasks(render_parts("installed", other)).isdisjoint(tasks(before))
 
 
 def test_pods_are_not_named_after_the_version_of_the_chart(before: list[Object]) -> None:
-    for one in of(before, "Deployment", "Job"):
+    for one in select_kinds(before, "Deployment", "Job"):
         labels = one["spec"]["template"]["metadata"]["labels"]
         assert not {"helm.sh/chart", "app.kubernetes.io/version"} & labels.keys()
 
@@ -406,8 +406,8 @@ def test_large_numbers_of_a_file_are_written_out(tmp_path: Path) -> None:
         "runs": {"first": {**PARTS["run"], "deadlineSeconds": 1209600}},
     }
     file = least_values(tmp_path / "values.yaml", **values)
-    things = chart.parsed(helm("template", "judges", CHART, "--namespace=n", *chart.chosen(), file))
-    assert not broken(things)
+    things = chart.parse_objects(helm("template", "judges", CHART, "--namespace=n", *chart.select_values(), file))
+    assert not find_faults(things)
     (server,) = pod(things, "vllm-judge")["containers"]
     assert "--max-model-len=1048576" in server["args"]
 
@@ -449,8 +449,8 @@ def test_every_value_is_described() -> None:
 
 @pytest.mark.parametrize("file", ["images", "run", "ray", "next", "platform", "copy", "image", "laptop"])
 def test_the_values_of_the_page_are_right(file: str) -> None:
-    values = chart.of_page(file)
-    right(based(OPTIONS["hosted judge"], values))
+    values = chart.read_page_values(file)
+    right(render_parts(OPTIONS["hosted judge"], values))
     declared = (*root.commands["run"].params, *root.params)
     known = {name for option in declared for name in option.opts}
     for run in values.get("runs", {}).values():
@@ -462,9 +462,9 @@ def test_the_tutorial_installs_what_it_says(tmp_path: Path) -> None:
     page = (CHART.parents[1] / "docs" / "tutorials" / "kubernetes.md").read_text()
     (command,) = re.findall(r"^helm install (.*?[^\\])$", page, re.MULTILINE | re.DOTALL)
     name, _, *options = shlex.split(command.replace("\\\n", " "))
-    (tmp_path / "laptop.yaml").write_text(json.dumps(chart.of_page("laptop")))
+    (tmp_path / "laptop.yaml").write_text(json.dumps(chart.read_page_values("laptop")))
     places = {"laptop.yaml": tmp_path / "laptop.yaml", "images.yaml": chart.IMAGES}
-    things = chart.parsed(helm("template", name, CHART, *(places.get(o, o) for o in options)))
+    things = chart.parse_objects(helm("template", name, CHART, *(places.get(o, o) for o in options)))
     right(things)
     ports = {
         port["port"]
@@ -479,9 +479,9 @@ def test_the_tutorial_installs_what_it_says(tmp_path: Path) -> None:
 
 def test_a_value_that_has_gone_says_where_to() -> None:
     """Those of the last release, in the schema and on the page."""
-    there = released.paths()
+    there = value_paths.paths()
     moved = {path: to for path, to in there.items() if to}
-    last = released.FILE.read_text().split()
+    last = value_paths.FILE.read_text().split()
     assert [path for path in last if not _is_told(path, there)] == []
     assert not _is_told("judge.autoscaling.enabled", there.keys() - moved.keys())
     page = (CHART.parents[1] / "docs" / "howto" / "deploying.md").read_text()
@@ -492,7 +492,7 @@ def test_a_value_that_has_gone_says_where_to() -> None:
 def _is_told(path: str, there: Collection[str]) -> bool:
     """Whether a value is there, or one that it is a part of says where it went."""
     parents = [path.rsplit(".", times)[0] for times in range(path.count(".") + 1)]
-    return path in there or any(released.paths().get(each) for each in parents if each in there)
+    return path in there or any(value_paths.paths().get(each) for each in parents if each in there)
 
 
 def test_helm_finds_no_fault(tmp_path: Path) -> None:
@@ -501,7 +501,7 @@ def test_helm_finds_no_fault(tmp_path: Path) -> None:
 
 
 def test_a_server_has_time_to_load_and_memory_for_a_batch() -> None:
-    things = rendered("single-gpu")
+    things = render("single-gpu")
     spec = pod(things, "triton-small")
     probe = spec["containers"][0]["startupProbe"]
     assert probe["periodSeconds"] * probe["failureThreshold"] >= 600
@@ -518,8 +518,8 @@ def test_a_server_has_time_to_load_and_memory_for_a_batch() -> None:
 def test_the_example_of_patching_gives_objects_that_are_right(tmp_path: Path) -> None:
     example = CHART.parent / "kustomize" / "kustomization.yaml"
     (tmp_path / example.name).write_text(example.read_text())
-    (tmp_path / "rendered.yaml").write_text(text("single-gpu"))
-    things = chart.parsed(chart.ran("kubectl", "kustomize", tmp_path).stdout)
+    (tmp_path / "rendered.yaml").write_text(render_text("single-gpu"))
+    things = chart.parse_objects(chart.run_tool("kubectl", "kustomize", tmp_path).stdout)
     right(things)
     assert pod(things, "front")["dnsConfig"] == {"options": [{"name": "ndots", "value": "2"}]}
     (judge,) = pod(things, "judge")["containers"]

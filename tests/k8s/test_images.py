@@ -12,14 +12,25 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from ..images.dockerfile import FOLDER, LOCKS, ROOT, TABLE, Stage, dockerfiles, locked, of, read, whole
-from .chart import ran
+from ..images.dockerfile import (
+    FOLDER,
+    LOCKS,
+    ROOT,
+    TABLE,
+    Stage,
+    dockerfiles,
+    lock_of,
+    read,
+    read_locks,
+    read_whole_lock,
+)
+from .chart import run_tool
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 TRITON = [name for name in TABLE if name.startswith("triton-")]
 
 
-def required(extras: list[str]) -> Iterator[Requirement]:
+def list_requirements(extras: list[str]) -> Iterator[Requirement]:
     """What the package asks for with these extras, and with those that they name."""
     lines = [*PROJECT["dependencies"]]
     for extra in extras:
@@ -27,21 +38,21 @@ def required(extras: list[str]) -> Iterator[Requirement]:
     for line in lines:
         requirement = Requirement(line)
         if requirement.name == "editjudge":
-            yield from required(sorted(requirement.extras))
+            yield from list_requirements(sorted(requirement.extras))
         elif requirement.marker is None or requirement.marker.evaluate({"sys_platform": "linux"}):
             yield requirement
 
 
-def asked(name: str) -> list[Requirement]:
+def list_packages(name: str) -> list[Requirement]:
     about = TABLE[name]
-    own = list(required(about["extras"])) if "extras" in about else []
+    own = list(list_requirements(about["extras"])) if "extras" in about else []
     return own + [Requirement(r) for r in (*about.get("packages", ()), *about.get("alone", ()))]
 
 
 @pytest.mark.parametrize("name", TABLE)
 def test_a_lock_holds_what_the_package_asks_for(name: str) -> None:
-    versions = whole(name)
-    for requirement in asked(name):
+    versions = read_whole_lock(name)
+    for requirement in list_packages(name):
         there = versions.get(canonicalize_name(requirement.name), "")
         assert there, f"{name}: no {requirement.name}: make locks NAMES={name}"
         assert requirement.specifier.contains(there), f"{name}: {requirement} and {there}"
@@ -56,31 +67,31 @@ def test_images_have_the_versions_that_the_suite_passed_with(name: str) -> None:
         if "==" in line and (file == "constraints.txt" or line.startswith("numpy=="))
     )
     passed = {canonicalize_name(package): version for package, version in passed.items()}
-    versions = whole(name)
+    versions = read_whole_lock(name)
     of_cpu = {p: v.removesuffix("+cpu") for p, v in versions.items()}
     assert {p: v for p, v in of_cpu.items() if passed.get(p, v) != v} == {}
     assert versions["numpy"].startswith("2.")
 
 
 def test_every_lock_is_somebodys() -> None:
-    assert {of(file) for file in LOCKS.iterdir()} == TABLE.keys()
+    assert {lock_of(file) for file in LOCKS.iterdir()} == TABLE.keys()
 
 
 def test_an_image_has_only_what_it_needs() -> None:
     for name in TRITON:
-        versions = whole(name)
+        versions = read_whole_lock(name)
         assert versions.keys().isdisjoint({"nvidia-pytriton", "scikit-image", "matplotlib", "onnx"})
         assert len({"onnxruntime", "onnxruntime-gpu"} & versions.keys()) == 1
         assert ("torch" in versions) == ("torch" in name)
         assert ("onnxruntime-gpu" in versions) == TABLE[name].get("cuda", True)
-    assert whole("judge").keys().isdisjoint({"torch", "onnxruntime", "rapidocr", "huggingface-hub"})
-    assert {"torch", "lpips", "huggingface-hub"} <= whole("fetch").keys()
-    assert "torchvision" not in whole("fetch")
+    assert read_whole_lock("judge").keys().isdisjoint({"torch", "onnxruntime", "rapidocr", "huggingface-hub"})
+    assert {"torch", "lpips", "huggingface-hub"} <= read_whole_lock("fetch").keys()
+    assert "torchvision" not in read_whole_lock("fetch")
 
 
 def test_what_brings_cuda_is_a_layer_of_its_own() -> None:
     for file in LOCKS.glob("*.txt"):
-        names = locked(file.name)
+        names = read_locks(file.name)
         of_cuda = {n for n in names if re.match(r"nvidia|cuda|torch$|triton$|onnxruntime-gpu", n)}
         if ".cpu." in file.name:
             assert of_cuda == {"torch"}
@@ -96,11 +107,11 @@ def test_what_computes_on_a_cpu_brings_no_cuda(name: str) -> None:
 
 @pytest.mark.parametrize("file", dockerfiles(), ids=lambda file: file.stem)
 def test_hadolint_has_nothing_to_say(file: Path) -> None:
-    done = ran("hadolint", "--config", FOLDER / "hadolint.yaml", file)
+    done = run_tool("hadolint", "--config", FOLDER / "hadolint.yaml", file)
     assert (done.returncode, done.stdout) == (0, ""), done.stdout
 
 
-def broken(before: list[tuple[str, str]], stages: list[Stage]) -> list[str]:
+def find_faults(before: list[tuple[str, str]], stages: list[Stage]) -> list[str]:
     """What our rules say against a Dockerfile."""
     last = stages[-1]
     told = [f"{base} is not by digest" for s in stages if (base := s.base.split(" AS ")[0]) != BASE]
@@ -127,7 +138,7 @@ BASE = "${BASE}@${DIGEST}"
 
 @pytest.mark.parametrize("file", dockerfiles(), ids=lambda file: file.stem)
 def test_dockerfiles_keep_our_rules(file: Path) -> None:
-    assert broken(*read(file)) == []
+    assert find_faults(*read(file)) == []
 
 
 @pytest.mark.parametrize(
@@ -146,7 +157,7 @@ def test_each_rule_finds_its_mistake(tmp_path: Path, right: str, wrong: str, tol
     text = (FOLDER / "judge.Dockerfile").read_text()
     assert right in text
     (tmp_path / "Dockerfile").write_text(text.replace(right, wrong))
-    assert told in "; ".join(broken(*read(tmp_path / "Dockerfile")))
+    assert told in "; ".join(find_faults(*read(tmp_path / "Dockerfile")))
 
 
 def test_nothing_of_a_checkout_but_the_package_goes_into_a_build() -> None:

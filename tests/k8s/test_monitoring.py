@@ -7,28 +7,28 @@ from typing import Any
 
 import pytest
 
-from .chart import OPTIONS, Object, based, by_tools
-from .monitored import asked, boards
-from .queries import EXPORTERS, OURS, data, exporter, plain, queries, recorded, selectors
-from .rules import names, of, recorded_and_alerts
+from .chart import OPTIONS, Object, render_parts, run_script
+from .monitoring import boards, list_queries
+from .queries import EXPORTERS, OURS, data, exporter, fill_query, list_records, queries, selectors
+from .rules import names, recorded_and_alerts, select_kinds
 
 
 @pytest.fixture(scope="module")
 def things() -> list[Object]:
     labels = {"monitoring.labels": {"release": "prometheus"}}
-    return based("monitored", "scaled", labels, {"judge.vllm": "judge"})
+    return render_parts("monitored", "scaled", labels, {"judge.vllm": "judge"})
 
 
 def test_objects_ask_what_the_data_says_and_nothing_else(things: list[Object]) -> None:
     said = {
-        plain(query.text, "$team", job).replace("[1m]", "[$__rate_interval]")
+        fill_query(query.text, "$team", job).replace("[1m]", "[$__rate_interval]")
         for query in queries()
         for job in ("judge", "triton-small", "vllm-judge")
     }
     told = {
         " ".join(query.split())
-        for one in of(things, "PrometheusRule", "ScaledObject", "ConfigMap")
-        for query in asked(one)
+        for one in select_kinds(things, "PrometheusRule", "ScaledObject", "ConfigMap")
+        for query in list_queries(one)
     }
     assert told <= said
     # But for the names of teams, which a page asks for.
@@ -38,7 +38,7 @@ def test_objects_ask_what_the_data_says_and_nothing_else(things: list[Object]) -
 def test_a_release_has_its_own_labels(things: list[Object]) -> None:
     for rule in recorded_and_alerts(things):
         assert OURS.items() <= rule["labels"].items()
-    for one in of(things, "ServiceMonitor"):
+    for one in select_kinds(things, "ServiceMonitor"):
         (endpoint,) = one["spec"]["endpoints"]
         (relabeled,) = endpoint["relabelings"]
         assert relabeled["targetLabel"] == "editjudge"
@@ -61,32 +61,34 @@ def test_what_is_expected_is_what_is_deployed(things: list[Object]) -> None:
         "vllm-judge": "vector(1)",
     }
     # A job is what a ServiceMonitor makes of its Service's label.
-    components = {service["metadata"]["labels"]["app.kubernetes.io/component"] for service in of(things, "Service")}
+    components = {
+        service["metadata"]["labels"]["app.kubernetes.io/component"] for service in select_kinds(things, "Service")
+    }
     assert pods.keys() <= components
 
 
 def test_rules_are_there_for_what_is_there() -> None:
-    things = based("monitored", "gateway", {"judge.enabled": False})
-    told = {query for one in of(things, "PrometheusRule", "ConfigMap") for query in asked(one)}
+    things = render_parts("monitored", "gateway", {"judge.enabled": False})
+    told = {query for one in select_kinds(things, "PrometheusRule", "ConfigMap") for query in list_queries(one)}
     whose = {exporter(one.name) for query in told for one in selectors(query)}
     assert whose == {None, "triton"}
-    assert {one["metadata"]["name"] for one in of(things, "ServiceMonitor")} == {"judges-triton"}
+    assert {one["metadata"]["name"] for one in select_kinds(things, "ServiceMonitor")} == {"judges-triton"}
 
 
 def test_limits_are_those_of_the_values() -> None:
     limits = {"monitoring.rules.limits.failedShare": 0.5}
-    texts = [rule["expr"] for rule in recorded_and_alerts(based("monitored", limits))]
+    texts = [rule["expr"] for rule in recorded_and_alerts(render_parts("monitored", limits))]
     assert any("> 0.5" in text for text in texts)
     assert not any(word in text for text in texts for word in ("OURS", "JOB", "_SHARE", "_SECONDS"))
 
 
 def test_dashboards_are_the_same_bytes_and_known_to_grafana(things: list[Object]) -> None:
-    found = [board for one in of(things, "ConfigMap") for board in boards(one)]
+    found = [board for one in select_kinds(things, "ConfigMap") for board in boards(one)]
     assert [board["title"].split(":")[0] for board in found] == ["editjudge", "editjudge, a team"]
     assert len({board["uid"] for board in found}) == 2
     wrong = json.loads(json.dumps(found[0]))
     wrong["panels"][1]["targets"][0]["legend"] = "x"
-    said = by_tools("boards.py", lines=map(json.dumps, (*found, wrong)))
+    said = run_script("boards.py", lines=map(json.dumps, (*found, wrong)))
     assert said == [[], [], [".panels[1].targets[0].legend"]]
 
 
@@ -96,16 +98,16 @@ def test_every_tier_has_a_row_and_rules() -> None:
     assert data("rules")["groups"].keys() == {*EXPORTERS, "all"}
     used = {one.name for query in queries() for one in selectors(query.text)}
     # What nobody asks for is for whoever serves it to an HPA.
-    assert recorded().keys() - used == {"editjudge:load"}
+    assert list_records().keys() - used == {"editjudge:load"}
 
 
-def scaled(things: list[Object], kind: str, name: str) -> Any:
-    return names(of(things, kind), kind)[f"judges-{name}"]["spec"]
+def find_scaled(things: list[Object], kind: str, name: str) -> Any:
+    return names(select_kinds(things, kind), kind)[f"judges-{name}"]["spec"]
 
 
 def test_keda_keeps_what_is_there_when_it_knows_nothing(things: list[Object]) -> None:
     for name in ("judge", "triton-small", "vllm-judge"):
-        spec = scaled(things, "ScaledObject", name)
+        spec = find_scaled(things, "ScaledObject", name)
         assert spec["fallback"]["behavior"] == "currentReplicasIfHigher"
         assert spec["fallback"]["replicas"] == spec["minReplicaCount"] >= 1
         (trigger,) = spec["triggers"]
@@ -115,13 +117,13 @@ def test_keda_keeps_what_is_there_when_it_knows_nothing(things: list[Object]) ->
 
 
 def test_an_hpa_asks_for_what_the_rules_record(things: list[Object]) -> None:
-    found = based(OPTIONS["HPA of servers"])
-    assert not of(found, "ScaledObject")
+    found = render_parts(OPTIONS["HPA of servers"])
+    assert not select_kinds(found, "ScaledObject")
     loads = by_job(found, "editjudge:load")
     assert len(loads) == 3
     for name, query in loads.items():
-        (metric,) = scaled(found, "HorizontalPodAutoscaler", name)["metrics"]
+        (metric,) = find_scaled(found, "HorizontalPodAutoscaler", name)["metrics"]
         wanted = {"editjudge": "judges", "job": name}
         assert metric["external"]["metric"]["selector"]["matchLabels"] == wanted
-        (trigger,) = scaled(things, "ScaledObject", name)["triggers"]
+        (trigger,) = find_scaled(things, "ScaledObject", name)["triggers"]
         assert trigger["metadata"]["query"] == query

@@ -15,23 +15,23 @@ import pytest
 import yaml
 
 from ..images.dockerfile import FOLDER, ROOT
-from .chart import TOOLS, ran
+from .chart import TOOLS, run_tool
 
 FILE = ROOT / ".github" / "workflows" / "release.yaml"
 SCRIPT = ROOT / ".ci" / "release"
 
 
-def broken(file: Path) -> list[str]:
+def find_faults(file: Path) -> list[str]:
     """What the schema and zizmor say against a workflow."""
     (schema,) = TOOLS.glob("lib/python3*/site-packages/check_jsonschema/**/github-workflows.json")
     known = jsonschema.Draft7Validator(json.loads(schema.read_text()))
     told = [error.message for error in known.iter_errors(yaml.safe_load(file.read_text()))]
-    found = ran("zizmor", "--offline", "--quiet", "--format=json", file)
+    found = run_tool("zizmor", "--offline", "--quiet", "--format=json", file)
     return [*told, *(finding["ident"] for finding in json.loads(found.stdout))]
 
 
 def test_the_workflow_is_right() -> None:
-    assert broken(FILE) == []
+    assert find_faults(FILE) == []
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_mistakes_in_it_are_found(right: str, wrong: str, told: str, tmp_path: P
     text = re.sub(right, wrong, FILE.read_text())
     assert text != FILE.read_text()
     file.write_text(text)
-    assert any(told in one for one in broken(file))
+    assert any(told in one for one in find_faults(file))
 
 
 def test_it_makes_every_image_that_has_a_lock() -> None:

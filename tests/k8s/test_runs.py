@@ -20,8 +20,8 @@ from ..e2e.conftest import await_end, process, run_in_process, run_in_thread
 from ..e2e.test_run import LEVELS, PIXELS, Data, Slow
 from ..patience import until
 from . import chart
-from .chart import OPTIONS, PARTS, Object, based
-from .rules import containers, of, setting
+from .chart import OPTIONS, PARTS, Object, render_parts
+from .rules import containers, select_kinds, setting
 
 COUNT = 9
 SHARDS = 2
@@ -49,15 +49,15 @@ class Hanging(Slow):
 @pytest.fixture(scope="module")
 def things() -> list[Object]:
     alone = {"front.kind": "none", "judge.enabled": False, "triton.servers": {}}
-    return based(OPTIONS["vllm"], alone, {"runs.first": PARTS["run"] | RUN})
+    return render_parts(OPTIONS["vllm"], alone, {"runs.first": PARTS["run"] | RUN})
 
 
 def pod(things: list[Object], name: str) -> Any:
-    (one,) = (job for job in of(things, "Job") if f"-{name}-" in job["metadata"]["name"])
+    (one,) = (job for job in select_kinds(things, "Job") if f"-{name}-" in job["metadata"]["name"])
     return one["spec"]["template"]
 
 
-def moved(words: list[str], places: dict[str, Path], **variables: str) -> list[str]:
+def move_paths(words: list[str], places: dict[str, Path], **variables: str) -> list[str]:
     """A container's command with its volumes elsewhere, and variables as the kubelet fills them."""
     told = [re.sub(r"\$\((\w+)\)", lambda m: variables[m[1]], word) for word in words]
     for mounted, place in places.items():
@@ -76,7 +76,7 @@ async def test_shards_of_which_one_is_evicted_give_the_table_of_the_whole(things
     words = [*run["command"], *run["args"]]
 
     def shard(index: int) -> list[str]:
-        return moved(words, places, SHARD=str(index))
+        return move_paths(words, places, SHARD=str(index))
 
     server = Hanging()
     async with server.serving() as url:
@@ -100,16 +100,16 @@ async def test_shards_of_which_one_is_evicted_give_the_table_of_the_whole(things
         done = [await run_in_thread(*words[1:]) for words in commands]
     assert [one.code for one in done] == [0, 0, 0], [one.err for one in done]
     assert kept.items() <= data.verdicts(begun).items()
-    marks = [moved(mark["command"], places, SHARD=str(index)) for index in range(SHARDS)]
+    marks = [move_paths(mark["command"], places, SHARD=str(index)) for index in range(SHARDS)]
     subprocess.run(marks[0], check=True)
     asked, *steps = containers(pod(things, "merge-first"))
-    program, *words = moved(asked["command"], places)
-    early = chart.ran(str(shutil.which(program)), *words)
+    program, *words = move_paths(asked["command"], places)
+    early = chart.run_tool(str(shutil.which(program)), *words)
     assert early.returncode
     assert marks[1][1] in early.stderr
     assert marks[0][1] not in early.stderr
     subprocess.run(marks[1], check=True)
-    subprocess.run(moved(asked["command"], places), check=True)
+    subprocess.run(move_paths(asked["command"], places), check=True)
     merged = await asyncio.to_thread(here_in, steps, places)
     table = await run_in_thread("summary", tmp_path / "whole")
     assert f"({COUNT - 1}/{COUNT})" in table.out
@@ -124,7 +124,7 @@ async def test_shards_of_which_one_is_evicted_give_the_table_of_the_whole(things
 def here_in(steps: list[Any], places: dict[str, Path]) -> str:
     """What containers print, one after the other; the last one's."""
     for each in steps:
-        told = run_in_process(*moved(each["command"], places)[1:])
+        told = run_in_process(*move_paths(each["command"], places)[1:])
         assert told.code == 0, told.err
     return told.out
 
@@ -137,7 +137,7 @@ def test_a_run_on_ray_has_the_command_that_two_shells_leave() -> None:
             ["/bin/bash", "-c", script], capture_output=True, text=True, check=True
         ).stdout.splitlines()
 
-    (job,) = of(based(OPTIONS["run on Ray"]), "RayJob")
+    (job,) = select_kinds(render_parts(OPTIONS["run on Ray"]), "RayJob")
     handed_on = shell(f"printf '%s\\n' {job['spec']['entrypoint']}")
     program, name, *words = shell(f"printf '%s\\n' {subprocess.list2cmdline(handed_on)}")
     assert (program, name) == ("editjudge", "run")
@@ -149,21 +149,21 @@ def test_a_run_on_ray_has_the_command_that_two_shells_leave() -> None:
 
 
 def test_a_run_on_ray_says_the_version_of_its_image_and_fields_that_kuberay_has() -> None:
-    (job,) = of(based(OPTIONS["run on Ray"]), "RayJob")
+    (job,) = select_kinds(render_parts(OPTIONS["run on Ray"]), "RayJob")
     lock = (chart.CHART.parent / "images" / "locks" / "judge.txt").read_text()
     version = re.search(r"^ray==(\S+)", lock, re.MULTILINE)
     assert version is not None
     assert job["spec"]["rayClusterSpec"]["rayVersion"] == version[1]
     del job["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]["containers"][0]["name"]
     job["spec"]["entryPoint"] = "editjudge"
-    field, pod = chart.checked([job]).wrong
+    field, pod = chart.check_schemas([job]).wrong
     assert "entryPoint" in field
     assert "name" in pod
 
 
 def test_another_number_of_shards_is_written_by_a_job() -> None:
     again = PARTS["run"] | {"merge": {"into": "second", "shards": 3}}
-    things = based(OPTIONS["vllm"], {"runs.first": again})
+    things = render_parts(OPTIONS["vllm"], {"runs.first": again})
     (step,) = containers(pod(things, "merge-first"))
     folders = [f"/runs/first/{shard}" for shard in range(again["shards"])]
     words = ["editjudge", "merge", *folders, "--out=/runs/second", "--shards=3"]

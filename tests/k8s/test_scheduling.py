@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from .chart import FILES, PARTS, RELEASE, Object, based, filled, of_page, rendered
-from .rules import SERVING, of
-from .scheduling import GPU, Node, Pod, add, installed
+from .chart import FILES, PARTS, RELEASE, Object, read_page_values, render, render_file, render_parts
+from .rules import SERVING, select_kinds
+from .scheduling import GPU, Node, Pod, add, install
 
 
 def node(cpus: float, gib: float, gpus: int = 0, **further: Any) -> Node:
@@ -25,7 +25,7 @@ def laptop(gib: float) -> Node:
 
 def objects(values: str) -> list[Object]:
     """Of a file of values, of the chart or of the page."""
-    return filled(values) if values in FILES else rendered(values=of_page(values))
+    return render_file(values) if values in FILES else render(values=read_page_values(values))
 
 
 PLACES: dict[str, tuple[str, Callable[[], list[Node]]]] = {
@@ -48,14 +48,14 @@ def owners(pods: Sequence[Pod]) -> set[str]:
 
 
 def job(things: Sequence[Object]) -> str:
-    (one,) = of(things, "Job")
+    (one,) = select_kinds(things, "Job")
     return str(one["metadata"]["name"])
 
 
 def full(things: Sequence[Object]) -> Node:
     """A node without more room than all servers take, or the Job beside the front door."""
     endless = Node(dict.fromkeys(("cpu", "memory", GPU), 1e18))
-    pods = installed(things, [endless]).placed
+    pods = install(things, [endless]).placed_pods
     takes: dict[str, list[Pod]] = {"servers": [], "weights": []}
     for pod in pods:
         tier = pod.labels["editjudge/tier"]
@@ -68,8 +68,8 @@ def full(things: Sequence[Object]) -> Node:
 def test_the_weights_come_first_and_then_all_pods_have_room(place: str) -> None:
     file, nodes = PLACES[place]
     things = objects(file)
-    cluster = installed(things, nodes())
-    assert job(things) in owners(cluster.placed)
+    cluster = install(things, nodes())
+    assert job(things) in owners(cluster.placed_pods)
     assert all(pod.labels["editjudge/tier"] in {"triton", "vllm"} for pod in cluster.waiting)
     cluster.finish(job(things))
     assert not owners(cluster.waiting)
@@ -78,8 +78,8 @@ def test_the_weights_come_first_and_then_all_pods_have_room(place: str) -> None:
 @pytest.mark.parametrize("file", SETS)
 def test_where_servers_hold_all_room_the_weights_take_it(file: str) -> None:
     things = objects(file)
-    cluster = installed(things, [full(things)])
-    assert job(things) in owners(cluster.placed)
+    cluster = install(things, [full(things)])
+    assert job(things) in owners(cluster.placed_pods)
     assert set(cluster.evicted) == {f"{RELEASE}-triton-small"}
     cluster.finish(job(things))
     assert not owners(cluster.waiting)
@@ -89,23 +89,23 @@ def test_where_servers_hold_all_room_the_weights_take_it(file: str) -> None:
 @pytest.mark.parametrize("file", SETS)
 def test_a_class_that_takes_no_room_is_found(file: str, wrong: Object) -> None:
     things = objects(file)
-    for one in of(things, "PriorityClass"):
+    for one in select_kinds(things, "PriorityClass"):
         if "-weights-" in one["metadata"]["name"]:
             one.update(wrong)
-    assert job(things) in owners(installed(things, [full(things)]).waiting)
+    assert job(things) in owners(install(things, [full(things)]).waiting)
 
 
 @pytest.mark.parametrize("place", PLACES)
 def test_rollouts_end_and_evict_nobody(place: str) -> None:
     file, nodes = PLACES[place]
     things = objects(file)
-    cluster = installed(things, nodes())
+    cluster = install(things, nodes())
     cluster.finish(job(things))
     cluster.evicted.clear()
-    for one in of(things, *SERVING):
-        before = [pod.age for pod in cluster.placed if pod.owner == one["metadata"]["name"]]
+    for one in select_kinds(things, *SERVING):
+        before = [pod.age for pod in cluster.placed_pods if pod.owner == one["metadata"]["name"]]
         cluster.roll(things, one)
-        after = [pod.age for pod in cluster.placed if pod.owner == one["metadata"]["name"]]
+        after = [pod.age for pod in cluster.placed_pods if pod.owner == one["metadata"]["name"]]
         assert len(before) == len(after)
         assert set(before).isdisjoint(after), f"{one['metadata']['name']}: its rollout never ends"
     assert not cluster.evicted
@@ -114,7 +114,7 @@ def test_rollouts_end_and_evict_nobody(place: str) -> None:
 
 @pytest.mark.parametrize(("mode", "many"), [("ReadWriteOnce", 1), ("ReadWriteMany", 2)])
 def test_what_mounts_a_claim_for_one_node_is_on_one(mode: str, many: int) -> None:
-    things = based(
+    things = render_parts(
         {
             "triton.servers.other": {**PARTS["small"], "models": {"features_dinov2": {}}},
             "weights": {"claim": {"accessMode": mode}, "job": {"resources": SMALL}},
@@ -123,7 +123,7 @@ def test_what_mounts_a_claim_for_one_node_is_on_one(mode: str, many: int) -> Non
         }
     )
     # Each has room for one of the two servers.
-    cluster = installed(things, [node(2, 8) for _ in range(3)])
+    cluster = install(things, [node(2, 8) for _ in range(3)])
     mounting = [[p for p in n.pods if p.labels["editjudge/tier"] != "front"] for n in cluster.nodes]
     assert sum(map(bool, mounting)) == many
     assert len(cluster.waiting) == 2 - many
@@ -133,7 +133,7 @@ def test_the_job_lands_where_the_servers_are() -> None:
     """With a claim for one node: by their node selector, past their taints."""
     place = {"nodeSelector": {"pool": "gpus"}, "tolerations": [{"key": "dear", "operator": "Exists"}]}
     gpu = {**PARTS["small"], "models": {"features_dinov2": {}}, "gpus": 1, "pod": place}
-    things = based({"triton.servers.small": gpu, "weights.claim.accessMode": "ReadWriteOnce"})
+    things = render_parts({"triton.servers.small": gpu, "weights.claim.accessMode": "ReadWriteOnce"})
     dear = node(8, 32, 1, labels={"pool": "gpus"}, taints=["dear", GPU])
-    cluster = installed(of(things, "Job", "PriorityClass"), [node(8, 32), dear])
+    cluster = install(select_kinds(things, "Job", "PriorityClass"), [node(8, 32), dear])
     assert [len(one.pods) for one in cluster.nodes] == [0, 1]

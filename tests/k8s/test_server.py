@@ -9,13 +9,13 @@ from functools import partial
 import pytest
 
 from . import chart, test_mistakes
-from .chart import CHART, OPTIONS, PARTS, RELEASE, Object, based
-from .plane import ASSETS, Plane, control_plane, lacking, restricted, shown
+from .chart import CHART, OPTIONS, PARTS, RELEASE, Object, render_parts
+from .plane import ASSETS, Plane, apply_dry, control_plane, find_absence, make_restricted
 from .test_chart import UNCHECKED
-from .test_mistakes import MISTAKES, planted
+from .test_mistakes import MISTAKES, plant
 
-right = test_mistakes.right
-pytestmark = pytest.mark.skipif(bool(lacking()), reason=lacking())
+right = test_mistakes.render_right
+pytestmark = pytest.mark.skipif(bool(find_absence()), reason=find_absence())
 # The others of these it takes: what does not work then is found by rules alone.
 OF_FURTHER = (
     *("device that is not claimed", "how many indexes", "name of a container", "no index"),
@@ -27,20 +27,20 @@ OF_FURTHER = (
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
     assert ASSETS is not None
     with control_plane(ASSETS, tmp_path_factory.mktemp("plane")) as started:
-        restricted(started, chart.NAMESPACE)
+        make_restricted(started, chart.NAMESPACE)
         yield started
 
 
 @pytest.mark.parametrize("file", chart.FILES)
 def test_the_server_takes_every_file_of_values(plane: Plane, file: str) -> None:
-    assert not shown(plane, chart.filled(file))
+    assert not apply_dry(plane, chart.render_file(file))
 
 
 @pytest.mark.parametrize("option", [name for name in OPTIONS if "gateway" not in name])
 def test_the_server_takes_each_option(plane: Plane, option: str) -> None:
-    things = based(OPTIONS[option])
+    things = render_parts(OPTIONS[option])
     known = [each for each in things if f"{each['apiVersion']} {each['kind']}" not in UNCHECKED]
-    assert not shown(plane, known)
+    assert not apply_dry(plane, known)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_the_server_takes_each_option(plane: Plane, option: str) -> None:
 )
 def test_the_server_refuses_each_mistake(plane: Plane, right: dict[str, list[Object]], part: str, mistake: str) -> None:
     # Pod Security refuses pods; of what makes them it warns.
-    assert shown(plane, planted(right[part], MISTAKES[part][mistake]))
+    assert apply_dry(plane, plant(right[part], MISTAKES[part][mistake]))
 
 
 @pytest.mark.skipif(chart.CRDS is None, reason="EDITJUDGE_CRDS is not set")
@@ -61,13 +61,13 @@ def test_the_server_takes_objects_of_kinds_that_clusters_add(plane: Plane, furth
         done = plane.kubectl(*asked)
         assert done.returncode == 0, done.stderr
     known = plane.kubectl("api-versions").stdout.split()
-    things = based(OPTIONS[further])
-    assert not shown(plane, [each for each in things if each["apiVersion"] in known])
+    things = render_parts(OPTIONS[further])
+    assert not apply_dry(plane, [each for each in things if each["apiVersion"] in known])
 
 
 def test_a_release_is_installed_changed_taken_back_and_removed(plane: Plane) -> None:
     place = f"--namespace={chart.NAMESPACE}"
-    changed, values = partial(chart.helm, **plane.env), partial(chart.chosen, "single-gpu")
+    changed, values = partial(chart.helm, **plane.env), partial(chart.select_values, "single-gpu")
 
     def replicas() -> int:
         found = plane.kubectl("get", "deployment", f"{RELEASE}-judge", place, "-o", "json")
@@ -107,18 +107,18 @@ def test_replicas_that_others_set_are_a_conflict_where_the_chart_says_them(plane
     changed, judge = partial(chart.helm, **plane.env), f"deployment/{RELEASE}-judge"
 
     def upgrade(replicas: int | str, *further: str) -> int:
-        values = chart.chosen("single-gpu", values={"judge.replicas": replicas})
+        values = chart.select_values("single-gpu", values={"judge.replicas": replicas})
         changed("upgrade", "--install", RELEASE, CHART, place, *values, *further)
         found = plane.kubectl("get", judge, place, "-o", "json").stdout
         return int(json.loads(found)["spec"]["replicas"])
 
     assert upgrade(2) == 2
     assert plane.kubectl("scale", judge, "--replicas=4", place).returncode == 0
-    with pytest.raises(chart.Refused, match="conflict"):
+    with pytest.raises(chart.RenderError, match="conflict"):
         upgrade(3)
     assert upgrade("elsewhere") == 4
     assert upgrade(2, "--force-conflicts") == 2
     revision = {"vllm.servers.judge.source.revision": PARTS["revision"]}
-    with pytest.raises(chart.Refused, match="does not become ReadWriteMany"):
-        changed("upgrade", RELEASE, CHART, place, *chart.chosen("production", values=revision))
+    with pytest.raises(chart.RenderError, match="does not become ReadWriteMany"):
+        changed("upgrade", RELEASE, CHART, place, *chart.select_values("production", values=revision))
     changed("uninstall", RELEASE, place)

@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from . import chart
-from .chart import CHART, Object, filled
-from .rules import of, workloads
+from .chart import CHART, Object, render_file
+from .rules import select_kinds, workloads
 
 KNOWN: dict[str, Any] = json.loads((CHART / "files" / "models.json").read_text())
 PAGE = (CHART.parents[1] / "docs" / "howto" / "deploying.md").read_text()
@@ -41,11 +41,11 @@ def gib(quantity: str) -> float:
     return int(quantity[:-2]) * {"Mi": 1 / 1024, "Gi": 1, "Ti": 1024}[quantity[-2:]]
 
 
-def requested(things: list[Object]) -> Iterator[Pods]:
+def list_requests(things: list[Object]) -> Iterator[Pods]:
     """A pod takes what its containers do together, or the largest of those before them."""
     scaled = {
         one["spec"]["scaleTargetRef"]["name"]: one["spec"]["minReplicas"]
-        for one in of(things, "HorizontalPodAutoscaler")
+        for one in select_kinds(things, "HorizontalPodAutoscaler")
     }
     for one, template in workloads(things):
         count = one["spec"].get("replicas", scaled.get(one["metadata"]["name"], 1))
@@ -100,7 +100,7 @@ def on_gpus(values: dict[str, Any]) -> dict[str, int]:
 def test_what_a_file_of_values_takes_is_told_and_fits(file: str) -> None:
     told = (CHART / "values" / f"{file}.yaml").read_text()
     values = yaml.safe_load(told)
-    pods = list(requested(filled(file)))
+    pods = list(list_requests(render_file(file)))
     cpu, memory, gpus = (
         sum(each.count * amount for each, amount in zip(pods, amounts, strict=True))
         for amounts in ([each.cpu for each in pods], [each.gib for each in pods], [each.gpus for each in pods])

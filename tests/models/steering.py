@@ -22,7 +22,7 @@ class Says:
         return forced
 
 
-class Steered:
+class SteeredNetwork:
     """A network that generates what is written for it, and is the same network otherwise."""
 
     def __init__(self, network: Any, *rows: list[int]) -> None:

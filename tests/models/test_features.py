@@ -26,7 +26,7 @@ KINDS = ENTRIES = {kind.entry: kind for kind in (DinoV2, DinoV3, ClipVitB32)}
 GRIDS = {"dinov2-small": 16, "dinov3-vitb16": 14, "clip-vit-base-patch32": 7}
 
 
-def loaded(entry, precision="fp32"):
+def load_features(entry, precision="fp32"):
     return load(KINDS[entry], precision)
 
 
@@ -37,19 +37,19 @@ def entry(request):
 
 @pytest.fixture
 def specialist(entry):
-    return loaded(entry)
+    return load_features(entry)
 
 
 def picture(height=448, width=448, seed=0):
     return blocks(height, width, seed)
 
 
-def asking(image, mask=None, region="pool"):
+def make_request(image, mask=None, region="pool"):
     return Request({"IMAGE": image, "MASK": mask}, {"region": region})
 
 
 def embedding(specialist, *request):
-    (answer,) = specialist.infer([asking(*request)])
+    (answer,) = specialist.infer([make_request(*request)])
     assert answer["EMBEDDING"].dtype == np.float32
     return answer["EMBEDDING"]
 
@@ -85,7 +85,7 @@ def pool(tokens, weights):
     return (tokens * column).sum(0) / column.sum()
 
 
-def covered(mask, entry):
+def cover_patches(mask, entry):
     """Fractions of the patches of a square mask whose side is a multiple of the grid."""
     grid = GRIDS[entry]
     step = mask.shape[0] // grid
@@ -108,7 +108,7 @@ def test_the_whole_image(specialist, entry, shape):
 @pytest.mark.parametrize("region", ["pool", "pool_any"])
 def test_a_region(specialist, entry, region):
     image, mask = picture(), disc()
-    weights = covered(mask, entry)
+    weights = cover_patches(mask, entry)
     if region == "pool_any":
         weights = weights > 0
     expected = reference(entry, image, weights)
@@ -125,7 +125,7 @@ def test_zeroed_pixels(specialist, entry):
 
 def test_a_full_mask_is_the_mean_of_all_patches_or_the_whole_image(specialist, entry):
     image, full = picture(), np.ones((448, 448), dtype=bool)
-    expected = reference(entry, image, covered(full, entry))
+    expected = reference(entry, image, cover_patches(full, entry))
     for region in ("pool", "pool_any"):
         assert np.abs(embedding(specialist, image, full, region) - expected).max() < 1e-5
     assert np.array_equal(embedding(specialist, image, full, "zero"), embedding(specialist, image))
@@ -135,7 +135,7 @@ def test_a_full_mask_is_the_mean_of_all_patches_or_the_whole_image(specialist, e
 def test_an_empty_mask_has_no_embedding(specialist, region):
     image = picture()
     nowhere = np.zeros((448, 448), dtype=bool)
-    empty, good = specialist.infer([asking(image, nowhere, region), asking(image)])
+    empty, good = specialist.infer([make_request(image, nowhere, region), make_request(image)])
     assert isinstance(empty, Abstention)
     assert empty.kind == "degenerate"
     assert np.array_equal(good["EMBEDDING"], embedding(specialist, image))
@@ -144,20 +144,20 @@ def test_an_empty_mask_has_no_embedding(specialist, region):
 def test_a_region_that_the_crop_cuts_off_is_no_black_image():
     image, edge = picture(100, 300), np.zeros((100, 300), dtype=bool)
     edge[:, :50] = True
-    (answer,) = loaded("clip-vit-base-patch32").infer([asking(image, edge, "zero")])
+    (answer,) = load_features("clip-vit-base-patch32").infer([make_request(image, edge, "zero")])
     assert isinstance(answer, Abstention)
 
 
 def test_a_mask_of_another_size_is_refused(specialist):
     with pytest.raises(BadRequest, match="MASK: 20x10, but IMAGE is 448x448"):
-        specialist.infer([asking(picture(), np.ones((10, 20), dtype=bool))])
+        specialist.infer([make_request(picture(), np.ones((10, 20), dtype=bool))])
 
 
 def test_a_batch_is_its_members(specialist):
     masks = [None, disc(), ~disc()]
-    requests = [asking(picture(seed=i), masks[i % 3]) for i in range(6)]
+    requests = [make_request(picture(seed=i), masks[i % 3]) for i in range(6)]
     together = [one["EMBEDDING"] for one in specialist.infer(requests)]
-    alone = [loaded(specialist.entry).infer([one])[0]["EMBEDDING"] for one in requests]
+    alone = [load_features(specialist.entry).infer([one])[0]["EMBEDDING"] for one in requests]
     assert np.abs(np.stack(together) - np.stack(alone)).max() < 1e-6
 
 
@@ -179,7 +179,7 @@ def test_a_second_mask_costs_no_run(specialist, monkeypatch):
 
 def test_one_image_in_a_batch_runs_once(specialist):
     image = picture()
-    specialist.infer([asking(image, disc()), asking(image, ~disc()), asking(image, disc())])
+    specialist.infer([make_request(image, disc()), make_request(image, ~disc()), make_request(image, disc())])
     assert (specialist.cache.hits, specialist.cache.misses) == (2, 1)
 
 
@@ -191,7 +191,7 @@ def test_the_whole_and_a_region_share_a_run_only_where_both_squash(specialist, e
 
 def test_the_cache_can_be_turned_off(monkeypatch):
     monkeypatch.setenv(vision_service.CACHE_MIB, "0")
-    specialist = loaded("dinov2-small")
+    specialist = load_features("dinov2-small")
     first = embedding(specialist, picture(), disc())
     assert np.array_equal(embedding(specialist, picture(), disc()), first)
     assert (specialist.cache.hits, specialist.cache.misses) == (0, 2)
@@ -230,7 +230,7 @@ def test_half_precision_is_close_and_another_thing(entry, precision):
         RECIPES[entry].fingerprint(artefact.folder, artefact.precision), abs=1e-3
     )
     image, mask = picture(), disc()
-    exact, close = loaded(entry), loaded(entry, precision)
+    exact, close = load_features(entry), load_features(entry, precision)
     for request in ([image], [image, mask]):
         a, b = embedding(exact, *request), embedding(close, *request)
         assert 0 < 1 - float(a.astype(float) @ b) < 1e-3

@@ -13,7 +13,7 @@ from editjudge_services.zoo.export import export
 from editjudge_services.zoo.manifest import find_entry
 
 from .builders import load, smooth
-from .steering import Steered
+from .steering import SteeredNetwork
 
 transformers = pytest.importorskip("transformers")
 # So small networks lose more to waiting for other threads than they gain.
@@ -45,7 +45,7 @@ def says(reader, *texts, end="<|im_end|>", limit=SHORT):
     """The same network, made to say these texts."""
     tokenizer = reader._tokenizer
     rows = [tokenizer(text + end, add_special_tokens=False)["input_ids"] for text in texts]
-    return GotReader(Steered(reader.network, *rows), tokenizer, limit)
+    return GotReader(SteeredNetwork(reader.network, *rows), tokenizer, limit)
 
 
 def test_inputs_equal_the_processor(reader, processor):

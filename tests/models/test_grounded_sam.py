@@ -157,7 +157,7 @@ def test_masks_are_joined(each, expected):
     np.testing.assert_array_equal(masks.unite_masks(each), expected)
 
 
-class Scripted:
+class ScriptedDetector:
     """A detector that finds what it is told."""
 
     def __init__(self, *scores):
@@ -170,7 +170,7 @@ class Scripted:
 
 @pytest.mark.parametrize(("select", "used"), [("best", [1]), ("all", [0, 1])])
 def test_select_with_scripted_boxes(fresh, select, used):
-    fresh.detector = Scripted(0.5, 0.8)
+    fresh.detector = ScriptedDetector(0.5, 0.8)
     image = smooth(1)
     answer = fresh.segment(image, "bus", select)
     each = fresh.cutter.masks(image, fresh.detector.found[0])
@@ -179,7 +179,7 @@ def test_select_with_scripted_boxes(fresh, select, used):
 
 
 def test_nothing_found_is_no_mask(fresh):
-    fresh.detector = Scripted()
+    fresh.detector = ScriptedDetector()
     answer = fresh.segment(smooth(1), "bus")
     assert answer.mask is None
     assert answer.outputs["MASK"] == b""

@@ -65,12 +65,12 @@ def picture(height=96, width=128, seed=0):
     return blocks(height, width, seed)
 
 
-def asking(a, b, mask=None, region="weight"):
+def make_request(a, b, mask=None, region="weight"):
     return Request({"IMAGE_A": a, "IMAGE_B": b, "MASK": mask}, {"region": region})
 
 
 def distance(specialist, *request):
-    (value,) = distances(specialist, asking(*request))
+    (value,) = distances(specialist, make_request(*request))
     return value
 
 
@@ -161,12 +161,12 @@ def test_a_large_picture_is_compared_in_parts(specialist, entry, monkeypatch, si
     a, b = picture(*size), picture(*size, seed=1)
     mask = np.zeros(size, dtype=bool)
     mask[40 : size[0] // 2, 30:300] = True
-    whole, region = distances(specialist, asking(a, b), asking(a, b, mask))
+    whole, region = distances(specialist, make_request(a, b), make_request(a, b, mask))
     seen = []
     taps = specialist._network.taps
     monkeypatch.setattr(specialist._network, "taps", lambda x: seen.append(x.shape[2:]) or taps(x))
     monkeypatch.setattr(lpips_service, "_SIDE", 320)
-    in_parts = distances(specialist, asking(a, b), asking(a, b, mask))
+    in_parts = distances(specialist, make_request(a, b), make_request(a, b, mask))
     assert in_parts == pytest.approx([whole, region], abs=1e-6)
     assert len(seen) > 4
     assert max(map(max, seen)) <= 336
@@ -174,7 +174,7 @@ def test_a_large_picture_is_compared_in_parts(specialist, entry, monkeypatch, si
 
 @pytest.mark.parametrize("region", ["weight", "zero"])
 def test_an_empty_mask_has_no_distance(specialist, region):
-    empty, good = specialist.infer([asking(A, B, np.zeros_like(half()), region), asking(A, B)])
+    empty, good = specialist.infer([make_request(A, B, np.zeros_like(half()), region), make_request(A, B)])
     assert isinstance(empty, Abstention)
     assert empty.kind == "degenerate"
     assert good["DISTANCE"][0] == distance(specialist, A, B)
@@ -183,8 +183,8 @@ def test_an_empty_mask_has_no_distance(specialist, region):
 def test_a_batch_is_its_members(specialist, monkeypatch):
     monkeypatch.setattr("editjudge_services.perceptual.lpips_service._PIXELS_AT_ONCE", 30_000)
     other = [picture(80, 72, seed) for seed in (2, 3)]
-    whole = [asking(A, B), asking(*other), asking(B, A)]
-    parts = [asking(A, B, half()), asking(A, B, half(), "zero"), asking(*other, half(80, 72))]
+    whole = [make_request(A, B), make_request(*other), make_request(B, A)]
+    parts = [make_request(A, B, half()), make_request(A, B, half(), "zero"), make_request(*other, half(80, 72))]
     requests = [each for pair in zip(whole, parts, strict=True) for each in pair]
     together = distances(specialist, *requests)
     alone = [distances(specialist, one)[0] for one in requests]
@@ -194,9 +194,9 @@ def test_a_batch_is_its_members(specialist, monkeypatch):
 def test_what_cannot_be_compared_is_refused(specialist):
     small = picture(15, 128)
     for request, reason in [
-        (asking(A, picture(96, 120)), "IMAGE_A is 128x96, but IMAGE_B is 120x96"),
-        (asking(A, B, np.ones((10, 20), dtype=bool)), "MASK is 20x10, but IMAGE_A is 128x96"),
-        (asking(small, small), "IMAGE_A is 128x15; the sides must have"),
+        (make_request(A, picture(96, 120)), "IMAGE_A is 128x96, but IMAGE_B is 120x96"),
+        (make_request(A, B, np.ones((10, 20), dtype=bool)), "MASK is 20x10, but IMAGE_A is 128x96"),
+        (make_request(small, small), "IMAGE_A is 128x15; the sides must have"),
     ]:
         with pytest.raises(BadRequest, match=reason):
             specialist.infer([request])
@@ -258,20 +258,20 @@ class Counting(LpipsAlex):
         super().load(identity)
         taps = self._network.taps
 
-        def counted(images):
+        def count_images(images):
             self.ran += len(images)
             return taps(images)
 
-        self._network.taps = counted
+        self._network.taps = count_images
 
 
 def test_a_target_runs_once_for_all_that_is_compared_with_it():
     specialist = load(Counting)
-    first = distances(specialist, asking(A, B), asking(A, B, half(), "zero"))
+    first = distances(specialist, make_request(A, B), make_request(A, B, half(), "zero"))
     assert specialist.ran == 4
-    assert distances(specialist, asking(A.copy(), C)) != first[:1]
+    assert distances(specialist, make_request(A.copy(), C)) != first[:1]
     assert specialist.ran == 5
-    again = distances(specialist, asking(A, B), asking(A, B, half(), "zero"))
+    again = distances(specialist, make_request(A, B), make_request(A, B, half(), "zero"))
     assert again == pytest.approx(first, abs=1e-7)
     assert specialist.ran == 7
     changed = A.copy()
@@ -282,7 +282,7 @@ def test_a_target_runs_once_for_all_that_is_compared_with_it():
 
 def test_regions_of_the_map_share_one_run():
     specialist = load(Counting)
-    _, *parts = distances(specialist, asking(A, B), asking(A, B, half()), asking(A, B, ~half()))
+    _, *parts = distances(specialist, make_request(A, B), make_request(A, B, half()), make_request(A, B, ~half()))
     assert specialist.ran == 2
     whole = distance(specialist, A, B, np.ones_like(half()))
     assert sum(parts) / 2 == pytest.approx(whole, abs=1e-6)

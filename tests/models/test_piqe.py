@@ -53,7 +53,7 @@ def reference(image):
         return float(pypiqe.piqe(np.ascontiguousarray(image[..., ::-1]))[0])
 
 
-def painted(*columns):
+def paint_columns(*columns):
     """Draw a block whose given columns alternate between black and white, on mid grey."""
     image = np.full((16, 16, 3), 128, np.uint8)
     for column in columns:
@@ -79,7 +79,7 @@ def test_padded_sizes_equal_the_reference(height, width):
     "columns", [(7,), (8,), (9,), (7, 9), (7, 8), (0, 15), tuple(range(0, 16, 2)), tuple(range(16))]
 )
 def test_centre_and_surround_equal_the_reference(columns):
-    image = np.tile(painted(*columns), (2, 3, 1))
+    image = np.tile(paint_columns(*columns), (2, 3, 1))
     assert compute_piqe(image) == pytest.approx(reference(image), abs=1e-9)
 
 

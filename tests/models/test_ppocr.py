@@ -45,7 +45,7 @@ def column(lines, height=32, **settings):
     return page(*texts, **settings)
 
 
-def turned(image, degrees):
+def turn(image, degrees):
     """Turn anticlockwise, losing nothing."""
     picture = Image.fromarray(image)
     return np.asarray(picture.rotate(degrees, Image.Resampling.BICUBIC, True, fillcolor="white"))
@@ -55,8 +55,8 @@ STRIP = page(((10, 4), 26, "Grand Opening"), size=(480, 40))
 PAGES = {
     "paragraph": column(PARAGRAPH),
     "japanese": column(JAPANESE, font=CJK),
-    "tilted": turned(column(PARAGRAPH), 15),
-    "upside down": turned(column(PARAGRAPH), 180),
+    "tilted": turn(column(PARAGRAPH), 15),
+    "upside down": turn(column(PARAGRAPH), 180),
     "large": column(PARAGRAPH, size=(2100, 400), height=50),
     "strip": STRIP,
     "scan": np.repeat(skimage.data.page()[..., None], 3, axis=2),
@@ -88,7 +88,7 @@ def by_place(boxes, *others):
     return boxes[order], *([column[i] for i in order] for column in others)
 
 
-def compared(reader, engine, image):
+def read_both(reader, engine, image):
     """Our boxes, confidences and pieces, then theirs."""
     [ours] = reader.read([image])
     theirs = engine(np.ascontiguousarray(image[..., ::-1]))
@@ -99,7 +99,7 @@ def compared(reader, engine, image):
 
 @pytest.mark.parametrize("name", PAGES)
 def test_results_equal_rapidocr(reader, rapidocr, name):
-    ours, theirs = compared(reader, rapidocr["alone"], PAGES[name])
+    ours, theirs = read_both(reader, rapidocr["alone"], PAGES[name])
     for mine, expected in zip(ours, theirs, strict=True):
         np.testing.assert_array_equal(mine, expected)
 
@@ -107,7 +107,7 @@ def test_results_equal_rapidocr(reader, rapidocr, name):
 # Print only: in a photograph a piece of nothing may be read on either side of the threshold.
 @pytest.mark.parametrize("name", ["paragraph", "japanese", "strip"])
 def test_results_agree_with_rapidocrs_default_batches(reader, rapidocr, name):
-    ours, theirs = compared(reader, rapidocr["default"], PAGES[name])
+    ours, theirs = read_both(reader, rapidocr["default"], PAGES[name])
     np.testing.assert_array_equal(ours[0], theirs[0])
     np.testing.assert_allclose(ours[1], theirs[1], rtol=0, atol=0.06)
     assert ours[2] == theirs[2]
@@ -126,7 +126,7 @@ def test_an_image_is_read_the_same_in_any_company(reader):
     ("lines", "settings"), [(PARAGRAPH, {}), (JAPANESE, {"font": CJK}), (("SUMMER", "SALE"), {"height": 64})]
 )
 def test_turned_lines_keep_their_order(reader, lines, settings, degrees):
-    [reading] = reader.read([turned(column(lines, **settings), degrees)])
+    [reading] = reader.read([turn(column(lines, **settings), degrees)])
     assert reading.lines == lines
     assert reading.text == "\n".join(lines)
 
@@ -135,7 +135,7 @@ def test_turned_lines_keep_their_order(reader, lines, settings, degrees):
 def test_words_on_one_line_go_from_left_to_right(reader, degrees):
     line = ((300, 194), 30, "right"), ((30, 200), 30, "left")
     image = page(*line, ((30, 60), 60, "Headline"), ((30, 280), 30, "below the others"))
-    [reading] = reader.read([turned(image, degrees)])
+    [reading] = reader.read([turn(image, degrees)])
     assert reading.lines == ("Headline", "left right", "below the others")
     assert reading.pieces == ("Headline", "left", "right", "below the others")
 

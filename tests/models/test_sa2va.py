@@ -19,7 +19,7 @@ from editjudge_services.zoo.export import export
 from editjudge_services.zoo.manifest import find_entry
 
 from .builders import load, smooth
-from .steering import Steered
+from .steering import SteeredNetwork
 
 transformers = pytest.importorskip("transformers")
 # So small networks lose more to waiting for other threads than they gain.
@@ -41,7 +41,7 @@ def network():
 def says(network, text):
     """The same networks, made to give this answer."""
     plan = network._tokenizer(text, add_special_tokens=False)["input_ids"]
-    return Sa2Va(Steered(network.lmm, plan), network._tokenizer, network.head, network.sam2, network.settings)
+    return Sa2Va(SteeredNetwork(network.lmm, plan), network._tokenizer, network.head, network.sam2, network.settings)
 
 
 def test_an_answer_without_seg_has_no_mask(network):

@@ -10,11 +10,11 @@ import sys
 
 from editjudge.base.signature import versions
 
-from .numbers import TABLE, computed, differences, kept
+from .numbers import TABLE, compute_numbers, differences, load_numbers
 
 
 def main() -> int:
-    there, due = computed(), kept()
+    there, due = compute_numbers(), load_numbers()
     if "--write" in sys.argv[1:]:
         due = dict(sorted(({**there, **due}).items()))
         TABLE.write_text(json.dumps(due, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -68,7 +68,7 @@ def scene(width: int = 320, height: int = 240, seed: int = 1) -> Pixels:
     return (image + noise(width, height, seed + 7) // 32).clip(0, 255).astype(np.uint8)
 
 
-def moved(image: Pixels, over: int = 1000, across: int = 0, by: tuple[int, int] = (9, 5)) -> Pixels:
+def move_picture(image: Pixels, over: int = 1000, across: int = 0, by: tuple[int, int] = (9, 5)) -> Pixels:
     """A picture turned, magnified and shifted, by integers: nearest neighbour, mirrored."""
     height, width = image.shape[:2]
     y, x = np.mgrid[:height, :width].astype(np.int64)
@@ -79,7 +79,7 @@ def moved(image: Pixels, over: int = 1000, across: int = 0, by: tuple[int, int] 
     return image[at_y, at_x]
 
 
-def edited(image: Pixels) -> Pixels:
+def edit_picture(image: Pixels) -> Pixels:
     """A picture of which a part is painted over and the rest is a little noisy."""
     height, width = image.shape[:2]
     shifted = image.astype(np.int64) + noise(width, height, 5) // 64 - 2
@@ -105,7 +105,7 @@ def edit_of(source: Pixels, output: Pixels, mask: Mask | None = None) -> Edit:
     return Edit(item, "m", load_image(output))
 
 
-def _decoded() -> dict[str, Any]:
+def _decode_files() -> dict[str, Any]:
     files = sorted(PICTURES.glob("[!m]*.*"))
     return {file.name: digest(decode(file.read_bytes())[0]) for file in files}
 
@@ -116,7 +116,7 @@ def _masks() -> dict[str, Any]:
     return {name: digest(one.region) for name, one in masks.items()}
 
 
-def _fitted() -> dict[str, Any]:
+def _fit_sizes() -> dict[str, Any]:
     image = load_image(scene())
     sizes = {"smaller": (200, 150), "larger": (512, 333), "squeezed": (100, 240)}
     return {name: digest(fitted(image, load_image(np.zeros((h, w, 3), np.uint8)))[0]) for name, (w, h) in sizes.items()}
@@ -124,7 +124,11 @@ def _fitted() -> dict[str, Any]:
 
 def _pairs() -> dict[str, tuple[Pixels, Pixels]]:
     image = scene()
-    return {"edited": (image, edited(image)), "noise": (noise(64, 48, 1), noise(64, 48, 2)), "equal": (image, image)}
+    return {
+        "edited": (image, edit_picture(image)),
+        "noise": (noise(64, 48, 1), noise(64, 48, 2)),
+        "equal": (image, image),
+    }
 
 
 def _metric(of: Callable[..., float]) -> dict[str, Any]:
@@ -147,7 +151,7 @@ def _windows() -> dict[str, Any]:
     return found
 
 
-def _framed() -> dict[str, Any]:
+def _frame_mask() -> dict[str, Any]:
     square, within = framed(scene(), mask_of(scene()).region)
     return {"square": digest(square), "within": digest(within)}
 
@@ -164,16 +168,16 @@ def _blacked_out() -> dict[str, Any]:
 
 
 def _moves() -> dict[str, Pixels]:
-    image = edited(scene())
+    image = edit_picture(scene())
     return {
-        "shifted": moved(image),
-        "turned": moved(image, 996, 87, (3, 30)),
-        "magnified": moved(image, 830, 0, (20, 14)),
-        "both": moved(image, 900, 160, (0, 40)),
+        "shifted": move_picture(image),
+        "turned": move_picture(image, 996, 87, (3, 30)),
+        "magnified": move_picture(image, 830, 0, (20, 14)),
+        "both": move_picture(image, 900, 160, (0, 40)),
     }
 
 
-def _aligned(by: Callable[[Pixels, Pixels], Alignment]) -> dict[str, Any]:
+def _align_moves(by: Callable[[Pixels, Pixels], Alignment]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, image in _moves().items():
         fit = by(image, scene())
@@ -194,8 +198,8 @@ def _drifts() -> dict[str, Any]:
 
 def _pixels(metric: str) -> dict[str, Any]:
     source = scene()
-    half = np.asarray(fitted(load_image(edited(source)), load_image(source[::2, ::2]))[0])
-    outputs = {"edited": edited(source), "half": half}
+    half = np.asarray(fitted(load_image(edit_picture(source)), load_image(source[::2, ::2]))[0])
+    outputs = {"edited": edit_picture(source), "half": half}
     fields = frozenset({f"{metric}.outside"})
     edits = {name: edit_of(source, output, mask_of(source)) for name, output in outputs.items()}
     return {
@@ -206,14 +210,14 @@ def _pixels(metric: str) -> dict[str, Any]:
 
 
 def _squares(metric: str) -> dict[str, Any]:
-    edit = edit_of(scene(), edited(scene()))
+    edit = edit_of(scene(), edit_picture(scene()))
     said = SquaredPixels().compare(edit, frozenset({metric}))
     return {field: outcome(verdict) for field, verdict in said.items()}
 
 
 def _black_squares() -> dict[str, Any]:
     image = scene(256, 256)
-    edit = edit_of(image, edited(image), mask_of(image))
+    edit = edit_of(image, edit_picture(image), mask_of(image))
     said = BlackedOutSsim("source").compare(edit, frozenset({"inside", "outside"}))
     return {field: outcome(verdict) for field, verdict in sorted(said.items())}
 
@@ -224,20 +228,20 @@ def _texts() -> dict[str, Any]:
 
 
 COMPUTED: Mapping[Callable[..., object], Callable[[], dict[str, Any]]] = {
-    decode: _decoded,
+    decode: _decode_files,
     load_mask: _masks,
-    fitted: _fitted,
+    fitted: _fit_sizes,
     squashed: lambda: {str(n): digest(squashed(load_image(scene()), n)) for n in (64, 224)},
     squared: lambda: {"scene": digest(squared(load_image(scene())).rgb)},
     **{one.implementations[0]: partial(_metric, one.implementations[0]) for one in METRICS.values()},
     psnr_from_mse: _psnr,
     ssim: lambda: {name: ssim(image, other) for name, (image, other) in _pairs().items()},
     windows_within: _windows,
-    framed: _framed,
+    framed: _frame_mask,
     off_canvas: lambda: {"cut": digest(off_canvas(edit_of(scene(), scene(256, 256))).output.rgb)},
     ssim_blacked_out: _blacked_out,
-    align: partial(_aligned, align),
-    align_coarse_to_fine: partial(_aligned, align_coarse_to_fine),
+    align: partial(_align_moves, align),
+    align_coarse_to_fine: partial(_align_moves, align_coarse_to_fine),
     measure_drift: _drifts,
     text_accuracy: _texts,
 }
@@ -251,13 +255,13 @@ WHOLE: Mapping[Reading, Callable[[], dict[str, Any]]] = {
 """Ways of judging from picture to number, with all that they rest on."""
 
 
-def computed() -> dict[str, dict[str, Any]]:
+def compute_numbers() -> dict[str, dict[str, Any]]:
     """Numbers by implementation; a digest where bits are to be the same."""
     alone = {name_implementation(of): make() for of, make in COMPUTED.items()}
     return alone | {"+".join(sorted(of.implementations)): make() for of, make in WHOLE.items()}
 
 
-def kept() -> dict[str, dict[str, Any]]:
+def load_numbers() -> dict[str, dict[str, Any]]:
     """The numbers that are due, by implementation: of each number there was, and there is."""
     return json.loads(TABLE.read_text(encoding="utf-8")) if TABLE.exists() else {}
 

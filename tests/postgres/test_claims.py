@@ -24,7 +24,7 @@ from editjudge.storage.shared_ledger import open_call_store, open_ledger
 
 from ..patience import until, wait_until
 from ..replies import count_replies
-from ..unit.storage.stored import ask, reply
+from ..unit.storage.small_store import ask, reply
 from .server import PASSWORD, Server
 
 REPLY, LATE = reply(cost=0.5), reply("late", 0.25)

@@ -25,7 +25,7 @@ from editjudge.storage.shared_ledger import open_call_store, open_database
 
 from ..patience import wait_until
 from ..replies import count_replies
-from ..unit.storage.stored import ask, reply
+from ..unit.storage.small_store import ask, reply
 from .server import PASSWORD, Server
 
 REPLY = reply(cost=0.5)

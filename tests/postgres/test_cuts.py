@@ -16,7 +16,7 @@ from editjudge.storage.postgres_ledger import _load_statements
 from editjudge.storage.shared_ledger import open_call_store
 
 from ..patience import until
-from ..unit.storage.stored import ask, reply
+from ..unit.storage.small_store import ask, reply
 from .server import Server
 
 REPLY = reply(cost=0.5)

@@ -21,7 +21,7 @@ from .. import judge_service
 from ..e2e.conftest import await_run
 from ..judge_service import RunningService, serve_priced
 from ..patience import until
-from ..unit.storage.stored import ask, reply
+from ..unit.storage.small_store import ask, reply
 from .server import Server
 
 

@@ -16,7 +16,7 @@ from editjudge.storage.postgres_ledger import PostgresLedger
 from editjudge.storage.shared_ledger import open_ledger
 
 from ..patience import patience
-from ..unit.storage.stored import ask, reply
+from ..unit.storage.small_store import ask, reply
 from .server import PASSWORD, Server
 
 REPLY, OTHER = reply(cost=0.5), reply("other", 0.25)

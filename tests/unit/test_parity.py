@@ -15,7 +15,7 @@ from editjudge.base.signature import implementation, name_implementation
 from editjudge.benchmarks.registry import load_benchmarks
 from editjudge.pixels.ssim import ssim
 
-from ..parity.numbers import COMPUTED, computed, differences, kept
+from ..parity.numbers import COMPUTED, compute_numbers, differences, load_numbers
 
 ROOT = Path(__file__).parents[2]
 MEASURED = ("numpy", "opencv-python-headless", "pillow", "rapidfuzz")
@@ -56,7 +56,7 @@ def test_what_other_versions_are_asked_with_is_all_that_is_imported() -> None:
 
 
 def test_numbers_are_as_kept() -> None:
-    moved = [*differences(kept(), computed())]
+    moved = [*differences(load_numbers(), compute_numbers())]
     assert not moved, "\n".join(moved)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image as Pil
 
-from ..unit.benchmarks.kris.made import released
+from ..unit.benchmarks.kris.release import write_release
 from .conftest import serving
 from .test_score import TOLERANT
 
@@ -61,7 +61,7 @@ def editjudge(folder: Path, *arguments: Any) -> subprocess.CompletedProcess[str]
     )  # fmt: skip
 
 
-def judged(
+def judge_run(
     folder: Path, benchmark: str, data: Path, judge: str, *more: str, told: str = TOLERANT, code: int = 0
 ) -> dict[str, Any]:
     """The summary's cells of `ours`, after a run that ends with this exit code."""
@@ -75,7 +75,7 @@ def judged(
     return cells
 
 
-def covered(cells: dict[str, Any], but: tuple[str, ...] = ()) -> dict[str, float]:
+def read_covered(cells: dict[str, Any], but: tuple[str, ...] = ()) -> dict[str, float]:
     """Values of the cells that ask about anything; each but some has full coverage."""
     asked = {name: c for name, c in cells.items() if c["asked"] and not name.endswith(but or " ")}
     assert {name: cell["counts"] for name, cell in asked.items() if cell["scored"] < cell["asked"]} == {}
@@ -83,10 +83,10 @@ def covered(cells: dict[str, Any], but: tuple[str, ...] = ()) -> dict[str, float
 
 
 def test_kris(judge: str, tmp_path: Path) -> None:
-    data = released(tmp_path / "KRIS_Bench", anomaly_correction=1, temporal_prediction=1, rule__based_reasoning=1)
+    data = write_release(tmp_path / "KRIS_Bench", anomaly_correction=1, temporal_prediction=1, rule__based_reasoning=1)
     for number, folder in enumerate(sorted(p for p in data.iterdir() if p.is_dir())):
         picture(tmp_path / "ours" / folder.name / "1.png", number)
-    values = covered(judged(tmp_path, "kris", data, judge))
+    values = read_covered(judge_run(tmp_path, "kris", data, judge))
     assert {"kris.overall", "kris.logical_reasoning.knowledge_plausibility"} <= set(values)
     assert all(0 <= value <= 100 for value in values.values())
 
@@ -106,7 +106,7 @@ def co_edit(folder: Path) -> Path:
 def test_co_edit(judge: str, tmp_path: Path) -> None:
     """Its specialists are on the real Triton in the integration tests."""
     asked = ("--without", "specialists", "--with", "plain_questions")
-    values = covered(judged(tmp_path, "co_edit", co_edit(tmp_path), judge, *asked))
+    values = read_covered(judge_run(tmp_path, "co_edit", co_edit(tmp_path), judge, *asked))
     assert {"co_edit.overall", "co_edit.non_edited_preservation"} <= set(values)
     assert all(0 <= value <= 10 for value in values.values())
 
@@ -117,7 +117,7 @@ def test_a_judge_that_never_comes_to_its_scores_gives_none(judge: str, tmp_path:
     data = co_edit(tmp_path)
     without = ("--without", "specialists")
     # No reply could be used, which is what the exit code says.
-    cells = judged(tmp_path, "co_edit", data, judge, *without, told=told, code=3)
+    cells = judge_run(tmp_path, "co_edit", data, judge, *without, told=told, code=3)
     asked = [cell for cell in cells.values() if cell["asked"]]
     assert asked
     assert all(cell["value"] is None for cell in asked)
@@ -139,13 +139,13 @@ def test_i2i(judge: str, tmp_path: Path) -> None:
         {"id": "2", "task": "basic_combination", "sources": ["source.png", "other.png"],
          "dimensions": asked["me"], **told},
     )  # fmt: skip
-    cells = judged(tmp_path, "i2i", data, judge)
+    cells = judge_run(tmp_path, "i2i", data, judge)
     # Sampled at random, a list may hold the same question twice: then it cannot be read.
     lists = ("plausibility", "interaction", "transfer", "subject_consistency")
     said = [cells[f"i2i.me.{name}"]["counts"] for name in asked["me"]]
     assert all(counts in ({"scored": 1}, {"unscored": 1}) for counts in said)
     assert {"scored": 1} in said
-    values = covered(cells, (*lists, "overall"))
+    values = read_covered(cells, (*lists, "overall"))
     due = {f"i2i.se.{name}" for name in asked["se"] if not name.endswith(lists)}
     assert due <= set(values)
     # With one item a track, nothing stands on both sides of a difference.

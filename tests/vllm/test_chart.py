@@ -12,7 +12,7 @@ from editjudge.app.doctor import check_services
 from editjudge.base.config import Settings
 from editjudge.base.identity import ServiceName
 
-from ..k8s.chart import PARTS, TOOLS, Object, filled, rendered
+from ..k8s.chart import PARTS, TOOLS, Object, render, render_file
 from ..k8s.rules import containers, workloads
 from .conftest import PYTHON, Pair
 
@@ -62,7 +62,7 @@ def read(parser: str, things: list[Object]) -> dict[str, Any]:
 
 
 def test_vllm_takes_the_arguments_of_the_chart() -> None:
-    things = filled("production")
+    things = render_file("production")
     told = read(_HTTP, things)
     assert told.keys() == {"artimuse", "judge", "q-insight"}
     assert told["judge"]["tensor_parallel_size"] == 2
@@ -79,7 +79,7 @@ def test_vllm_takes_the_arguments_of_the_chart() -> None:
 
 def test_vllm_takes_those_of_its_own_protocol() -> None:
     server = {**PARTS["server"], "gpus": 0, "protocol": "grpc"}
-    things = rendered(values={"vllm.servers.own": server, "judge.vllm": "own", "front.kind": "none"})
+    things = render(values={"vllm.servers.own": server, "judge.vllm": "own", "front.kind": "none"})
     (own,) = read(_GRPC, things).values()
     assert own["scheduling_policy"] == "priority"
     assert own["logprobs_mode"] == "processed_logprobs"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ..k8s.prometheus import Target, answers, lacking, prometheus
-from ..k8s.queries import OURS, about, absent, data, plain, queries
+from ..k8s.prometheus import Target, find_absence, has_answer, prometheus
+from ..k8s.queries import OURS, data, fill_query, find_tiers, list_absent, queries
 from ..patience import patience
 from .conftest import Pair
 from .test_transports import YES_NO, question
@@ -24,20 +24,20 @@ async def test_vllm_has_what_it_is_asked(pair: Pair) -> None:
     async with pair.transport("http") as http:
         await http.choose(question(), YES_NO)
     with urllib.request.urlopen(metrics(pair)) as reply:  # noqa: S310
-        assert not absent("vllm", reply.read().decode())
+        assert not list_absent("vllm", reply.read().decode())
 
 
-@pytest.mark.skipif(bool(lacking()), reason=lacking())
+@pytest.mark.skipif(bool(find_absence()), reason=find_absence())
 @pytest.mark.parametrize("pair", ["whole"], indirect=True)
 async def test_a_real_prometheus_answers_of_it(pair: Pair, tmp_path: Path) -> None:
     left = [
-        plain(query.text, job="vllm-judge")
+        fill_query(query.text, job="vllm-judge")
         for query in queries()
-        if not query.condition and about(query.text) == {"vllm"}
+        if not query.condition and find_tiers(query.text) == {"vllm"}
     ]
     assert left
     recorded = [
-        {"record": rule["record"], "expr": plain(rule["expr"]), "labels": OURS}
+        {"record": rule["record"], "expr": fill_query(rule["expr"]), "labels": OURS}
         for rule in data("rules")["groups"]["vllm"]["recorded"]
     ]
     rules = {"groups": [{"name": "vllm", "rules": recorded}]}
@@ -47,7 +47,7 @@ async def test_a_real_prometheus_answers_of_it(pair: Pair, tmp_path: Path) -> No
             end = asyncio.get_running_loop().time() + patience(60)
             for seed in range(10_000):
                 await http.choose(question(seed), YES_NO)
-                left = [query for query in left if not answers(server, query)]
+                left = [query for query in left if not has_answer(server, query)]
                 if not left or asyncio.get_running_loop().time() > end:
                     break
     assert not left

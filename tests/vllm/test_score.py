@@ -28,7 +28,7 @@ GENERIC = (
 TOLERANT = "max_outside = 1\ntemperature = 1\nmax_tokens = 3000\n"
 
 
-def scored(folder: Path, url: str) -> dict[str, object]:
+def score_edit(folder: Path, url: str) -> dict[str, object]:
     for name, level in (("source", 90), ("edited", 160)):
         pixels = np.full((64, 64, 3), level, np.uint8)
         pixels[16:48, 16:48] = 255 - level
@@ -47,7 +47,7 @@ def scored(folder: Path, url: str) -> dict[str, object]:
 
 async def test_every_generic_dimension(pair: Pair, protocol: Protocol, tmp_path: Path) -> None:
     url = pair.servers[protocol].url
-    judged: dict[str, object] = await asyncio.to_thread(scored, tmp_path, url)
+    judged: dict[str, object] = await asyncio.to_thread(score_edit, tmp_path, url)
     verdicts = {v["dimension"]: v for v in judged["verdicts"]}  # type: ignore[attr-defined]
     assert set(verdicts) == set(GENERIC)
     for verdict in verdicts.values():
@@ -59,6 +59,6 @@ async def test_every_generic_dimension(pair: Pair, protocol: Protocol, tmp_path:
     listed = verdicts["core.physical_plausibility"]["evidence"]["questions"]
     assert len({one["question"] for one in listed}) >= 5
     assert judged["usage"]["cached_tokens"] > 0  # type: ignore[index]
-    again: dict[str, object] = await asyncio.to_thread(scored, tmp_path, url)
+    again: dict[str, object] = await asyncio.to_thread(score_edit, tmp_path, url)
     assert again["usage"]["calls"] == 0  # type: ignore[index]
     assert [v["value"] for v in again["verdicts"]] == [v["value"] for v in judged["verdicts"]]  # type: ignore[attr-defined]

@@ -27,7 +27,7 @@ QUESTION = "How good does this picture look?"
 
 
 @pytest.fixture(scope="module")
-def served(checkpoints: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, VllmServer]]:
+def servers(checkpoints: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, VllmServer]]:
     folders = {name: checkpoints[name] for name in ("qinsight", "artimuse")}
     with serving(folders, tmp_path_factory.mktemp("logs"), "--dtype=float32") as servers:
         for server in servers.values():
@@ -35,7 +35,7 @@ def served(checkpoints: dict[str, Path], tmp_path_factory: pytest.TempPathFactor
         yield servers
 
 
-def loaded(kind: type[Any], server: VllmServer, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def load_specialist(kind: type[Any], server: VllmServer, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A specialist with stand-ins for the authors' prompts, under digests of their own."""
     digests = {}
     for name in kind.prompts:
@@ -52,9 +52,9 @@ def loaded(kind: type[Any], server: VllmServer, folder: Path, monkeypatch: pytes
 
 
 def test_artimuse(
-    served: dict[str, VllmServer], checkpoints: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    servers: dict[str, VllmServer], checkpoints: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    specialist = loaded(ArtiMuse, served["artimuse"], tmp_path, monkeypatch)
+    specialist = load_specialist(ArtiMuse, servers["artimuse"], tmp_path, monkeypatch)
     monkeypatch.setattr(specialist, "side", INTERN_SIDE)
     folder = checkpoints["artimuse"]
     ids = tokens_of(folder).convert_tokens_to_ids(list(LEVELS))
@@ -74,9 +74,9 @@ def test_artimuse(
 
 
 def test_qinsight(
-    served: dict[str, VllmServer], checkpoints: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    servers: dict[str, VllmServer], checkpoints: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    specialist = loaded(QInsight, served["qinsight"], tmp_path, monkeypatch)
+    specialist = load_specialist(QInsight, servers["qinsight"], tmp_path, monkeypatch)
     answers = {f'<answer>{{"rating": {one}}}</answer>': (one - 1) / 4 for one in RATINGS}
     said = tokens_of(checkpoints["qinsight"]).convert_tokens_to_ids(list(answers))
     pictures = [picture(seed, 56) for seed in range(6)]

@@ -48,7 +48,7 @@ def question(seed: int = 0, instruction: str = "make the cup red") -> Prompt:
     )
 
 
-def expected(pair: Pair, prompt: Prompt, choices: tuple[str, ...]) -> tuple[dict[str, float], float]:
+def expect_spread(pair: Pair, prompt: Prompt, choices: tuple[str, ...]) -> tuple[dict[str, float], float]:
     ids = choice_ids(pair.folder, choices)
     return spread_of(logprobs(pair.folder, prompt), ids, choices)
 
@@ -59,7 +59,7 @@ async def test_choices(
     pair: Pair, protocol: Protocol, transport: Transport, choices: tuple[str, ...], seed: int
 ) -> None:
     prompt = question(seed)
-    wanted, outside = expected(pair, prompt, choices)
+    wanted, outside = expect_spread(pair, prompt, choices)
     got = distribution(await transport.choose(prompt, choices))
     assert got.method == "logprobs"
     assert dict(got.probabilities) == pytest.approx(wanted, abs=TOLERANCE)
@@ -80,7 +80,7 @@ def listed_outside(pair: Pair, prompt: Prompt, choices: tuple[str, ...]) -> floa
 
 async def test_the_images_decide(pair: Pair) -> None:
     """The comparison above means little where every image gives the same answer."""
-    first, second = (expected(pair, question(seed), LEVELS)[0] for seed in (0, 1))
+    first, second = (expect_spread(pair, question(seed), LEVELS)[0] for seed in (0, 1))
     assert max(abs(first[c] - second[c]) for c in LEVELS) > 0.02
     assert max(first.values()) - min(first.values()) > 0.1
 
@@ -164,15 +164,15 @@ async def test_what_is_kept_apart_is_not_found_in_the_cache(pair: Pair) -> None:
     """Over HTTP: the gRPC protocol has no field for it."""
     shared = question(6, instruction="replace the sky with a sunset. " * 40)
 
-    async def cached(salt: str) -> int:
+    async def count_cached(salt: str) -> int:
         sampling, context = Sampling(max_tokens=1), CallContext(salt=salt)
         return (await transport.complete(shared, sampling, context)).usage.cached_tokens
 
     async with pair.transport("http") as transport:
         await transport.identify(30)
-        assert await cached("a" * 64) == 0
-        assert await cached("b" * 64) == 0
-        assert await cached("a" * 64) > 128
+        assert await count_cached("a" * 64) == 0
+        assert await count_cached("b" * 64) == 0
+        assert await count_cached("a" * 64) > 128
 
 
 async def test_a_cancelled_call_ends_on_the_server(pair: Pair, protocol: Protocol, transport: Transport) -> None:
@@ -210,7 +210,7 @@ async def until(condition: object, seconds: float = 60) -> None:
 @pytest.mark.parametrize("pair", ["split"], indirect=True)
 async def test_a_server_that_is_started_again_is_found_again(pair: Pair) -> None:
     patient = RetryPolicy(attempts=1000, deadline=200, longest_wait=1)
-    before, _ = expected(pair, question(), YES_NO)
+    before, _ = expect_spread(pair, question(), YES_NO)
     async with pair.transport("http", patient) as http, pair.transport("grpc", patient) as engine:
         both = (http, engine)
         await asyncio.gather(*(t.choose(question(), YES_NO) for t in both))
@@ -235,6 +235,6 @@ async def test_half_precision(checkpoints: dict[str, Path], tmp_path: Path) -> N
         pair = Pair(checkpoints["whole"], {"http": server})
         async with pair.transport("http") as transport:
             got = distribution(await transport.choose(question(), LEVELS))
-    wanted, outside = expected(pair, question(), LEVELS)
+    wanted, outside = expect_spread(pair, question(), LEVELS)
     assert dict(got.probabilities) == pytest.approx(wanted, abs=BF16_TOLERANCE)
     assert got.outside == pytest.approx(outside, abs=BF16_TOLERANCE)

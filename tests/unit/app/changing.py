@@ -54,24 +54,24 @@ def cells(folder: Path, model: str = "ours") -> list[Cell]:
         return list(view.results().models[model].values())
 
 
-def again(folder: Path, *, out: str = "run", **given: Any) -> tuple[RunResult, list[str]]:
+def run_again(folder: Path, *, out: str = "run", **given: Any) -> tuple[RunResult, list[str]]:
     """Give the command once more; what came of it, and what it said."""
     said: list[RunEvent] = []
     result = editjudge.run(spec(folder, **given), out=folder / out, progress=said.append)
     return result, [one.text for one in said if isinstance(one, NoteEvent)]
 
 
-def judged_anew(folder: Path, **given: Any) -> int:
+def count_judged_anew(folder: Path, **given: Any) -> int:
     """How many edits the same command judges now."""
-    return again(folder, **given)[0].last_event.edits
+    return run_again(folder, **given)[0].last_event.edits
 
 
 def is_like_a_fresh_run(folder: Path, **given: Any) -> bool:
-    again(folder, out="fresh", **given)
+    run_again(folder, out="fresh", **given)
     return values(folder / "run") == values(folder / "fresh")
 
 
-def rewritten(path: Path, data: bytes) -> None:
+def rewrite_file(path: Path, data: bytes) -> None:
     """Write into a file that is there, and give it its old times."""
     times = path.stat()
     with path.open("r+b") as file:

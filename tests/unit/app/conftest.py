@@ -10,7 +10,7 @@ import pytest
 from editjudge.base import file_states
 
 from ...small_data import count_calls, save_picture, write_items
-from .changing import COUNT, DAY, Values, again, half, noise, values
+from .changing import COUNT, DAY, Values, half, noise, run_again, values
 
 
 @pytest.fixture(params=["right", "a day ahead"])
@@ -50,5 +50,5 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def before(folder: Path) -> Values:
     """The numbers of a first session, in `run`."""
-    again(folder)
+    run_again(folder)
     return values(folder / "run")

@@ -21,7 +21,7 @@ from editjudge.engine.content_keys import JudgedEdit
 from editjudge.storage.store import RunStore
 
 from ...small_data import MSE, NO_FILE, PSNR, make_spec, save_picture, stored_run, write_items
-from ..storage.stored import HEADER, LOST, SIGNATURES, UNREAD, header, make_score, put
+from ..storage.small_store import HEADER, LOST, SIGNATURES, UNREAD, header, make_score, put
 
 command = root.commands["export"]
 

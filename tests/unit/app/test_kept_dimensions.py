@@ -18,7 +18,7 @@ from editjudge.benchmarks.registry import load_dimensions
 
 from ...fakes.openai import ScriptedOpenAi
 from ...small_data import read_items, write_items
-from .changing import COUNT, DIMENSIONS, LEVELS, again, spec, values
+from .changing import COUNT, DIMENSIONS, LEVELS, run_again, spec, values
 
 pytestmark = pytest.mark.usefixtures("clock")
 RUBRIC = {
@@ -31,9 +31,9 @@ scale = { 1 = "not at all", 5 = "wholly" }
 
 
 def test_a_forgotten_choice_of_dimensions_adds_nothing(folder: Path) -> None:
-    again(folder, dimensions=DIMENSIONS[:1])
+    run_again(folder, dimensions=DIMENSIONS[:1])
     before = values(folder / "run")
-    result, said = again(folder, dimensions=None)
+    result, said = run_again(folder, dimensions=None)
     assert (result.last_event.edits, said) == (0, [])
     estimate, plan = preview_run(spec(folder, dimensions=None), folder / "run", Settings())
     assert (estimate.verdicts, plan.edit_count) == (0, 0)
@@ -41,7 +41,7 @@ def test_a_forgotten_choice_of_dimensions_adds_nothing(folder: Path) -> None:
         assert view.header.dimensions == DIMENSIONS[:1]
     lines = read_items(folder / "data")
     write_items(folder / "data", [lines[0] | {"hint": "a cup"}, *lines[1:]])
-    result, _ = again(folder, dimensions=None)
+    result, _ = run_again(folder, dimensions=None)
     assert (result.last_event.edits, values(folder / "run")) == (1, before)
 
 
@@ -66,17 +66,17 @@ async def test_what_a_new_dimension_adds_is_said_before_the_first_call(folder: P
 
 def test_dimensions_that_only_objects_are_stay_as_they_are(folder: Path) -> None:
     own = replace(load_dimensions(["core"])[DIMENSIONS[0]], id="lab.alike")
-    again(folder, dimensions=(own, DIMENSIONS[1]))
+    run_again(folder, dimensions=(own, DIMENSIONS[1]))
     before = values(folder / "run")
-    assert again(folder, dimensions=None)[0].last_event.edits == 0
+    assert run_again(folder, dimensions=None)[0].last_event.edits == 0
     assert values(folder / "run") == before
-    again(folder, out="other", dimensions=(own,))
+    run_again(folder, out="other", dimensions=(own,))
     with pytest.raises(ConfigError, match=r"not known here: lab\.alike; give each as an object"):
-        again(folder, out="other", dimensions=None)
+        run_again(folder, out="other", dimensions=None)
 
 
 def test_a_new_rubric_is_added_to_the_dimensions_of_the_run(folder: Path) -> None:
-    again(folder, dimensions=DIMENSIONS[:1])
+    run_again(folder, dimensions=DIMENSIONS[:1])
     asked = spec(folder, dimensions=None, prompts=RUBRIC)
     estimate, plan = preview_run(asked, folder / "run", Settings())
     assert {one.id for one in plan.inputs.dimensions} == {DIMENSIONS[0], "rubric.light"}

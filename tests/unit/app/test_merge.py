@@ -25,7 +25,7 @@ from editjudge.storage.store import RunStore
 
 from ...replies import count_replies
 from ...small_data import PSNR, make_spec, save_picture, stored_run, write_items
-from ..storage.stored import HEADER, LOST, SIGNATURES, UNREAD, ask, header, make_run, make_score, put, reply
+from ..storage.small_store import HEADER, LOST, SIGNATURES, UNREAD, ask, header, make_run, make_score, put, reply
 
 command = root.commands["merge"]
 

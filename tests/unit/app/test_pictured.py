@@ -17,8 +17,8 @@ from editjudge.base.verdict import Failure, NoScore
 from editjudge.cli import root
 
 from ...small_data import MSE, PSNR, make_spec, save_picture, stored_run, write_items
-from ..benchmarks.omni_iie import made as omni
-from ..storage.stored import make_score
+from ..benchmarks.omni_iie import release as omni
+from ..storage.small_store import make_score
 
 WORDS = "core.text_content_accuracy"
 UNREAD = NoScore(kind="unparsable", reason="no JSON")
@@ -100,7 +100,7 @@ def test_pictures_are_named_as_they_are_served(run: Path) -> None:
 
 def test_pictures_go_by_the_field_of_their_benchmark(tmp_path: Path) -> None:
     """Omni IIE's lists name the target before the mask, others the mask first."""
-    data = omni.released(tmp_path / "data", [omni.record("coco2017val", "0001", "low")], [])
+    data = omni.write_release(tmp_path / "data", [omni.record("coco2017val", "0001", "low")], [])
     (tmp_path / "alpha").mkdir()
     roots = {omni.AUTHORS: data / "files"}
     spec = make_spec(tmp_path, ["alpha"], None, benchmark="omni_iie", data=data, roots=roots)

@@ -20,7 +20,7 @@ from editjudge.base.file_states import ABSENT
 from editjudge.engine import stored_items
 
 from ...small_data import read_items, save_picture, write_items
-from .changing import COUNT, DIMENSIONS, again, judged_anew, noise, spec, values
+from .changing import COUNT, DIMENSIONS, count_judged_anew, noise, run_again, spec, values
 
 Lines = list[dict[str, Any]]
 KEPT = "items are as the run stored them"
@@ -46,7 +46,7 @@ def _break_lines(lines: Lines) -> Lines:
 def test_a_run_alone_says_what_it_said_beside_its_data(folder: Path, change: Callable[[Lines], Lines]) -> None:
     write_items(folder / "data", change(read_items(folder / "data")))
     (folder / "v1" / "3.bmp").unlink()
-    again(folder, limit=3)
+    run_again(folder, limit=3)
     before = read_run(folder / "run")
     shutil.move(folder / "run", folder / "away")
     for name in ("data", "v1", "v2"):
@@ -63,7 +63,7 @@ def test_a_run_alone_says_what_it_said_beside_its_data(folder: Path, change: Cal
 
 
 def test_another_revision_moves_no_number(folder: Path) -> None:
-    again(folder)
+    run_again(folder)
     before = read_run(folder / "run")
     lines = read_items(folder / "data")
     write_items(folder / "data", [lines[3], lines[1] | {"instruction": "other"}, lines[0]])
@@ -79,7 +79,7 @@ def test_another_revision_moves_no_number(folder: Path) -> None:
 
 @pytest.mark.parametrize("by", ["data", "roots"])
 def test_pictures_are_found_where_they_are_now(folder: Path, by: str) -> None:
-    again(folder)
+    run_again(folder)
     with RunView(folder / "run") as view:
         before = view.pictures("1")
     moved = folder / "moved"
@@ -114,7 +114,7 @@ def test_a_merged_run_has_the_items_of_all(folder: Path) -> None:
     with RunView(folder / "run") as view:
         there = view.results().models
     assert {cell.counts["pending"] for cell in there["ours"].values()} == {1}, "new is in no shard"
-    assert judged_anew(folder) == 1
+    assert count_judged_anew(folder) == 1
     merge(shards[:1] * 2, folder / "twice")
     shutil.rmtree(folder / "data")
     with RunView(folder / "twice") as view:
@@ -124,7 +124,7 @@ def test_a_merged_run_has_the_items_of_all(folder: Path) -> None:
 def test_values_that_cannot_be_stored_are_never_read_otherwise(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = stored_items._item_json
     monkeypatch.setattr(stored_items, "_item_json", lambda ref: [*plain(ref), {1, 2}])
-    again(folder)
+    run_again(folder)
     before = read_run(folder / "run")
     assert read_run(folder / "run") == before
     (folder / "data" / "items.jsonl").unlink()
@@ -134,7 +134,7 @@ def test_values_that_cannot_be_stored_are_never_read_otherwise(folder: Path, mon
 
 
 def test_what_rests_on_pixels_is_kept_by_rescore(folder: Path) -> None:
-    again(folder)
+    run_again(folder)
     before = values(folder / "run")
     shutil.rmtree(folder / "data")
     changes = rescore_run(folder / "run", write=True)
@@ -149,12 +149,12 @@ def test_a_bundle_in_the_place_of_a_run_is_told(tmp_path: Path) -> None:
 
 
 def test_items_are_stored_once(folder: Path) -> None:
-    again(folder)
+    run_again(folder)
     with RunView(folder / "run") as view:
         store = view._store
         (block,) = store.item_blocks()
         cache = store.file_cache()
-    assert judged_anew(folder) == 0
+    assert count_judged_anew(folder) == 0
     with RunView(folder / "run") as view:
         assert [*view._store.item_blocks()] == [block]
         assert view._store.file_cache().traits == cache.traits

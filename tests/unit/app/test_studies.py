@@ -29,7 +29,7 @@ from editjudge.cli import root
 
 from ...doc_samples import ROOT
 from ...small_data import MSE, PSNR, make_spec, stored_run
-from ..benchmarks.co_edit.made import line, picture, written
+from ..benchmarks.co_edit.items import line, picture, write_data
 from .test_human_agreement import ITEMS, MODELS, RATINGS, make_run, quality, write_lines
 
 VOTES = "item,model_a,model_b,dimension,rater,vote"
@@ -133,7 +133,7 @@ FACTORS = (0.5, 0.7, 1.0)
 
 def judge_portraits(folder: Path, out: Path) -> None:
     """Store a run of one portrait by three models, whose metrics differ by a factor."""
-    data = written(folder, [line("portrait_editing")])
+    data = write_data(folder, [line("portrait_editing")])
     with stored_run(out, make_spec(folder, MODELS, None, data=data, benchmark="co_edit")) as keep:
         for model, factor in zip(MODELS, FACTORS, strict=True):
             picture(folder / model / "1.png")

@@ -27,12 +27,12 @@ from .changing import (
     DIMENSIONS,
     Folder,
     Values,
-    again,
     cells,
+    count_judged_anew,
     is_like_a_fresh_run,
-    judged_anew,
     noise,
-    rewritten,
+    rewrite_file,
+    run_again,
     values,
 )
 
@@ -83,14 +83,14 @@ def _restore_backup(there: Path, other: Path) -> None:
         _of_each(lambda there, other: other.replace(there)),
         _of_each(_link),
         _of_each(_link_hard),
-        _of_each(lambda there, other: rewritten(there, other.read_bytes())),
+        _of_each(lambda there, other: rewrite_file(there, other.read_bytes())),
         _of_each(_restore_backup),
     ],
 )
 def test_outputs_that_became_others_are_judged(folder: Path, before: Values, change: Folder) -> None:
     change(folder)
     assert {cell.scored for cell in cells(folder)} == {0}, "no table shows what another was given"
-    assert judged_anew(folder) == COUNT
+    assert count_judged_anew(folder) == COUNT
     assert {cell.scored for cell in cells(folder)} == {COUNT}
     assert is_like_a_fresh_run(folder)
     assert values(folder / "run") != before
@@ -98,25 +98,25 @@ def test_outputs_that_became_others_are_judged(folder: Path, before: Values, cha
 
 def test_outputs_that_come_back_were_judged_before(folder: Path, before: Values) -> None:
     _folders_change_places(folder)
-    assert judged_anew(folder) == COUNT
+    assert count_judged_anew(folder) == COUNT
     (folder / "old").rename(folder / "v2")
     shutil.rmtree(folder / "v1")
     (folder / "v2").rename(folder / "v1")
-    assert judged_anew(folder) == 0
+    assert count_judged_anew(folder) == 0
     assert values(folder / "run") == before
 
 
 def test_a_model_may_move_and_may_not_become_another(folder: Path, before: Values) -> None:
     shutil.copytree(folder / "v1", folder / "moved")
-    result, said = again(folder, outputs={"ours": folder / "moved"})
+    result, said = run_again(folder, outputs={"ours": folder / "moved"})
     assert (result.last_event.edits, said) == (0, [])
     with RunView(folder / "run") as view:
         assert view.spec.outputs == {"ours": folder / "moved"}
     for _ in range(2):
         with pytest.raises(ConfigError, match=r"/v2 holds none of the outputs .*moved; give these"):
-            again(folder, outputs={"ours": folder / "v2"})
+            run_again(folder, outputs={"ours": folder / "v2"})
     shutil.copyfile(folder / "v1" / "0.bmp", folder / "v2" / "0.bmp")
-    assert judged_anew(folder, outputs={"ours": folder / "v2"}) == COUNT - 1
+    assert count_judged_anew(folder, outputs={"ours": folder / "v2"}) == COUNT - 1
 
 
 def test_what_was_only_copied_or_moved_is_read_once_and_not_judged(
@@ -129,19 +129,19 @@ def test_what_was_only_copied_or_moved_is_read_once_and_not_judged(
     shutil.rmtree(folder / "data")
     (folder / "moved").rename(folder / "data")
     hashed_files.clear()
-    result, said = again(folder)
+    result, said = run_again(folder)
     assert (result.last_event.edits, said, values(folder / "run")) == (0, [], before)
     of_items = {"0.bmp", "1.bmp", "2.bmp", "3.bmp"}
     assert set(hashed_files) == of_items
     if clock != "right":
         assert len(hashed_files) == 2 + 3 * COUNT, "each file once, whichever items name it"
         hashed_files.clear()
-        again(folder)
+        run_again(folder)
         assert not hashed_files
 
 
 def test_what_a_first_session_loads_is_read_once(folder: Path, hashed_files: list[str]) -> None:
-    again(folder)
+    run_again(folder)
     assert not hashed_files
 
 
@@ -156,31 +156,31 @@ def test_a_file_that_changes_after_it_was_read_is_judged_anew(folder: Path, monk
 
     with monkeypatch.context() as patched:
         patched.setattr(images, "_read_file", changing)
-        assert again(folder)[0].last_event.exit_code == 0
-    assert judged_anew(folder) == 1
+        assert run_again(folder)[0].last_event.exit_code == 0
+    assert count_judged_anew(folder) == 1
     assert is_like_a_fresh_run(folder)
 
 
 def test_what_is_gone_stays_judged(folder: Path, before: Values) -> None:
     (folder / "data" / "masks" / "1.bmp").unlink()
     (folder / "v1" / "2.bmp").unlink()
-    assert (judged_anew(folder), values(folder / "run")) == (0, before)
+    assert (count_judged_anew(folder), values(folder / "run")) == (0, before)
 
 
 def test_an_output_that_could_not_be_read_is_read_again_when_it_changed(folder: Path) -> None:
     whole = (folder / "v1" / "1.bmp").read_bytes()
     (folder / "v1" / "1.bmp").write_bytes(b"no picture")
-    again(folder)
-    assert judged_anew(folder) == 0
-    rewritten(folder / "v1" / "1.bmp", whole)
-    assert judged_anew(folder) == 1
+    run_again(folder)
+    assert count_judged_anew(folder) == 0
+    rewrite_file(folder / "v1" / "1.bmp", whole)
+    assert count_judged_anew(folder) == 1
 
 
 def test_an_output_that_was_missing_and_came_is_judged(folder: Path) -> None:
     (folder / "v1" / "1.bmp").rename(folder / "kept.bmp")
-    again(folder)
+    run_again(folder)
     (folder / "kept.bmp").rename(folder / "v1" / "1.bmp")
-    result, said = again(folder)
+    result, said = run_again(folder)
     assert (result.last_event.edits, said) == (1, [])
     assert is_like_a_fresh_run(folder)
 
@@ -192,8 +192,8 @@ def test_outputs_whose_items_could_not_be_loaded_are_no_others_than_last_time(
     with monkeypatch.context() as patched:
         lost = InputError("0", "its files changed while they were read")
         patched.setattr(scheduler._SharedItem, "_read", lambda *_: lost)
-        assert str(lost) in str(again(folder)[0].last_event.first_failure)
-    result, said = again(folder, outputs={"ours": folder / "v2"})
+        assert str(lost) in str(run_again(folder)[0].last_event.first_failure)
+    result, said = run_again(folder, outputs={"ours": folder / "v2"})
     assert (result.last_event.edits, said) == (COUNT, [])
 
 
@@ -216,10 +216,10 @@ def test_an_output_that_cannot_be_read_for_a_moment_keeps_its_verdicts(
     else:
         os.utime(folder / "v1" / "1.bmp")
         monkeypatch.setattr(file_states, "file_digest", failing)
-    again(folder, dimensions=MORE)
+    run_again(folder, dimensions=MORE)
     assert values(folder / "run", *DIMENSIONS) == before
     monkeypatch.undo()
-    result, _ = again(folder, dimensions=MORE)
+    result, _ = run_again(folder, dimensions=MORE)
     assert result.status == "done"
     assert is_like_a_fresh_run(folder, dimensions=MORE)
 
@@ -246,7 +246,7 @@ def test_an_output_that_goes_away_while_others_are_judged_stays_judged(
         return await begun(self)
 
     monkeypatch.setattr(Scheduler, "run", run)
-    again(folder, dimensions=MORE)
+    run_again(folder, dimensions=MORE)
     assert values(folder / "run", *DIMENSIONS) == before
 
 

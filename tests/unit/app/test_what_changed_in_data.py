@@ -34,13 +34,13 @@ from .changing import (
     LEVELS,
     Folder,
     Values,
-    again,
     cells,
+    count_judged_anew,
     half,
     is_like_a_fresh_run,
-    judged_anew,
     noise,
-    rewritten,
+    rewrite_file,
+    run_again,
     spec,
     values,
 )
@@ -64,7 +64,7 @@ def _mask_is_inverted(folder: Path) -> None:
 
 def _mask_is_inverted_in_place(folder: Path) -> None:
     other = save_picture(folder / "other.bmp", half(left=False))
-    rewritten(folder / "data" / "masks" / "1.bmp", other.read_bytes())
+    rewrite_file(folder / "data" / "masks" / "1.bmp", other.read_bytes())
 
 
 def _mask_is_another_link(folder: Path) -> None:
@@ -105,18 +105,18 @@ def test_items_whose_pictures_became_others_are_judged_again(
 ) -> None:
     change(folder)
     assert {cell.counts["pending"] for cell in cells(folder)} == {count}
-    assert judged_anew(folder) == count
+    assert count_judged_anew(folder) == count
     assert is_like_a_fresh_run(folder)
     assert values(folder / "run") != before
-    quiet, said = again(folder)
+    quiet, said = run_again(folder)
     assert (quiet.last_event.edits, said) == (0, [])
 
 
 def test_an_item_that_becomes_what_it_was_was_judged_before(folder: Path, before: Values) -> None:
     lines = rewrite(folder, _fix_instruction)
-    assert judged_anew(folder) == 1
+    assert count_judged_anew(folder) == 1
     write_items(folder / "data", lines)
-    assert (judged_anew(folder), values(folder / "run")) == (0, before)
+    assert (count_judged_anew(folder), values(folder / "run")) == (0, before)
 
 
 def _fix_instruction(lines: Lines) -> Lines:
@@ -161,8 +161,8 @@ def test_items_are_compared_each_by_itself(folder: Path, before: Values, case: s
     for cell in cells(folder):
         assert cell.counts == {"scored": COUNT}, "until a session judges what the data has now"
     assert plan.edit_count == left
-    assert judged_anew(folder) == left
-    again(folder, out="fresh")
+    assert count_judged_anew(folder) == left
+    run_again(folder, out="fresh")
     fresh = values(folder / "fresh")
     assert {key: one for key, one in values(folder / "run").items() if key in fresh} == fresh
     with RunView(folder / "run") as view, RunView(folder / "fresh") as other:
@@ -171,18 +171,18 @@ def test_items_are_compared_each_by_itself(folder: Path, before: Values, case: s
 
 def test_an_item_comes_back_with_its_verdicts(folder: Path, before: Values) -> None:
     whole = rewrite(folder, lambda lines: lines[1:])
-    assert judged_anew(folder) == 0
+    assert count_judged_anew(folder) == 0
     with RunView(folder / "run") as view:
         assert {row.item for row in long_rows(view)} == {"1", "2", "3"}
     assert {cell.scored for cell in cells(folder)} == {COUNT - 1}
     write_items(folder / "data", whole)
-    assert (judged_anew(folder), values(folder / "run")) == (0, before)
+    assert (count_judged_anew(folder), values(folder / "run")) == (0, before)
 
 
 def test_data_of_something_else_is_refused(folder: Path, before: Values) -> None:
     rewrite(folder, lambda lines: [line | {"id": f"other/{line['id']}"} for line in lines])
     with pytest.raises(ConfigError, match=r"has none of the 4 items that .* \(first: \d\)"):
-        again(folder, outputs={"ours": folder / "v1"})
+        run_again(folder, outputs={"ours": folder / "v1"})
 
 
 def test_a_session_that_ends_before_it_judges_forgets_no_change(
@@ -196,24 +196,24 @@ def test_a_session_that_ends_before_it_judges_forgets_no_change(
     with monkeypatch.context() as patched:
         patched.setattr(module, "compare_with_last_session", ends)
         with pytest.raises(KeyboardInterrupt):
-            again(folder)
-    assert judged_anew(folder) == 1
+            run_again(folder)
+    assert count_judged_anew(folder) == 1
 
 
 def test_other_models_of_a_changed_item_do_not_stand(folder: Path) -> None:
     outputs = {"ours": folder / "v1", "theirs": folder / "v2"}
-    again(folder, outputs=outputs)
+    run_again(folder, outputs=outputs)
     rewrite(folder, _fix_instruction)
-    assert judged_anew(folder, outputs={"ours": folder / "v1"}) == 1
+    assert count_judged_anew(folder, outputs={"ours": folder / "v1"}) == 1
     for model, counts in (("ours", {"scored": 4}), ("theirs", {"scored": 3, "pending": 1})):
         assert [cell.counts for cell in cells(folder, model)] == [counts] * len(DIMENSIONS)
-    assert judged_anew(folder, outputs=outputs) == 1
+    assert count_judged_anew(folder, outputs=outputs) == 1
 
 
 def test_what_an_item_was_is_kept_beyond_the_limit_too(folder: Path, before: Values) -> None:
     rewrite(folder, _last_has_a_hint)
-    assert judged_anew(folder, limit=1) == 0
-    assert judged_anew(folder) == 1
+    assert count_judged_anew(folder, limit=1) == 0
+    assert count_judged_anew(folder) == 1
 
 
 async def test_calls_that_stay_the_same_are_not_made_again(folder: Path) -> None:
@@ -243,11 +243,11 @@ def test_shards_of_which_an_item_differs_are_not_merged(folder: Path) -> None:
     lines = rewrite(folder, _last_has_a_hint)
     editjudge.run(asked, out=shards[1], shard=(1, 2))
     merge(shards, folder / "run")
-    assert judged_anew(folder) == 0, "no item was judged by both"
+    assert count_judged_anew(folder) == 0, "no item was judged by both"
     write_items(folder / "data", lines)
-    assert judged_anew(folder) == 1
+    assert count_judged_anew(folder) == 1
 
-    again(folder, out="third")
+    run_again(folder, out="third")
     told = "third judged another version of 3 than an earlier run"
     with pytest.raises(ConfigError, match=told) as raised:
         merge([*shards, folder / "third"], folder / "all")

@@ -15,9 +15,9 @@ from editjudge.base.errors import InputError
 from editjudge.benchmarks.dataset import OUTSIDE, AllowedFolders, Dataset, ItemRef
 from editjudge.benchmarks.registry import load_benchmark
 
-from .gie import made as gie_made
-from .kris import made as kris_made
-from .omni_iie import made as omni_made
+from .gie import release as gie_made
+from .kris import release as kris_made
+from .omni_iie import release as omni_made
 
 
 def picture(path: Path) -> Path:
@@ -123,16 +123,16 @@ def test_consent_is_to_whole_folders() -> None:
 
 def test_released_data_asks_too(tmp_path: Path, secret: Path) -> None:
     roots = {str(secret.parent): str(secret.parent)}
-    kris = kris_made.released(tmp_path / "kris")
+    kris = kris_made.write_release(tmp_path / "kris")
     file = kris / "color_change" / "annotation.json"
     records = json.loads(file.read_text())
     first = next(iter(records))
     records[first]["ori_img"] = str(secret)
     file.write_text(json.dumps(records))
-    gie = gie_made.released(tmp_path / "gie", [gie_made.record(image="/../private/secret.png"), gie_made.record()])
+    gie = gie_made.write_release(tmp_path / "gie", [gie_made.record(image="/../private/secret.png"), gie_made.record()])
     path = str(secret)
     entry = omni_made.record("coco2017val", "0001", "low")
-    omni = omni_made.released(
+    omni = omni_made.write_release(
         tmp_path / "omni", [{**entry, "original_image_path": path}, omni_made.record("coco2017val", "0001", "high")], []
     )
     mapped = {omni_made.AUTHORS: str(tmp_path / "omni" / "files")}

@@ -21,7 +21,7 @@ from editjudge.benchmarks.switches import Switch, Switches, switch
 from ...fakes.scorers import ScriptedScorer
 
 
-class Made(Switches, use_attribute_docstrings=True):
+class SmallSwitches(Switches, use_attribute_docstrings=True):
     first_digit: bool = switch("-")
     """?"""
     no_gate: bool = switch("-")
@@ -36,7 +36,7 @@ ALL = frozenset(NAMES)
 OFFICIAL = frozenset({"first_digit", "no_gate"})
 
 
-def dimensions_by(switches: Made) -> tuple[Dimension, ...]:
+def dimensions_by(switches: SmallSwitches) -> tuple[Dimension, ...]:
     """A reading that one switch changes, and what derives from it, which another changes."""
     reading = Reading(ScriptedScorer(key="digit" if switches.first_digit else "json"), "value")
     return (
@@ -45,20 +45,20 @@ def dimensions_by(switches: Made) -> tuple[Dimension, ...]:
     )
 
 
-def columns_by(switches: Made) -> tuple[Column, ...]:
+def columns_by(switches: SmallSwitches) -> tuple[Column, ...]:
     return (Column("b.column", "B", Mean("b.made"), True),)
 
 
-def made(**changed: Any) -> Benchmark:
+def make_benchmark(**changed: Any) -> Benchmark:
     fields: Mapping[str, Any] = {
-        "switches": Made,
-        "protocols": {"paper": Made(), "official": Made.turn_on(OFFICIAL)},
+        "switches": SmallSwitches,
+        "protocols": {"paper": SmallSwitches(), "official": SmallSwitches.turn_on(OFFICIAL)},
         **changed,
     }
     return Benchmark("b", "B", lambda path: None, dimensions_by, columns_by, version=2, **fields)  # type: ignore[arg-type,return-value]
 
 
-BENCHMARK = made()
+BENCHMARK = make_benchmark()
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_known_are_its_own_by_these_rules_and_all_others() -> None:
         (BENCHMARK, {"without": ["gate"]}, "b has no switch 'gate'"),
         (BENCHMARK, {"with_": ["no_gate"], "without": ["no_gate"]}, "both turned on and off"),
         (
-            made(protocols={"paper": Made()}, no_official_reason="its authors released no code"),
+            make_benchmark(protocols={"paper": SmallSwitches()}, no_official_reason="its authors released no code"),
             {"protocol": "official"},
             "b has no protocol official: its authors released no code; use paper",
         ),
@@ -173,7 +173,7 @@ def test_a_benchmark_with_one_protocol_has_no_short_name() -> None:
 
 
 def test_one_protocol_may_have_switches_too() -> None:
-    only = made(protocols={"": Made()})
+    only = make_benchmark(protocols={"": SmallSwitches()})
     rules = only.rules(with_=["no_gate"])
     assert rules.protocol == "b.2+no_gate"
     assert only.rules_from_name(rules.protocol) == rules
@@ -182,17 +182,17 @@ def test_one_protocol_may_have_switches_too() -> None:
 
 def test_a_switch_that_is_not_declared_is_refused() -> None:
     with pytest.raises(ValidationError, match="no_gates"):
-        Made.turn_on(["no_gates"])
+        SmallSwitches.turn_on(["no_gates"])
     with pytest.raises(ValidationError, match="no_gates"):
-        Made(no_gates=True)  # type: ignore[call-arg]
+        SmallSwitches(no_gates=True)  # type: ignore[call-arg]
     with pytest.raises(AttributeError, match="no_gates"):
-        _ = Made().no_gates  # type: ignore[attr-defined]
+        _ = SmallSwitches().no_gates  # type: ignore[attr-defined]
 
 
 def test_switches_are_values() -> None:
-    assert Made.turn_on(["no_gate"]) == Made(no_gate=True)
-    assert hash(Made()) == hash(Made.turn_on(()))
-    assert Made.list_switches()[2] == Switch("uniform_weights", "what it does", "where it is from")
+    assert SmallSwitches.turn_on(["no_gate"]) == SmallSwitches(no_gate=True)
+    assert hash(SmallSwitches()) == hash(SmallSwitches.turn_on(()))
+    assert SmallSwitches.list_switches()[2] == Switch("uniform_weights", "what it does", "where it is from")
     assert CORE.switches.list_switches() == ()
 
 

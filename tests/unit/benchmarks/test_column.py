@@ -88,12 +88,12 @@ def test_subsets() -> None:
 AREA = Column("c", "C", Mean("d", weighted_by="area"), True)
 
 
-def weighed(*pairs: tuple[Outcome, Outcome]) -> list[Row]:
+def make_rows(*pairs: tuple[Outcome, Outcome]) -> list[Row]:
     return [Row(edit(item_id=str(i)).item, "m", {"d": value, "area": area}) for i, (value, area) in enumerate(pairs)]
 
 
 def test_values_are_weighted_by_another_dimension() -> None:
-    of = weighed((Score(value=1), Score(value=1)), (Score(value=5), Score(value=3)))
+    of = make_rows((Score(value=1), Score(value=1)), (Score(value=5), Score(value=3)))
     got = cell(AREA, of=of)
     assert (got.value, got.scored, got.asked) == (4, 2, 2)
     assert "mean(d by area)" in str(got.signature)
@@ -104,7 +104,7 @@ def test_values_are_weighted_by_another_dimension() -> None:
 def test_a_value_without_its_weight_counts_as_the_weights_outcome() -> None:
     got = cell(
         AREA,
-        of=weighed(
+        of=make_rows(
             (Score(value=2), Score(value=1)),
             (Score(value=9), Failure(error="?")),
             (NoScore(kind="refused", reason="?"), Score(value=1)),
@@ -116,14 +116,14 @@ def test_a_value_without_its_weight_counts_as_the_weights_outcome() -> None:
 
 
 def test_weights_of_nothing_give_no_number() -> None:
-    got = cell(AREA, of=weighed((Score(value=2), Score(value=0))))
+    got = cell(AREA, of=make_rows((Score(value=2), Score(value=0))))
     assert (got.value, got.reason, got.scored) == (None, "every weight is 0", 1)
 
 
 def test_an_imputed_value_needs_its_weight_too() -> None:
     column = Column("c", "C", Mean("d", weighted_by="area", missing_output=0.0), True)
     missing = MissingOutput(reason="?")
-    got = cell(column, of=weighed((missing, Score(value=1)), (missing, missing)))
+    got = cell(column, of=make_rows((missing, Score(value=1)), (missing, missing)))
     assert (got.value, got.imputed) == (0, 1)
     assert got.counts == {"scored": 1, "missing_output": 1}
 

@@ -71,7 +71,7 @@ def test_the_declared_texts_are_those_that_are_asked(name: str) -> None:
 
 
 def test_another_text_is_not_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    release = gie.declared(monkeypatch, tmp_path)
+    release = gie.declare_stand_ins(monkeypatch, tmp_path)
     changes = {"Pick.": "Pick!", "', '": "'; '", "{question}": "{answer}", "{{so}}": "so", "Braces": "braces"}
     for old, new in changes.items():
         assert gie.SCRIPT.count(old) == 1

@@ -8,7 +8,7 @@ from editjudge.base.errors import ConfigError
 from editjudge.benchmarks.registry import load_benchmark, load_dimensions, select_among, select_dimensions
 
 
-def named(pattern: str, of: str | None = None) -> list[str]:
+def select_ids(pattern: str, of: str | None = None) -> list[str]:
     rules = load_benchmark(of).rules() if of else None
     return [dimension.id for dimension in select_dimensions([pattern], rules)]
 
@@ -23,14 +23,14 @@ def named(pattern: str, of: str | None = None) -> list[str]:
     ],
 )
 def test_an_id_a_glob_or_a_part_of_an_id(pattern: str, ids: list[str]) -> None:
-    assert named(pattern) == ids
+    assert select_ids(pattern) == ids
 
 
 def test_a_part_means_the_benchmarks_own_where_it_has_such() -> None:
-    assert {name.partition(".")[0] for name in named("ssim", "core")} == {"core"}
-    assert len(named("ssim", "core")) == 4
-    assert {name.partition(".")[0] for name in named("ssim", "gie")} == {"gie"}
-    assert {name.partition(".")[0] for name in named("ssim", "kris")} == {"core"}
+    assert {name.partition(".")[0] for name in select_ids("ssim", "core")} == {"core"}
+    assert len(select_ids("ssim", "core")) == 4
+    assert {name.partition(".")[0] for name in select_ids("ssim", "gie")} == {"gie"}
+    assert {name.partition(".")[0] for name in select_ids("ssim", "kris")} == {"core"}
 
 
 @pytest.mark.parametrize("name", ["i2i", "co_edit", "gie", "omni_iie"])
@@ -39,14 +39,14 @@ def test_the_title_of_a_column_means_what_it_reads(name: str) -> None:
     known = {*load_dimensions()}
     for column in columns:
         if column.title.casefold() not in known:
-            assert {*column.dimensions} <= {*named(column.title, name)}
+            assert {*column.dimensions} <= {*select_ids(column.title, name)}
 
 
 def test_what_means_nothing_is_refused_with_what_is_near() -> None:
     with pytest.raises(ConfigError, match="did you mean"):
-        named("core.psnrr.source.whole")
+        select_ids("core.psnrr.source.whole")
     with pytest.raises(ConfigError, match="list dimensions"):
-        named("zzz")
+        select_ids("zzz")
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_what_means_nothing_is_refused_with_what_is_near() -> None:
     ],
 )
 def test_what_a_table_prints_may_be_typed(pattern: str, of: str, ids: list[str]) -> None:
-    assert named(pattern, of) == ids
+    assert select_ids(pattern, of) == ids
 
 
 def test_what_may_be_of_several_benchmarks_names_its_candidates() -> None:
@@ -74,7 +74,7 @@ def test_what_may_be_of_several_benchmarks_names_its_candidates() -> None:
 
 def test_a_slip_in_a_part_is_seen() -> None:
     with pytest.raises(ConfigError, match="did you mean psnr"):
-        named("psmr", "core")
+        select_ids("psmr", "core")
 
 
 def test_of_a_run_only_its_own_dimensions_are_meant() -> None:

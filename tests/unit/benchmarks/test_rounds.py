@@ -31,7 +31,7 @@ TWO = JudgeRounds(("judge", "second"), 2)
 EDIT = Edit.load(source=np.zeros((8, 8, 3), np.uint8), edited=np.ones((8, 8, 3), np.uint8), instruction="x")
 
 
-def asked(name: str, judge_rounds: JudgeRounds) -> tuple[tuple[Dimension, ...], Mapping[str, Dimension]]:
+def select_rounds(name: str, judge_rounds: JudgeRounds) -> tuple[tuple[Dimension, ...], Mapping[str, Dimension]]:
     known = make_rounds(load_dimensions(), judge_rounds)
     return with_rounds([load_dimensions()[name]], known), known
 
@@ -43,7 +43,7 @@ def test_the_usual_judge_once_is_no_replica() -> None:
 
 
 def test_each_judge_and_repeat_stands_before_their_mean() -> None:
-    chosen, known = asked(LEVELS, TWO)
+    chosen, known = select_rounds(LEVELS, TWO)
     ids = [f"{LEVELS}@{judge}.{n}" for judge in ("judge", "second") for n in (1, 2)]
     assert [d.id for d in chosen] == [*ids, LEVELS]
     assert [JudgeRound("second", 2).dimension_id(LEVELS)] == ids[-1:]
@@ -56,13 +56,13 @@ def test_each_judge_and_repeat_stands_before_their_mean() -> None:
 
 
 def test_what_no_judge_has_a_part_in_is_judged_once() -> None:
-    chosen, known = asked(PIXELS, TWO)
+    chosen, known = select_rounds(PIXELS, TWO)
     assert chosen == (load_dimensions()[PIXELS],)
     assert known[PIXELS] is load_dimensions()[PIXELS]
 
 
 def test_another_judge_alone_is_asked_in_the_usual_ones_place() -> None:
-    chosen, known = asked(LEVELS, JudgeRounds(("second",)))
+    chosen, known = select_rounds(LEVELS, JudgeRounds(("second",)))
     assert [d.id for d in chosen] == [f"{LEVELS}@second.1", LEVELS]
     assert roles_of(chosen[-1], known) == {SECOND}
 
@@ -76,7 +76,7 @@ def test_rounds_are_counted_without_making_them() -> None:
 
 
 def test_signatures_tell_judges_and_repeats_apart() -> None:
-    chosen, known = asked(LEVELS, TWO)
+    chosen, known = select_rounds(LEVELS, TWO)
     services = {JUDGE: ModelIdentity("one/1"), SECOND: ModelIdentity("two/1")}
     texts = {str(signature_of(d, known, services)) for d in (*chosen, load_dimensions()[LEVELS])}
     assert len(texts) == 6
@@ -172,8 +172,8 @@ class Panel(PanelStandIn):
         return f"no {service} here"
 
 
-async def judged(panel: Panel, name: str = LEVELS, judge_rounds: JudgeRounds = TWO) -> Judgement:
-    chosen, known = asked(name, judge_rounds)
+async def judge_edit(panel: Panel, name: str = LEVELS, judge_rounds: JudgeRounds = TWO) -> Judgement:
+    chosen, known = select_rounds(name, judge_rounds)
     return await judge(EDIT, chosen, known, panel)  # type: ignore[arg-type]
 
 
@@ -184,7 +184,7 @@ def values(done: Judgement) -> list[float | None]:
 async def test_every_repeat_is_a_call_of_its_own() -> None:
     one = ScriptedTransport({"excellent": 1.0}, {"good": 1.0}, model="one")
     two = ScriptedTransport({"fair": 1.0}, {"bad": 1.0}, model="two")
-    done = await judged(Panel(judge=one, second=two))
+    done = await judge_edit(Panel(judge=one, second=two))
     assert values(done) == [1, 0.75, 0.5, 0, 0.5625]
     assert (len(one.asked), len(two.asked)) == (2, 2)
     outcome = done.outcomes[LEVELS]
@@ -196,7 +196,7 @@ async def test_a_mean_with_an_unscored_part_is_unscored() -> None:
     one = ScriptedTransport({"good": 1.0}, model="one")
     two = ScriptedTransport({"good": 0.1, "the": 0.9}, model="two")
     two.script = [{"good": 0.1}, {"good": 1.0}]
-    done = await judged(Panel(judge=one, second=two))
+    done = await judge_edit(Panel(judge=one, second=two))
     assert values(done) == [0.75, 0.75, None, 0.75, None]
     outcome = done.outcomes[LEVELS]
     assert isinstance(outcome, NoScore)
@@ -204,7 +204,7 @@ async def test_a_mean_with_an_unscored_part_is_unscored() -> None:
 
 
 async def test_a_judge_that_is_not_there_leaves_the_mean_not_served() -> None:
-    done = await judged(Panel(judge=ScriptedTransport({"good": 1.0})))
+    done = await judge_edit(Panel(judge=ScriptedTransport({"good": 1.0})))
     assert values(done) == [0.75, 0.75, None, None, None]
     assert isinstance(done.outcomes[LEVELS], NotServed)
     assert "generalist.second" in done.outcomes[LEVELS].reason
@@ -236,7 +236,7 @@ def test_a_mean_is_between_its_parts(values: list[float]) -> None:
 
 
 def test_levels_are_asked_as_they_were() -> None:
-    chosen, _ = asked(LEVELS, JudgeRounds(("second",), 3))
+    chosen, _ = select_rounds(LEVELS, JudgeRounds(("second",), 3))
     scorer = chosen[0].readings[0].scorer
     assert isinstance(scorer, FiveLevel)
     assert (scorer.service, scorer.repeat) == (SECOND, 0)

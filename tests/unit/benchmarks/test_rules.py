@@ -41,7 +41,7 @@ def every_rule(benchmark: Benchmark) -> Iterator[Rules]:
             yield benchmark.rules(protocol, () if on else changed, changed if on else ())
 
 
-def declared(benchmark: Benchmark) -> Section:
+def describe_benchmark(benchmark: Benchmark) -> Section:
     """The benchmark and its switches."""
     lines = {
         name: brief(getattr(benchmark, name))
@@ -55,13 +55,13 @@ def declared(benchmark: Benchmark) -> Section:
     return lines
 
 
-def ruled(rules: Rules) -> Section:
+def describe_rules(rules: Rules) -> Section:
     """What dimensions ask and compute, and what columns are made of."""
     known = {one.id: one for one in rules.dimensions}
     signed = Signatures(known).of(known.values(), {})
     lines = {"single image": brief(rules.single_image)}
     for dimension in rules.dimensions:
-        asked = _asked(dimension) | {"services": ", ".join(sorted(roles_of(dimension, known)))}
+        asked = _describe_dimension(dimension) | {"services": ", ".join(sorted(roles_of(dimension, known)))}
         for name, text in signed[dimension.id].fields:
             if name == "dimension" or text == "unknown":
                 continue
@@ -77,11 +77,11 @@ def ruled(rules: Rules) -> Section:
         decimals = "" if column.decimals is None else f"{column.decimals} decimals"
         facts = (column.title, column.source, f"{better} is better", decimals)
         lines[f"column {column.id}"] = "; ".join(filter(None, facts))
-        lines |= {f"column {column.id} {name}": text for name, text in _made(column).items()}
+        lines |= {f"column {column.id} {name}": text for name, text in _describe_column(column).items()}
     return lines
 
 
-def _asked(dimension: Dimension) -> dict[str, str]:
+def _describe_dimension(dimension: Dimension) -> dict[str, str]:
     names = ("asks", "source", "range", "unit", "tolerance", "of_data", "worst_of")
     facts = {name: brief(getattr(dimension, name)) for name in names}
     facts |= {"needs": ", ".join(sorted(dimension.needs)), "prompts": dimension.prompt_origins or ""}
@@ -90,7 +90,7 @@ def _asked(dimension: Dimension) -> dict[str, str]:
     return {n: text for n, text in facts.items() if text not in ("false", "null", "_always", "0.0")}
 
 
-def _made(column: columns.Column) -> dict[str, str]:
+def _describe_column(column: columns.Column) -> dict[str, str]:
     match column.how:
         case columns.Mean() as mean:
             facts = {
@@ -115,7 +115,7 @@ def _made(column: columns.Column) -> dict[str, str]:
     return {name: text for name, text in facts.items() if text}
 
 
-def moved(old: Section, new: Section) -> Section:
+def find_changes(old: Section, new: Section) -> Section:
     """The lines that are not the same; one for each dimension and column that is there no more."""
     names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
     subjects = {_subject(name) for name in new}
@@ -132,15 +132,15 @@ def _subject(name: str) -> str:
 @of_every
 def test_every_rule_is_as_it_was(benchmark: Benchmark) -> None:
     usual, *others = every_rule(benchmark)
-    texts = {"": ruled(usual)}
-    document = {"benchmark": declared(benchmark), usual.protocol: texts[""]}
+    texts = {"": describe_rules(usual)}
+    document = {"benchmark": describe_benchmark(benchmark), usual.protocol: texts[""]}
     for rules in others:
         # A protocol is told by how it is not the usual one, and a switch by what it moves in its
         # protocol.
         name, _, _ = re.split("([+-])", rules.protocol + "+")[:3]
         old = texts.get(name, texts[""])
-        own = texts[rules.protocol] = ruled(rules)
-        document[rules.protocol] = moved(old, own)
+        own = texts[rules.protocol] = describe_rules(rules)
+        document[rules.protocol] = find_changes(old, own)
     check(f"rules/{benchmark.name}", document)
 
 

@@ -60,16 +60,16 @@ def test_a_raised_number_is_another_signature(monkeypatch: pytest.MonkeyPatch) -
     made = dimension("made", make_formula(product, "read"))
     known = {"read": read, "made": made}
 
-    def signed() -> dict[str, Signature]:
+    def sign() -> dict[str, Signature]:
         return Signatures(known).of(known.values(), {})
 
-    before = signed()
+    before = sign()
     monkeypatch.setattr(mse, "implementation", 2)
-    assert "+mse.2+" in str(signed()["read"])
-    assert before["made"] != signed()["made"], "its part has another one"
+    assert "+mse.2+" in str(sign()["read"])
+    assert before["made"] != sign()["made"], "its part has another one"
     monkeypatch.setattr(mse, "implementation", 1)
-    assert before == signed()
+    assert before == sign()
     monkeypatch.setattr(PixelComparison, "implementation", 2)
-    assert before["read"] != signed()["read"]
+    assert before["read"] != sign()["read"]
     monkeypatch.setattr(product, "implementation", 2, raising=False)
-    assert "formula:product.2" in str(signed()["made"])
+    assert "formula:product.2" in str(sign()["made"])

@@ -15,12 +15,12 @@ from editjudge.benchmarks.registry import load_benchmark
 from editjudge.engine.judge import Signatures
 
 from ...golden.cases import CASES
-from .toggling import Computed, edits
+from .toggling import Computation, edits
 
 CASE = {case.benchmark: case for case in reversed(CASES)}
 
 
-def toggled(of: Benchmark) -> Iterator[Rules]:
+def toggle_switches(of: Benchmark) -> Iterator[Rules]:
     """Every protocol, with every switch turned alone and in pairs."""
     names = [switch.name for switch in of.switches.list_switches()]
     for protocol, usual in of.protocols.items():
@@ -55,8 +55,8 @@ async def test_what_changes_the_computation_changes_the_signature_and_nothing_el
     signatures of one computation", the edits lack what it is about: give them that (`toggling`,
     or the benchmark's `make` in `tests/golden/cases.py`).
     """
-    every = [*toggled(load_benchmark(name))]
-    computed = Computed(edits(CASE[name], tmp_path), every)
+    every = [*toggle_switches(load_benchmark(name))]
+    computed = Computation(edits(CASE[name], tmp_path), every)
     signed: defaultdict[tuple[str, object], dict[str, str]] = defaultdict(dict)
     computing: defaultdict[str, dict[object, str]] = defaultdict(dict)
     for rules in every:

@@ -7,7 +7,7 @@ import pytest
 
 from editjudge.storage.store import RunStore
 
-from ..storage.stored import HEADER
+from ..storage.small_store import HEADER
 from .scripted_runs import Log
 
 

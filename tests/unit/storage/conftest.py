@@ -8,7 +8,7 @@ import pytest
 from editjudge.storage.ledger import Ledger
 from editjudge.storage.store import RunStore
 
-from .stored import HEADER
+from .small_store import HEADER
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from editjudge.storage.schema import checksum
 from editjudge.storage.store import FILE, RunStore
 
 from ...replies import count_replies
-from .stored import CONTENT, HEADER, LOST, SIGNATURES, UNREAD, ask, digest, make_run, make_score, put, reply
+from .small_store import CONTENT, HEADER, LOST, SIGNATURES, UNREAD, ask, digest, make_run, make_score, put, reply
 
 DAMAGES = 300
 EDITS = 24

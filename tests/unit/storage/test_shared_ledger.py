@@ -23,7 +23,7 @@ from editjudge.storage.ledger import Ledger
 from editjudge.storage.shared_ledger import SharedCalls, open_call_store, open_ledger
 
 from ...replies import count_replies
-from .stored import ask, reply
+from .small_store import ask, reply
 
 REPLY = reply(cost=0.5)
 FEATURES = SpecialistCall(ServiceName("features", "dinov3"), "dinov3/1", {"IMAGE": "sha256:1"})

@@ -22,7 +22,20 @@ from editjudge.storage.schema import EDITS
 from editjudge.storage.store import FILE, RunStore
 
 from ...replies import count_replies
-from .stored import CONTENT, HEADER, LOST, SIGNATURES, UNREAD, ask, digest, header, make_run, make_score, put, reply
+from .small_store import (
+    CONTENT,
+    HEADER,
+    LOST,
+    SIGNATURES,
+    UNREAD,
+    ask,
+    digest,
+    header,
+    make_run,
+    make_score,
+    put,
+    reply,
+)
 
 A = {"core.a": SIGNATURES["core.a"]}
 GONE = Missing("absent", "no file röd.png")

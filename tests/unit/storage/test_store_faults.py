@@ -21,7 +21,7 @@ from editjudge.storage.schema import VERSION
 from editjudge.storage.store import FILE, RunStore
 
 from ...patience import wait_until
-from .stored import HEADER, SIGNATURES, header, make_run, make_score, put
+from .small_store import HEADER, SIGNATURES, header, make_run, make_score, put
 
 
 def write(to: Any, folder: Path, start: int, limit: int) -> None:

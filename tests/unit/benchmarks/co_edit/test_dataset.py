@@ -15,11 +15,11 @@ from editjudge.benchmarks.co_edit.dataset import CoEditData, CoEditLine
 from editjudge.benchmarks.co_edit.taxonomy import EDIT_TYPES, LOCAL, MUST_SAY, SUBJECT_REGION
 from editjudge.engine.outcomes import Circumstances
 
-from .made import WIDTH, line, written
+from .items import WIDTH, line, write_data
 
 
 def read(folder: Path, **given: Any) -> Item:
-    data = CoEditData(written(folder, [line(**given)]))
+    data = CoEditData(write_data(folder, [line(**given)]))
     (ref,) = data.check_items()
     item, outline = data.load(ref), data.outline(ref)
     assert (item.task, item.extra) == (outline.task, outline.extra)
@@ -110,7 +110,7 @@ BAD: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize("name", BAD)
 def test_a_bad_line_is_named_with_its_fix(tmp_path: Path, name: str) -> None:
     bad, said = BAD[name]
-    data = CoEditData(written(tmp_path, [line(id="first"), bad]))
+    data = CoEditData(write_data(tmp_path, [line(id="first"), bad]))
     with pytest.raises(InputError) as raised:
         list(data.check_items())
     text = str(raised.value)
@@ -120,18 +120,18 @@ def test_a_bad_line_is_named_with_its_fix(tmp_path: Path, name: str) -> None:
 
 
 def test_what_is_not_there_costs_only_what_reads_it(tmp_path: Path) -> None:
-    data = CoEditData(written(tmp_path, [line(mask="nowhere.png"), line(id="2", instruction=" ")]))
+    data = CoEditData(write_data(tmp_path, [line(mask="nowhere.png"), line(id="2", instruction=" ")]))
     without, silent = (data.load(ref) for ref in data.check_items())
 
-    def lost(item: Item) -> set[str]:
+    def find_unscored(item: Item) -> set[str]:
         outcomes = Circumstances(item).decide(BENCHMARK.rules().dimensions)
         return {name for name, outcome in outcomes.items() if outcome.status == "unscored"}
 
     assert "nowhere.png" in without.flaws["mask"].reason
-    assert "co_edit.visual_naturalness" not in lost(without)
-    assert "co_edit.clip.subject" in lost(without), "no whole image in its place"
-    assert "co_edit.editing_accuracy" in lost(silent)
-    assert "co_edit.clip.subject" not in lost(silent)
+    assert "co_edit.visual_naturalness" not in find_unscored(without)
+    assert "co_edit.clip.subject" in find_unscored(without), "no whole image in its place"
+    assert "co_edit.editing_accuracy" in find_unscored(silent)
+    assert "co_edit.clip.subject" not in find_unscored(silent)
 
 
 @pytest.mark.parametrize("edit_type", sorted(LOCAL))

@@ -14,7 +14,7 @@ from editjudge.benchmarks.benchmark import Rules
 from editjudge.benchmarks.co_edit.dimensions import GROUPS, clipped, inverted
 from editjudge.benchmarks.dimension import Formula
 
-from .judging import EDITING, GROUP_OF, LOOKS, MEASURED, derived_from, item, rules, values
+from .scripted_panel import EDITING, GROUP_OF, LOOKS, MEASURED, derive_all, item, rules, values
 
 SWITCHES = (rules(), rules(["uniform_weights"]), rules(without=["specialists"]), rules(without=["reasoning"]))
 ITEMS = (item(), item("text_editing", None), item("in_context", None), item("style_editing"))
@@ -27,13 +27,13 @@ measured = st.fixed_dictionaries(
 COMPLETE = "edit_completeness"
 
 
-def made(read: Mapping[str, float], how: Rules, of: Any) -> dict[str, float]:
-    return values(derived_from(read, how, of))
+def derive_values(read: Mapping[str, float], how: Rules, of: Any) -> dict[str, float]:
+    return values(derive_all(read, how, of))
 
 
 @given(scores, measured, by, items)
 def test_everything_is_on_its_scale(judge: Any, seen: Any, how: Rules, of: Any) -> None:
-    got = made(judge | seen, how, of)
+    got = derive_values(judge | seen, how, of)
     for one in how.dimensions:
         value = got.get(one.id.removeprefix("co_edit."))
         assert value is None or one.range[0] <= value <= one.range[1]
@@ -41,7 +41,7 @@ def test_everything_is_on_its_scale(judge: Any, seen: Any, how: Rules, of: Any) 
 
 @given(scores, measured, by, items)
 def test_a_group_lies_between_its_parts(judge: Any, seen: Any, how: Rules, of: Any) -> None:
-    got = made(judge | seen, how, of)
+    got = derive_values(judge | seen, how, of)
     for group in GROUPS:
         parts = [got[m] for m in GROUPS[group]["metrics"] if m in got]
         assert (group in got) == bool(parts)
@@ -52,7 +52,7 @@ def test_a_group_lies_between_its_parts(judge: Any, seen: Any, how: Rules, of: A
 
 @given(scores, measured, by, items)
 def test_nothing_is_better_than_the_edit_is_complete(judge: Any, seen: Any, how: Rules, of: Any) -> None:
-    got = made(judge | seen, how, of)
+    got = derive_values(judge | seen, how, of)
     assume(COMPLETE in got)
     for name, value in got.items():
         if name.endswith(".capped"):
@@ -64,8 +64,8 @@ def test_nothing_is_better_than_the_edit_is_complete(judge: Any, seen: Any, how:
 def test_a_better_part_makes_nothing_worse(judge: Any, seen: Any, how: Rules, of: Any, name: str, share: float) -> None:
     read = judge | seen
     best = {"lpips.kept": 0.0}.get(name, 1.0 if name in MEASURED else 10.0)
-    plain = made(read, how, of)
-    better = made(read | {name: read[name] + share * (best - read[name])}, how, of)
+    plain = derive_values(read, how, of)
+    better = derive_values(read | {name: read[name] + share * (best - read[name])}, how, of)
     for one in (*GROUP_OF, *GROUPS, *(f"{g}.capped" for g in GROUPS), "overall"):
         if one in plain:
             assert better[one] >= plain[one] * (1 - 1e-9), one
@@ -80,13 +80,13 @@ def test_the_order_of_the_parts_does_not_matter(judge: Any, seen: Any, how: Rule
         return replace(one, how=replace(one.how, of=parts))
 
     turned = replace(how, dimensions=tuple(map(backwards, how.dimensions)))
-    plain, other = made(judge | seen, how, of), made(judge | seen, turned, of)
+    plain, other = derive_values(judge | seen, how, of), derive_values(judge | seen, turned, of)
     assert other == pytest.approx(plain, rel=1e-12)
 
 
 @given(scores, measured, by, items, st.sampled_from(EDITING))
 def test_a_zero_part_of_completeness_is_a_zero_overall(judge: Any, seen: Any, how: Rules, of: Any, name: str) -> None:
-    got = made(judge | seen | {name: 0}, how, of)
+    got = derive_values(judge | seen | {name: 0}, how, of)
     assume(COMPLETE in got and (GROUP_OF[name] in got))
     assert got[GROUP_OF[name]] == got["overall"] == 0
 

@@ -13,7 +13,20 @@ from editjudge.benchmarks.co_edit.specialists import FILL, framed, off_canvas
 from editjudge.engine.judge import judge
 from editjudge_services.runtime.preprocess import CLIP_CROP, DINOV2_CROP, Rule
 
-from .judging import AFTER, BEFORE, OUTPUT, SOURCE, Specialists, asked_of, edit, item, judged, rules, shown, values
+from .scripted_panel import (
+    AFTER,
+    BEFORE,
+    OUTPUT,
+    SOURCE,
+    Specialists,
+    edit,
+    item,
+    judge_item,
+    list_requests,
+    measure_mask,
+    rules,
+    values,
+)
 
 REGIONS = {"inside": (0, 4), "outside": (4, 12)}
 """The columns of 12 that the subject has, by the mask of the first four."""
@@ -22,14 +35,14 @@ REGIONS = {"inside": (0, 4), "outside": (4, 12)}
 @pytest.mark.parametrize("region", REGIONS)
 async def test_the_subject_is_where_the_item_says(region: str) -> None:
     panel = Specialists()
-    got = await judged(item(region=region), panel)
+    got = await judge_item(item(region=region), panel)
     assert got["clip.subject"].evidence == {"region": region}  # type: ignore[union-attr]
     assert sorted(service for service, _, _ in panel.asked) == [
         "clip.vit_b_32", "clip.vit_b_32", "features.dinov2", "features.dinov2", "lpips.vgg",
     ]  # fmt: skip
     first, last = REGIONS[region]
     for service in ("clip.vit_b_32", "features.dinov2"):
-        for inputs, grey in zip(asked_of(panel, service), (BEFORE, AFTER), strict=True):
+        for inputs, grey in zip(list_requests(panel, service), (BEFORE, AFTER), strict=True):
             assert set(inputs) == {"IMAGE"}
             square = decode(inputs["IMAGE"])[0]
             # A box of `last - first` by 8, a tenth of the longer side around it.
@@ -57,12 +70,12 @@ def test_a_subject_at_the_side_is_seen_whole(side: slice, rule: Rule) -> None:
 
 async def test_a_subject_in_place() -> None:
     panel = Specialists()
-    await judged(item(), panel, with_=["subject_in_place"])
+    await judge_item(item(), panel, with_=["subject_in_place"])
     for service in ("clip.vit_b_32", "features.dinov2"):
-        source, edited = asked_of(panel, service)
+        source, edited = list_requests(panel, service)
         assert source["IMAGE"] == SOURCE.encoded_bytes
         assert edited["IMAGE"] == OUTPUT.encoded_bytes
-        assert shown(source) == shown(edited) == pytest.approx(4 / 12)
+        assert measure_mask(source) == measure_mask(edited) == pytest.approx(4 / 12)
     assert all(p == {"region": "zero"} for s, _, p in panel.asked if s != "lpips.vgg")
 
 
@@ -80,13 +93,13 @@ async def test_what_is_kept_is_compared(
 ) -> None:
     """By the mask of the first four columns, in which both pictures show the same."""
     panel = Specialists()
-    await judged(item(), panel, with_=switches)
+    await judge_item(item(), panel, with_=switches)
     (inputs,) = (inputs for name, inputs, _ in panel.asked if name == "lpips.vgg")
     for name, there, kept in (("IMAGE_A", reference, BEFORE), ("IMAGE_B", edited, AFTER)):
         pixels = decode(inputs[name])[0]
         assert (pixels[:, :4] == there).all()
         assert (pixels[:, 4:] == kept).all()
-    assert (shown(inputs) if averaged else inputs.get("MASK")) == averaged
+    assert (measure_mask(inputs) if averaged else inputs.get("MASK")) == averaged
     if not switches:
         assert inputs["IMAGE_A"] == SOURCE.encoded_bytes, "as it is, so that its features are kept"
 
@@ -109,7 +122,7 @@ async def test_preservation_does_not_rise_with_the_mask(whole_frame: bool) -> No
     switches = ["whole_frame", "blacked_out"] if whole_frame else []
     kept = []
     for columns in (2, 6, 10):
-        got = await judged(item(columns=columns), MeanDifference(), with_=switches)
+        got = await judge_item(item(columns=columns), MeanDifference(), with_=switches)
         kept.append(values(got)["non_edited_detail_preservation"])
     off = (AFTER - BEFORE) / 100
     shares = (10 / 12, 6 / 12, 2 / 12) if whole_frame else (1, 1, 1)

@@ -22,7 +22,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def written(folder: Path, *lines: dict[str, Any] | str | bytes) -> ItemsFile:
+def write_file(folder: Path, *lines: dict[str, Any] | str | bytes) -> ItemsFile:
     path = folder / "items.jsonl"
     texts = [json.dumps(one) if isinstance(one, dict) else one for one in lines]
     encoded = [one.encode() if isinstance(one, str) else one for one in texts]
@@ -35,7 +35,7 @@ def line(**given: Any) -> dict[str, Any]:
 
 
 def test_items_are_read_with_all_their_fields(folder: Path) -> None:
-    data = written(
+    data = write_file(
         folder,
         line(),
         "",
@@ -72,7 +72,9 @@ def test_a_mask_may_show_what_is_kept(folder: Path) -> None:
     left = np.zeros((8, 6), np.uint8)
     left[:, :2] = 255
     Pil.fromarray(left).save(folder / "left.png")
-    data = written(folder, line(mask="left.png", mask_shows="kept"), line(id="2", mask="left.png", mask_shows="edited"))
+    data = write_file(
+        folder, line(mask="left.png", mask_shows="kept"), line(id="2", mask="left.png", mask_shows="edited")
+    )
     kept, edited = (data.load(ref).mask for ref in data.check_items())
     assert kept is not None
     assert edited is not None
@@ -100,7 +102,7 @@ def test_a_mask_may_show_what_is_kept(folder: Path) -> None:
 )
 def test_a_line_that_cannot_be_used_is_named(folder: Path, bad: Any, said: str) -> None:
     with pytest.raises(InputError) as raised:
-        list(written(folder, line(id="first"), bad).check_items())
+        list(write_file(folder, line(id="first"), bad).check_items())
     assert "line 2: " in str(raised.value)
     assert said.lower() in str(raised.value).lower()
     assert len(str(raised.value).splitlines()) == 2
@@ -122,7 +124,7 @@ def test_a_line_that_cannot_be_used_is_named(folder: Path, bad: Any, said: str) 
     ],
 )
 def test_what_cannot_be_used_is_a_flaw_of_the_item(folder: Path, bad: Any, field: str, said: str) -> None:
-    data = written(folder, bad, line(id="whole"))
+    data = write_file(folder, bad, line(id="whole"))
     first, whole = data.check_items()
     assert list(data.flaws(first)) == [field]
     assert said in data.flaws(first)[field].reason
@@ -131,7 +133,7 @@ def test_what_cannot_be_used_is_a_flaw_of_the_item(folder: Path, bad: Any, field
 
 
 def test_a_picture_that_cannot_be_read_is_a_flaw_that_may_pass(folder: Path) -> None:
-    data = written(folder, line(target="target.png"))
+    data = write_file(folder, line(target="target.png"))
     (ref,) = data.check_items()
     (folder / "target.png").write_bytes(b"no picture")
     item = data.load(ref)
@@ -141,7 +143,7 @@ def test_a_picture_that_cannot_be_read_is_a_flaw_that_may_pass(folder: Path) -> 
 
 
 def test_where_no_item_has_its_source_the_data_is_elsewhere(folder: Path) -> None:
-    data = written(folder, line(source="x.png"), line(id="2", source="y.png"))
+    data = write_file(folder, line(source="x.png"), line(id="2", source="y.png"))
     with pytest.raises(
         InputError, match="none of 2 items has a source that can be read .first: 1: source: no such file"
     ):
@@ -151,22 +153,22 @@ def test_where_no_item_has_its_source_the_data_is_elsewhere(folder: Path) -> Non
 def test_all_bad_lines_are_listed_up_to_twenty(folder: Path) -> None:
     bad = [line(id=str(i), masks="no.png") for i in range(30)]
     with pytest.raises(InputError, match="30 lines cannot be used") as raised:
-        list(written(folder, *bad, line(id="x")).check_items())
+        list(write_file(folder, *bad, line(id="x")).check_items())
     assert "line 20: " in str(raised.value)
     assert "line 21: " not in str(raised.value)
 
 
 def test_an_empty_file_and_none(folder: Path) -> None:
     with pytest.raises(InputError, match="no items"):
-        list(written(folder, "", " ").check_items())
+        list(write_file(folder, "", " ").check_items())
     with pytest.raises(InputError, match="no such file"):
         ItemsFile(folder / "nowhere.jsonl")
 
 
 def test_the_digest_is_of_the_lines(folder: Path) -> None:
-    one = written(folder, line()).digest
-    assert one == written(folder, line()).digest
-    assert one != written(folder, line(instruction="x")).digest
+    one = write_file(folder, line()).digest
+    assert one == write_file(folder, line()).digest
+    assert one != write_file(folder, line(instruction="x")).digest
 
 
 @pytest.mark.parametrize("index", [False, True])

@@ -7,18 +7,18 @@ import pytest
 from editjudge.base.item import Item
 from editjudge.benchmarks.gie.dataset import GieData
 
-from .made import released
-from .stand_ins import imported
+from .release import write_release
+from .stand_ins import import_stand_ins
 
 
 @pytest.fixture(scope="session")
 def items(tmp_path_factory: pytest.TempPathFactory) -> list[Item]:
     """Ten with the oddities of the release."""
-    data = GieData(released(tmp_path_factory.mktemp("gie")))
+    data = GieData(write_release(tmp_path_factory.mktemp("gie")))
     return [data.load(ref) for ref in data.items()]
 
 
 @pytest.fixture
 def authors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Stand-ins for the authors' prompts are imported."""
-    imported(monkeypatch, tmp_path)
+    import_stand_ins(monkeypatch, tmp_path)

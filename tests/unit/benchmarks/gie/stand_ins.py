@@ -29,11 +29,11 @@ def ask(question, options):
 """A release that holds them as the real one does: one text plain, the other formatted."""
 
 
-def declared(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Path:
+def declare_stand_ins(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Path:
     """Let the stand-ins be the authors' prompts, kept below a folder; their release."""
     return stand_ins(monkeypatch, folder, "gie", TEXTS, ("evaluation.py", SCRIPT))
 
 
-def imported(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+def import_stand_ins(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     """The same, imported."""
-    import_official_prompts("gie", declared(monkeypatch, folder).parent)
+    import_official_prompts("gie", declare_stand_ins(monkeypatch, folder).parent)

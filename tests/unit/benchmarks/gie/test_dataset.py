@@ -21,8 +21,8 @@ from editjudge.benchmarks.gie.release import CONVERTED_FILE, ComparisonDecision,
 from editjudge.benchmarks.gie.taxonomy import EDIT_TYPES, TITLES, edit_type
 
 from ....patience import patience
-from ..flaws import told as flaws
-from .made import SIDE, mask, odd, picture, pixels, record, released
+from ..flaws import list_flaws as flaws
+from .release import SIDE, make_odd_records, mask, picture, pixels, record, write_release
 
 ROOT = Path(__file__).parents[4]
 
@@ -33,8 +33,8 @@ def of(data: GieData) -> list[Any]:
 
 @pytest.mark.parametrize("indent", [2, None, 0])
 def test_the_released_file_as_it_is(tmp_path: Path, indent: int | None) -> None:
-    records = odd()[:6]
-    path = released(tmp_path, records, indent=indent)
+    records = make_odd_records()[:6]
+    path = write_release(tmp_path, records, indent=indent)
     data = GieData(path)
     items = of(data)
     assert [one.id for one in items] == [str(i) for i in range(len(records))]
@@ -50,26 +50,26 @@ def test_numbers_do_not_depend_on_the_order_of_fields(tmp_path: Path) -> None:
     given = record(edit_instruction='a "object_mask": [[0]] } ] \u00e9 \\')
     last = {k: v for k, v in given.items() if k != "object_mask"}
     last["object_mask"] = given["object_mask"]
-    one, other = (GieData(released(tmp_path / "a", [given])), GieData(released(tmp_path / "b", [last])))
+    one, other = (GieData(write_release(tmp_path / "a", [given])), GieData(write_release(tmp_path / "b", [last])))
     assert one.digest == other.digest
     assert of(one)[0].instruction == given["edit_instruction"]
 
 
 def test_what_users_add_changes_nothing(tmp_path: Path) -> None:
     mine = record(edited_image_path="/home/me/1.png", aligned_mse_diff=None)
-    one, other = (GieData(released(tmp_path / "a", [mine])), GieData(released(tmp_path / "b", [record()])))
+    one, other = (GieData(write_release(tmp_path / "a", [mine])), GieData(write_release(tmp_path / "b", [record()])))
     assert one.digest == other.digest
 
 
 def test_texts_are_as_they_were_released(tmp_path: Path) -> None:
     told = {"edit_instruction": " Add it. \n", "expected_answer": "The new one "}
-    (item,) = of(GieData(released(tmp_path, [record(**told)])))
+    (item,) = of(GieData(write_release(tmp_path, [record(**told)])))
     assert item.instruction == " Add it. \n"
     assert item.questions[0]["expected"] == "The new one "
 
 
 def test_converted_it_is_the_same(tmp_path: Path) -> None:
-    path = released(tmp_path / "data")
+    path = write_release(tmp_path / "data")
     before = GieData(path)
     size = convert(path, tmp_path / "compact")
     after = GieData(tmp_path / "compact")
@@ -91,7 +91,7 @@ def test_converted_it_is_the_same(tmp_path: Path) -> None:
 
 
 def test_the_folder_is_converted_too(tmp_path: Path) -> None:
-    path = released(tmp_path / "data")
+    path = write_release(tmp_path / "data")
     convert(tmp_path / "data", tmp_path / "compact")
     assert GieData(tmp_path / "compact").digest == GieData(path).digest
     list(GieData(tmp_path / "compact").check_items())
@@ -100,13 +100,13 @@ def test_the_folder_is_converted_too(tmp_path: Path) -> None:
 
 
 def test_a_changed_mask_is_other_data(tmp_path: Path) -> None:
-    one = GieData(released(tmp_path / "a", [record()]))
-    other = GieData(released(tmp_path / "b", [record(where=mask(60, 70, 130, 151))]))
+    one = GieData(write_release(tmp_path / "a", [record()]))
+    other = GieData(write_release(tmp_path / "b", [record(where=mask(60, 70, 130, 151))]))
     assert one.digest != other.digest
 
 
 def test_the_root_is_not_dropped(tmp_path: Path) -> None:
-    path = released(tmp_path / "data", [record(image="/nature/a.jpg")])
+    path = write_release(tmp_path / "data", [record(image="/nature/a.jpg")])
     images = tmp_path / "pexels"
     (tmp_path / "data" / "nature").rename(images)
     with pytest.raises(InputError, match=r"0: source: no such file: .*data/nature/a\.jpg"):
@@ -118,7 +118,7 @@ def test_the_root_is_not_dropped(tmp_path: Path) -> None:
 
 def test_where_images_lie_is_told(tmp_path: Path) -> None:
     """The authors' scripts need real paths in `image`; they are found from the root."""
-    path = released(tmp_path / "data", [record(image="/nature/a.jpg")])
+    path = write_release(tmp_path / "data", [record(image="/nature/a.jpg")])
     there = tmp_path / "data" / "nature" / "a.jpg"
     real = tmp_path / "real"
     real.mkdir()
@@ -139,7 +139,7 @@ def test_where_images_lie_is_told(tmp_path: Path) -> None:
 
 def test_a_mask_covers_the_whole_frame(tmp_path: Path) -> None:
     half = mask(0, 0, SIDE, SIDE // 2)
-    (item,) = of(GieData(released(tmp_path, [record(where=half)])))
+    (item,) = of(GieData(write_release(tmp_path, [record(where=half)])))
     for width, height in ((240, 160), (160, 240), (512, 512), (224, 224), (30, 1000)):
         fitted = item.mask.resize((width, height))
         assert fitted.size == (width, height)
@@ -148,7 +148,7 @@ def test_a_mask_covers_the_whole_frame(tmp_path: Path) -> None:
 
 
 def test_questions(tmp_path: Path) -> None:
-    items = of(GieData(released(tmp_path)))
+    items = of(GieData(write_release(tmp_path)))
     found = [one.questions[0] for one in items]
     assert [i for i, one in enumerate(found) if one["compares"]] == [1]
     assert [i for i, one in enumerate(found) if one["answer"] not in one["options"]] == [2]
@@ -236,7 +236,7 @@ def test_the_page_tells_the_words() -> None:
 
 
 def test_notes_tell_what_is_odd(tmp_path: Path) -> None:
-    notes = GieData(released(tmp_path)).notes()
+    notes = GieData(write_release(tmp_path)).notes()
     assert [one.split(",")[0].split(" (")[0] for one in notes] == [
         "10 records",
         "1 item: the expected answer is no option",
@@ -247,7 +247,7 @@ def test_notes_tell_what_is_odd(tmp_path: Path) -> None:
         "1 item repeats another's instruction and image",
     ]
     assert [one.rpartition("(")[2] for one in notes[1:4]] == ["2)", "2, 3)", "1)"]
-    (length,) = GieData(released(tmp_path / "b", [record()])).notes()
+    (length,) = GieData(write_release(tmp_path / "b", [record()])).notes()
     assert length.startswith("1 record, 1,080 were released: ")
 
 
@@ -278,7 +278,7 @@ BAD: dict[str, tuple[Any, str]] = {
 def test_a_record_that_cannot_be_used_whole_is_an_item(tmp_path: Path, name: str) -> None:
     change, told = BAD[name]
     folder = tmp_path / "data"
-    path = released(folder, [record(), record("Size Change")])
+    path = write_release(folder, [record(), record("Size Change")])
     path.write_text(json.dumps([record() | change, record("Size Change")]))
     data = GieData(path)
     assert [ref.id for ref in data.check_items()] == ["0", "1"], "no id shifts"
@@ -324,7 +324,7 @@ def test_nothing_but_text_is_no_benchmark(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_no_items(tmp_path: Path) -> None:
-    path = released(tmp_path, [])
+    path = write_release(tmp_path, [])
     with pytest.raises(InputError, match="no items"):
         list(GieData(path).check_items())
     with pytest.raises(InputError, match="no items"):
@@ -346,7 +346,7 @@ def test_no_items(tmp_path: Path) -> None:
 )
 def test_a_damaged_conversion_is_made_again(tmp_path: Path, damage: dict[str, Any]) -> None:
     out = tmp_path / "compact"
-    convert(released(tmp_path / "data"), out)
+    convert(write_release(tmp_path / "data"), out)
     head = json.loads((out / CONVERTED_FILE).read_text()) | damage
     (out / CONVERTED_FILE).write_text(json.dumps(head))
     with pytest.raises(InputError, match=r"convert gie_bench\.json again"):
@@ -415,7 +415,7 @@ def test_the_folder_of_ones_own_data_will_do(tmp_path: Path) -> None:
     given = own(tmp_path, OWN)
     data = BENCHMARK.data(tmp_path)
     assert (type(data), data.path, data.digest) == (OwnItems, given.path, given.digest)
-    path = released(tmp_path / "both")
+    path = write_release(tmp_path / "both")
     (path.parent / "items.jsonl").write_text(json.dumps(OWN))
     assert isinstance(BENCHMARK.data(path.parent), GieData)
     compact = tmp_path / "compact"
@@ -502,9 +502,9 @@ def test_questions_of_ones_own_that_cannot_be_asked(tmp_path: Path, change: dict
 
 def test_what_was_decided_is_not_told_by_words(tmp_path: Path) -> None:
     folder = tmp_path / "out"
-    convert(released(tmp_path / "data"), folder)
+    convert(write_release(tmp_path / "data"), folder)
     by_words = GieData(folder)
-    ask = [one["evaluation_question"] for one in odd()]
+    ask = [one["evaluation_question"] for one in make_odd_records()]
     write_decisions(
         folder, [ComparisonDecision(0, ask[0], compares=True, words=False), ComparisonDecision(1, ask[1], True, True)]
     )
@@ -525,7 +525,7 @@ def test_what_was_decided_is_not_told_by_words(tmp_path: Path) -> None:
 
 
 def test_the_sources_themselves_as_outputs(tmp_path: Path) -> None:
-    data = GieData(released(tmp_path, [record(), record("Size Change")]))
+    data = GieData(write_release(tmp_path, [record(), record("Size Change")]))
     (tmp_path / "siz" / "pexels-someone-1.jpg").unlink()
     assert data.has_outputs(Path(":sources"))
     outputs = data.outputs((tmp_path / ":sources").resolve())
@@ -536,7 +536,7 @@ def test_the_sources_themselves_as_outputs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("place", ['"Add Object"', '"Color Change"'])
 def test_what_is_no_json_is_told_by_the_line_of_the_file(tmp_path: Path, place: str) -> None:
-    path = released(tmp_path, [record(url="é"), record("Color Change")])
+    path = write_release(tmp_path, [record(url="é"), record("Color Change")])
     text = path.read_text().replace(f'"edit_type": {place}', f'"edit_type": {place},')
     path.write_text(text)
     line = next(n for n, one in enumerate(text.splitlines(), 1) if f"{place},," in one)

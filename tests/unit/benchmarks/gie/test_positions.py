@@ -22,7 +22,7 @@ from editjudge.benchmarks.gie.release import CONVERTED_FILE, SIDE, Release, conv
 from editjudge.benchmarks.gie.taxonomy import TABLES
 from editjudge.engine.events import NoteEvent, RunEvent
 
-from .made import mask, picture, pixels, record, released
+from .release import mask, picture, pixels, record, write_release
 
 COUNT, REMOVED = 20, 15
 SHORTER = f"{COUNT - 1} records instead of {COUNT}, the first that differs is record {REMOVED}"
@@ -43,14 +43,14 @@ def swap(records: list[Any]) -> list[Any]:
 
 def test_another_list_does_not_replace_a_converted_one(tmp_path: Path) -> None:
     out = tmp_path / "gie"
-    convert(released(tmp_path / "data", make_records()), out)
+    convert(write_release(tmp_path / "data", make_records()), out)
     before = (out / CONVERTED_FILE).read_bytes()
     for change, what in ((remove, SHORTER), (swap, "the first that differs is record 3")):
-        other = released(tmp_path / "data", change(make_records()))
+        other = write_release(tmp_path / "data", change(make_records()))
         with pytest.raises(InputError, match=f"gie: holds another list: {what}; .* another --out"):
             convert(other, out)
         assert (out / CONVERTED_FILE).read_bytes() == before
-    convert(released(tmp_path / "data", make_records()), out)
+    convert(write_release(tmp_path / "data", make_records()), out)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_another_list_does_not_replace_a_converted_one(tmp_path: Path) -> None:
 def test_a_converted_list_that_was_changed_is_refused(
     tmp_path: Path, change: Callable[[list[Any]], list[Any]], what: str
 ) -> None:
-    convert(released(tmp_path / "data", make_records()), tmp_path)
+    convert(write_release(tmp_path / "data", make_records()), tmp_path)
     file = tmp_path / CONVERTED_FILE
     document = json.loads(file.read_text())
     changed = {name: change(document[name]) for name in ("records", "masks")}
@@ -74,7 +74,7 @@ def test_a_converted_list_that_was_changed_is_refused(
 
 
 def test_a_changed_mask_is_a_changed_record(tmp_path: Path) -> None:
-    convert(released(tmp_path / "data", make_records()), tmp_path)
+    convert(write_release(tmp_path / "data", make_records()), tmp_path)
     file = tmp_path / CONVERTED_FILE
     document = json.loads(file.read_text())
     document["masks"][7] = document["masks"][8]
@@ -118,7 +118,7 @@ def make_run(folder: Path, records: list[Any], outputs: range, first: int = 0) -
     assert len(records) <= len(whole)
     return RunSpec(
         benchmark="gie",
-        data=released(folder / "data", records),
+        data=write_release(folder / "data", records),
         outputs={"ours": folder / "ours"},
         dimensions=("gie.ssim",),
     )

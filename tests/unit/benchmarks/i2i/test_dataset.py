@@ -15,7 +15,7 @@ from editjudge.benchmarks.i2i.dimensions import dimensions
 from editjudge.benchmarks.i2i.switches import I2iSwitches
 from editjudge.benchmarks.i2i.taxonomy import DIMENSIONS, TABLES
 
-from ..kris.made import picture
+from ..kris.release import picture
 
 ONE = {"id": "1", "instruction": "make it red", "task": "local_editing", "source": "a.png"}
 TWO = {"id": "2", "instruction": "the dog beside the cat", "task": "basic_combination", "sources": ["a.png", "b.png"]}
@@ -34,7 +34,7 @@ def items(folder: Path, *lines: dict[str, Any]) -> list[Item]:
     return [found.load(ref) for ref in found.check_items()]
 
 
-def asked(item: Item, *on: str) -> set[str]:
+def list_dimensions(item: Item, *on: str) -> set[str]:
     """Without the shares that are lost, which are asked where what they are of is."""
     found = {d.id for d in dimensions(I2iSwitches.turn_on(on)) if d.why_not_applicable(item) is None}
     lost = {name for name in found if name.endswith(".lost")}
@@ -43,7 +43,7 @@ def asked(item: Item, *on: str) -> set[str]:
     return found - lost
 
 
-def named(track: str, *names: str) -> set[str]:
+def make_ids(track: str, *names: str) -> set[str]:
     return {f"i2i.{track}.{name}" for name in names}
 
 
@@ -78,26 +78,26 @@ def test_by_default_what_every_prompt_of_the_paper_is_judged_on(tmp_path: Path) 
         ONE | {"id": "3", "task": "text_rendering", "target_text": "NEW"},
         TWO | {"id": "4", "task": "combination_reasoning", "hint": "a 7"},
     )
-    assert asked(one) == named("se", *SE)
-    assert asked(two) == named("me", *ME)
-    assert asked(text) == named("se", *SE, "text_content_style_accuracy")
-    assert asked(hint) == named("me", *ME, "world_knowledge_reasoning")
+    assert list_dimensions(one) == make_ids("se", *SE)
+    assert list_dimensions(two) == make_ids("me", *ME)
+    assert list_dimensions(text) == make_ids("se", *SE, "text_content_style_accuracy")
+    assert list_dimensions(hint) == make_ids("me", *ME, "world_knowledge_reasoning")
 
 
 def test_named_dimensions_are_all_there_are(tmp_path: Path) -> None:
     (one,) = items(tmp_path, ONE | {"dimensions": ["spatial_accuracy", "image_quality"]})
-    assert asked(one) == named("se", "spatial_accuracy", "image_quality")
+    assert list_dimensions(one) == make_ids("se", "spatial_accuracy", "image_quality")
     full = ONE | {"dimensions": list(DIMENSIONS["se"]), "hint": "h", "target_text": "t"}
     (one,) = items(tmp_path, full | {"extra": {"mine": 1}})
-    assert len(asked(one)) == 15
+    assert len(list_dimensions(one)) == 15
     assert one.extra["mine"] == 1
 
 
 def test_items_of_others_are_none_of_its_business(tmp_path: Path) -> None:
     (one,) = items(tmp_path, ONE)
     other = Item("1", "x", one.sources, task="biology")
-    assert asked(other) == set()
-    assert asked(Item("1", "x", one.sources, task="local_editing")) == set()
+    assert list_dimensions(other) == set()
+    assert list_dimensions(Item("1", "x", one.sources, task="local_editing")) == set()
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
@@ -148,7 +148,7 @@ def test_what_costs_only_the_dimensions_that_read_it(
         for d in dimensions(I2iSwitches())
         if d.why_not_applicable(item) is None and d.find_flaw(item) is not None
     }
-    there = asked(item) - {f"i2i.se.{name}" for name in lost}
+    there = list_dimensions(item) - {f"i2i.se.{name}" for name in lost}
     if field in {"target_text", "hint"}:
         assert lost & {"text_content_style_accuracy", "world_knowledge_reasoning"}
     assert "i2i.se.image_quality" in there
@@ -164,8 +164,8 @@ def test_what_only_a_switch_judges_is_noted(tmp_path: Path) -> None:
     assert note.startswith("2 items: name"), "also beside a line that cannot be used"
     # What the note says: without the switch nothing asks, and with it one dimension does.
     item = items(tmp_path, TWO | named)[0]
-    assert asked(item) == set()
-    assert asked(item, "me_editing_artifacts") == {"i2i.me.editing_artifacts"}
+    assert list_dimensions(item) == set()
+    assert list_dimensions(item, "me_editing_artifacts") == {"i2i.me.editing_artifacts"}
 
 
 def test_a_task_is_due(tmp_path: Path) -> None:

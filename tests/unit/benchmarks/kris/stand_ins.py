@@ -26,12 +26,12 @@ def stand_in(file: str) -> str:
 TEXTS: Mapping[str, str] = {one.file: stand_in(one.file) for one in PROMPTS}
 
 
-def declared(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Path:
+def declare_stand_ins(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Path:
     """Let the stand-ins be the authors' prompts, kept below a folder; their release."""
     script = "".join(f"{n.removesuffix('.txt')} = {t!r}\n" for n, t in TEXTS.items())
     return stand_ins(monkeypatch, folder, "kris", TEXTS, ("prompts.py", script))
 
 
-def imported(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+def import_stand_ins(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     """The same, imported."""
-    import_official_prompts("kris", declared(monkeypatch, folder).parent)
+    import_official_prompts("kris", declare_stand_ins(monkeypatch, folder).parent)

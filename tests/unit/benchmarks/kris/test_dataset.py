@@ -13,11 +13,11 @@ from editjudge.base.errors import InputError
 from editjudge.benchmarks.kris.dataset import KrisData
 from editjudge.benchmarks.kris.taxonomy import FOLDERS, REASONING_DIMENSIONS, TAXONOMY, TEMPORAL_TASKS, TESTS_KNOWLEDGE
 
-from ..flaws import told
-from .made import flat, picture, record, released
+from ..flaws import list_flaws
+from .release import flatten, picture, record, write_release
 
 
-def amended(path: Path, folder: str, number: str, **fields: Any) -> None:
+def amend_record(path: Path, folder: str, number: str, **fields: Any) -> None:
     """Change a record; None takes a field away."""
     file = path / folder / "annotation.json"
     found = json.loads(file.read_text())
@@ -50,8 +50,8 @@ def test_the_taxonomy_is_the_papers() -> None:
 
 
 def test_both_layouts_hold_the_same_items(tmp_path: Path) -> None:
-    folders = KrisData(released(tmp_path / "a"))
-    listed = KrisData(flat(released(tmp_path / "b")))
+    folders = KrisData(write_release(tmp_path / "a"))
+    listed = KrisData(flatten(write_release(tmp_path / "b")))
     ours = {ref.id: folders.outline(ref) for ref in folders.check_items()}
     theirs = {ref.id: listed.outline(ref) for ref in listed.check_items()}
     assert set(ours) == {f"{folder}/1" for folder in FOLDERS}
@@ -60,8 +60,8 @@ def test_both_layouts_hold_the_same_items(tmp_path: Path) -> None:
 
 
 def test_frames_stand_in_the_order_of_time(tmp_path: Path) -> None:
-    path = released(tmp_path, temporal_prediction=4)
-    amended(path, "temporal_prediction", "2", ori_img=["2-4.jpg", "2-1.jpg", "2-3.jpg"])
+    path = write_release(tmp_path, temporal_prediction=4)
+    amend_record(path, "temporal_prediction", "2", ori_img=["2-4.jpg", "2-1.jpg", "2-3.jpg"])
     data = KrisData(path)
     items = [data.load(ref) for ref in data.check_items()]
     assert [item.task for item in items] == [
@@ -77,10 +77,10 @@ def test_frames_stand_in_the_order_of_time(tmp_path: Path) -> None:
 
 
 def test_odd_names_and_missing_fields(tmp_path: Path) -> None:
-    path = released(tmp_path, anomaly_correction=1, color_change=1, multi__element_composition=1)
+    path = write_release(tmp_path, anomaly_correction=1, color_change=1, multi__element_composition=1)
     picture(path / "color_change" / "a b (é).JPG", format="PNG")
-    amended(path, "color_change", "1", ori_img="a b (é).JPG", gt_img=None, ins_cn="…")
-    amended(path, "anomaly_correction", "1", explain_en=None)
+    amend_record(path, "color_change", "1", ori_img="a b (é).JPG", gt_img=None, ins_cn="…")
+    amend_record(path, "anomaly_correction", "1", explain_en=None)
     (path / "color_change" / ".DS_Store").write_bytes(b"x")
     data = KrisData(path)
     items = {ref.id: data.load(ref) for ref in data.check_items()}
@@ -93,18 +93,18 @@ def test_odd_names_and_missing_fields(tmp_path: Path) -> None:
 
 
 def test_everything_wrong_is_told_at_once(tmp_path: Path) -> None:
-    path = released(tmp_path, biology=4, viewpoint_change=1, temporal_prediction=2, count_change=1)
-    amended(path, "biology", "1", ins_en=None)
-    amended(path, "biology", "2", explain="?")
-    amended(path, "biology", "3", ori_img=[])
-    amended(path, "viewpoint_change", "1", gt_img="")
-    amended(path, "temporal_prediction", "1", gt_img="1-3.jpg")
-    amended(path, "temporal_prediction", "2", ori_img=["2-1.jpg", "2-3.jpg"])
+    path = write_release(tmp_path, biology=4, viewpoint_change=1, temporal_prediction=2, count_change=1)
+    amend_record(path, "biology", "1", ins_en=None)
+    amend_record(path, "biology", "2", explain="?")
+    amend_record(path, "biology", "3", ori_img=[])
+    amend_record(path, "viewpoint_change", "1", gt_img="")
+    amend_record(path, "temporal_prediction", "1", gt_img="1-3.jpg")
+    amend_record(path, "temporal_prediction", "2", ori_img=["2-1.jpg", "2-3.jpg"])
     (path / "biology" / "4.jpg").unlink()
     file = path / "count_change" / "annotation.json"
     file.write_text('{"1": ' + file.read_text()[6:-1] + ', "1": {"ori_img": "1.jpg", "ins_en": "x"}}')
     data = KrisData(path)
-    said = told(data)
+    said = list_flaws(data)
     assert len(said.splitlines()) == 7
     assert len(list(data.check_items())) == 7
     assert "biology/1: ins_en: is missing" in said
@@ -118,15 +118,15 @@ def test_everything_wrong_is_told_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("blank", ["", " \t\n"])
 def test_a_judge_is_never_asked_about_nothing(tmp_path: Path, blank: str) -> None:
-    path = released(tmp_path, biology=2)
-    amended(path, "biology", "2", ins_en=blank)
+    path = write_release(tmp_path, biology=2)
+    amend_record(path, "biology", "2", ins_en=blank)
     data = KrisData(path)
-    assert told(data) == "biology/2: ins_en: is blank"
+    assert list_flaws(data) == "biology/2: ins_en: is blank"
     assert [ref.id for ref in data.check_items()] == ["biology/1", "biology/2"]
 
 
 def test_a_list_elsewhere_than_its_images_says_how_to_mend_it(tmp_path: Path) -> None:
-    file = flat(released(tmp_path / "eval_data", biology=2, count_change=1))
+    file = flatten(write_release(tmp_path / "eval_data", biology=2, count_change=1))
     lonely = tmp_path / "eval" / file.name
     lonely.parent.mkdir()
     lonely.write_bytes(file.read_bytes())
@@ -138,11 +138,11 @@ def test_a_list_elsewhere_than_its_images_says_how_to_mend_it(tmp_path: Path) ->
     assert f"copy or link {file.name} to where" in raised.value.fix
     (tmp_path / "eval" / "biology").symlink_to(file.parent / "biology")
     looked_for = tmp_path / "eval" / "count_change" / "1.jpg"
-    assert f"count_change/1: source: no such file: {looked_for}" in told(KrisData(lonely))
+    assert f"count_change/1: source: no such file: {looked_for}" in list_flaws(KrisData(lonely))
 
 
 def test_a_folder_with_a_list_is_told_to_give_the_list(tmp_path: Path) -> None:
-    flat(released(tmp_path, biology=1))
+    flatten(write_release(tmp_path, biology=1))
     (tmp_path / "other.json").write_text("{}")
     with pytest.raises(InputError, match="or the list itself"):
         KrisData(tmp_path)
@@ -151,10 +151,10 @@ def test_a_folder_with_a_list_is_told_to_give_the_list(tmp_path: Path) -> None:
 
 
 def test_a_list_names_its_folders_and_ids_once(tmp_path: Path) -> None:
-    file = flat(released(tmp_path, biology=1))
+    file = flatten(write_release(tmp_path, biology=1))
     (entry,) = json.loads(file.read_text())
     file.write_text(json.dumps([entry, entry, {**entry, "type": "astrology"}, 5]))
-    said = told(KrisData(file))
+    said = list_flaws(KrisData(file))
     assert "entry 2: the id 'biology/1' is already used by" in said
     assert "type 'astrology' is none of the 20 folders" in said
     assert "entry 4: is no object" in said
@@ -162,7 +162,7 @@ def test_a_list_names_its_folders_and_ids_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["[]", "{", '"x"'])
 def test_what_is_no_annotation_at_all(tmp_path: Path, text: str) -> None:
-    path = released(tmp_path, biology=1)
+    path = write_release(tmp_path, biology=1)
     (path / "biology" / "annotation.json").write_text(text)
     with pytest.raises(InputError, match="annotation.json"):
         list(KrisData(path).check_items())
@@ -170,7 +170,7 @@ def test_what_is_no_annotation_at_all(tmp_path: Path, text: str) -> None:
 
 def test_other_counts_than_the_release_are_noted(tmp_path: Path) -> None:
     some = {name.replace("-", "__"): count for name, count in FOLDERS.items() if count == 50}
-    few = KrisData(released(tmp_path / "a", **{**some, "medicine": 49, "mathematics": 51}))
+    few = KrisData(write_release(tmp_path / "a", **{**some, "medicine": 49, "mathematics": 51}))
     others = [name for name, count in FOLDERS.items() if count != 50]
     assert few.notes() == (
         "mathematics: 51 items, 50 were released",
@@ -178,13 +178,13 @@ def test_other_counts_than_the_release_are_noted(tmp_path: Path) -> None:
         f"no items of 11 folders: {', '.join(others)}",
         "450 items in all, 1,267 were released",
     )
-    listed = KrisData(flat(tmp_path / "a"))
+    listed = KrisData(flatten(tmp_path / "a"))
     assert listed.notes() == few.notes()
     assert sum(1 for _ in listed.check_items()) == 450
 
 
 def test_other_sources_and_explanations_than_the_release_are_noted(tmp_path: Path) -> None:
-    path = released(
+    path = write_release(
         tmp_path,
         anomaly_correction=2,
         biology=2,
@@ -197,16 +197,16 @@ def test_other_sources_and_explanations_than_the_release_are_noted(tmp_path: Pat
     alike = KrisData(path).notes()
     assert not [note for note in alike if "release, which" in note or "of the release" in note]
 
-    amended(path, "anomaly_correction", "2", explain_en=None)
+    amend_record(path, "anomaly_correction", "2", explain_en=None)
     alike = KrisData(path).notes()
     assert not [note for note in alike if "release, which" in note or "of the release" in note], "the release has one"
 
-    amended(path, "anomaly_correction", "1", explain_en=" ")
-    amended(path, "biology", "2", explain_en=None)
-    amended(path, "rule-based_reasoning", "1", explain_en="a rule that was written down later")
+    amend_record(path, "anomaly_correction", "1", explain_en=" ")
+    amend_record(path, "biology", "2", explain_en=None)
+    amend_record(path, "rule-based_reasoning", "1", explain_en="a rule that was written down later")
     for number in ("1", "2"):
-        amended(path, "count_change", number, ori_img=["1.jpg", "2.jpg"])
-    amended(path, "multi-element_composition", "2", ori_img="2-1.png")
+        amend_record(path, "count_change", number, ori_img=["1.jpg", "2.jpg"])
+    amend_record(path, "multi-element_composition", "2", ori_img="2-1.png")
     (path / "medicine" / "annotation.json").write_text("{}")
     data = KrisData(path)
     assert sum(1 for _ in data.check_items()) == 10

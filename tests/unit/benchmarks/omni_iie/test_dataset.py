@@ -12,8 +12,8 @@ from editjudge.base.errors import InputError
 from editjudge.benchmarks.omni_iie.dataset import OmniData
 from editjudge.benchmarks.omni_iie.taxonomy import LONG, MULTI, SINGLE
 
-from ..flaws import told
-from .made import AUTHORS, mask, record, released
+from ..flaws import list_flaws
+from .release import AUTHORS, mask, record, write_release
 
 QA = [{"question": "Is it red?", "correct_answer": "Yes"}]
 SINGLES = [
@@ -30,7 +30,7 @@ ROUNDS = [
 
 
 def read(folder: Path, single: Any = SINGLES, multi: Any = ROUNDS) -> OmniData:
-    return OmniData(released(folder, single, multi), roots={AUTHORS: str(folder / "files")})
+    return OmniData(write_release(folder, single, multi), roots={AUTHORS: str(folder / "files")})
 
 
 def problems(data: OmniData) -> InputError:
@@ -84,7 +84,7 @@ def test_switches_of_scale_where_it_is_known(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [SINGLE, MULTI, "mine_QA.json"])
 def test_one_list_is_enough(tmp_path: Path, name: str) -> None:
-    folder = released(tmp_path, SINGLES, ROUNDS)
+    folder = write_release(tmp_path, SINGLES, ROUNDS)
     roots = {AUTHORS: str(folder / "files")}
     for other in {SINGLE, MULTI} - {name}:
         text = (folder / other).read_text()
@@ -101,7 +101,7 @@ def test_one_list_is_enough(tmp_path: Path, name: str) -> None:
 
 
 def test_the_long_list_of_dialogues_is_found(tmp_path: Path) -> None:
-    folder = released(tmp_path, SINGLES, ROUNDS)
+    folder = write_release(tmp_path, SINGLES, ROUNDS)
     roots = {AUTHORS: str(folder / "files")}
     both = OmniData(folder, roots=roots)
     ids = [ref.id for ref in both.check_items()]
@@ -116,7 +116,7 @@ def test_the_long_list_of_dialogues_is_found(tmp_path: Path) -> None:
 
 
 def test_roots_fit_whole_names_and_the_longest_counts(tmp_path: Path) -> None:
-    folder = released(tmp_path, SINGLES[:1], [])
+    folder = write_release(tmp_path, SINGLES[:1], [])
     elsewhere = tmp_path / "elsewhere"
     (folder / "files/masks").rename(elsewhere)
     data = OmniData(
@@ -129,7 +129,7 @@ def test_roots_fit_whole_names_and_the_longest_counts(tmp_path: Path) -> None:
 
 
 def test_paths_without_a_root_lie_beside_the_list(tmp_path: Path) -> None:
-    released(tmp_path, SINGLES[:1], [])
+    write_release(tmp_path, SINGLES[:1], [])
     released_list = tmp_path / SINGLE
     released_list.write_text(released_list.read_text().replace(f"{AUTHORS}/", "files/"))
     assert len(list(OmniData(tmp_path).check_items())) == 1
@@ -139,7 +139,7 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
     data = read(tmp_path)
     gone = tmp_path / "files/masks/gqa/0001_1_target.png"
     gone.unlink()
-    assert told(data) == f"gqa/0001_1: mask: no such file: {gone}"
+    assert list_flaws(data) == f"gqa/0001_1: mask: no such file: {gone}"
     refs = list(data.check_items())
     assert len(refs) == 7
     assert "--root OLD=NEW" in data.fix(refs[:1])
@@ -181,7 +181,7 @@ def test_entries_that_cannot_be_used(tmp_path: Path, change: dict[str, Any], sai
     other = record("gqa", "8", "1") if change else right
     wrong = {k: v for k, v in {**other, **change}.items() if v is not None}
     data = read(tmp_path, [right, wrong], [record("coco2017val", "9", "1")])
-    (line,) = told(data).splitlines()
+    (line,) = list_flaws(data).splitlines()
     assert said in line
     there = [ref.id for ref in data.check_items()]
     assert "coco2017val/9_1" in there, "the others are judged"
@@ -196,7 +196,7 @@ def test_a_blank_pair_is_skipped_as_in_the_released_scorer(tmp_path: Path) -> No
     data = read(tmp_path, [record("gqa", "7", "1", qa_pairs=[*QA, *blank])], [])
     (ref,) = data.check_items()
     assert data.load(ref).questions == ({"question": "Is it red?", "answer": "Yes"},)
-    assert told(data) == ""
+    assert list_flaws(data) == ""
     assert any("without a question or an answer" in note for note in data.notes())
 
 

@@ -29,7 +29,7 @@ def picture(path: Path, array: np.ndarray) -> None:
     Pil.fromarray(array).save(path)
 
 
-def shifted(array: np.ndarray, x: float, y: float) -> np.ndarray:
+def shift(array: np.ndarray, x: float, y: float) -> np.ndarray:
     """The picture moved, as generation moves it."""
     matrix = np.array([[1, 0, x], [0, 1, y]], np.float64)
     return np.asarray(cv2.warpAffine(array, matrix, array.shape[1::-1], borderMode=cv2.BORDER_REFLECT))
@@ -58,7 +58,7 @@ def record(edit_type: str = "Add Object", where: Any = None, **changes: Any) -> 
     } | changes
 
 
-def odd() -> list[dict[str, Any]]:
+def make_odd_records() -> list[dict[str, Any]]:
     """Ten records with the oddities of the release."""
     return [
         record("Add Object"),
@@ -80,9 +80,9 @@ def odd() -> list[dict[str, Any]]:
     ]
 
 
-def released(folder: Path, records: Sequence[Any] | None = None, *, indent: int | None = 2) -> Path:
+def write_release(folder: Path, records: Sequence[Any] | None = None, *, indent: int | None = 2) -> Path:
     """`gie_bench.json` with its images."""
-    records = odd() if records is None else records
+    records = make_odd_records() if records is None else records
     for seed, one in enumerate(records):
         if isinstance(one, dict) and isinstance(one.get("image"), str):
             path = folder / one["image"].lstrip("/")

@@ -10,7 +10,7 @@ from typing import Any
 
 from .chart import CHART, Object, label
 from .queries import selectors
-from .rules import containers, matches, names, of, prefix, recorded_and_alerts, rule, workloads
+from .rules import containers, matches, names, prefix, recorded_and_alerts, rule, select_kinds, workloads
 
 RUNBOOKS = CHART.parents[1] / "docs" / "howto" / "runbooks.md"
 _GRID = 24
@@ -25,9 +25,11 @@ def anchors(page: str) -> set[str]:
 
 @rule
 def _what_is_scraped_is_there(things: Sequence[Object]) -> Iterator[str]:
-    for one in of(things, "ServiceMonitor"):
+    for one in select_kinds(things, "ServiceMonitor"):
         selector = one["spec"]["selector"]
-        services = [service for service in of(things, "Service") if matches(selector, service["metadata"]["labels"])]
+        services = [
+            service for service in select_kinds(things, "Service") if matches(selector, service["metadata"]["labels"])
+        ]
         for endpoint in one["spec"]["endpoints"]:
             ports = [p.get("name") for s in services for p in s["spec"]["ports"]]
             if endpoint["port"] not in ports:
@@ -36,10 +38,10 @@ def _what_is_scraped_is_there(things: Sequence[Object]) -> Iterator[str]:
 
 @rule
 def _prometheus_is_let_in(things: Sequence[Object]) -> Iterator[str]:
-    policies = of(things, "NetworkPolicy")
-    for one in of(things, "ServiceMonitor") if policies else ():
+    policies = select_kinds(things, "NetworkPolicy")
+    for one in select_kinds(things, "ServiceMonitor") if policies else ():
         wanted = {endpoint["port"] for endpoint in one["spec"]["endpoints"]}
-        for service in of(things, "Service"):
+        for service in select_kinds(things, "Service"):
             if not matches(one["spec"]["selector"], service["metadata"]["labels"]):
                 continue
             named = {p["targetPort"] for p in service["spec"]["ports"] if p.get("name") in wanted}
@@ -66,7 +68,7 @@ def _from_elsewhere(policies: Sequence[Object], labels: Mapping[str, Any], port:
 def _alerts_lead_to_their_runbook(things: Sequence[Object]) -> Iterator[str]:
     there = anchors(RUNBOOKS.read_text(encoding="utf-8"))
     seen = set()
-    for one in of(things, "PrometheusRule"):
+    for one in select_kinds(things, "PrometheusRule"):
         for alert in (each for each in recorded_and_alerts([one]) if "alert" in each):
             name = alert["alert"]
             if name in seen:
@@ -83,19 +85,19 @@ def _alerts_lead_to_their_runbook(things: Sequence[Object]) -> Iterator[str]:
 
 @rule
 def _queries_ask_this_release_alone(things: Sequence[Object]) -> Iterator[str]:
-    for one in of(things, "PrometheusRule", "ConfigMap", "ScaledObject"):
+    for one in select_kinds(things, "PrometheusRule", "ConfigMap", "ScaledObject"):
         ours = {
             ("namespace", one["metadata"]["namespace"]),
             ("editjudge", one["metadata"]["labels"]["app.kubernetes.io/instance"]),
         }
-        for query in asked(one):
+        for query in list_queries(one):
             for each in selectors(query):
                 said = {(matcher.name, matcher.value) for matcher in each.matchers}
                 if not ours <= said:
                     yield f"{label(one)}: {each.name} of any release is asked"
 
 
-def asked(one: Object) -> Iterator[str]:
+def list_queries(one: Object) -> Iterator[str]:
     """All queries of an object."""
     if one["kind"] == "PrometheusRule":
         texts = (rule["expr"] for rule in recorded_and_alerts([one]))
@@ -116,7 +118,7 @@ def boards(one: Object) -> list[Any]:
 
 @rule
 def _panels_have_room(things: Sequence[Object]) -> Iterator[str]:
-    for one in of(things, "ConfigMap"):
+    for one in select_kinds(things, "ConfigMap"):
         for board in boards(one):
             numbers = [panel["id"] for panel in board["panels"]]
             if len(set(numbers)) < len(numbers):
@@ -137,7 +139,7 @@ def _overlap(one: Mapping[str, int], other: Mapping[str, int]) -> bool:
 
 @rule
 def _scaling_has_room(things: Sequence[Object]) -> Iterator[str]:
-    scalers = of(things, "ScaledObject", "HorizontalPodAutoscaler")
+    scalers = select_kinds(things, "ScaledObject", "HorizontalPodAutoscaler")
     targets = [one["spec"]["scaleTargetRef"]["name"] for one in scalers]
     yield from (f"{name}: scaled by two" for name in targets if targets.count(name) > 1)
     for one, name in zip(scalers, targets, strict=True):
@@ -156,7 +158,7 @@ def _scaling_has_room(things: Sequence[Object]) -> Iterator[str]:
 
 @rule
 def _pods_end_later_than_they_load(things: Sequence[Object]) -> Iterator[str]:
-    for one in of(things, "ScaledObject", "HorizontalPodAutoscaler"):
+    for one in select_kinds(things, "ScaledObject", "HorizontalPodAutoscaler"):
         scaled = names(things, "Deployment").get(one["spec"]["scaleTargetRef"]["name"])
         each = containers(scaled["spec"]["template"]) if scaled else ()
         probes = [container["startupProbe"] for container in each if "startupProbe" in container]
@@ -169,8 +171,8 @@ def _pods_end_later_than_they_load(things: Sequence[Object]) -> Iterator[str]:
 
 @rule
 def _certificates_are_used(things: Sequence[Object]) -> Iterator[str]:
-    made = {one["spec"]["secretName"] for one in of(things, "Certificate")}
-    pods, doors = json.dumps([t for _, t in workloads(things)]), json.dumps(of(things, "Gateway"))
+    made = {one["spec"]["secretName"] for one in select_kinds(things, "Certificate")}
+    pods, doors = json.dumps([t for _, t in workloads(things)]), json.dumps(select_kinds(things, "Gateway"))
     used = set(re.findall(r'"secretName": "([^"]+)"', pods))
     used |= set(re.findall(r'"kind": "Secret", "name": "([^"]+)"', doors))
     yield from (f"Certificate: nobody uses {name}" for name in made - used)

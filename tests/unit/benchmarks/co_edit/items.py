@@ -28,7 +28,7 @@ def line(edit_type: str = "subject_customization", **given: Any) -> dict[str, An
     return {key: value for key, value in made.items() if value is not None}
 
 
-def written(folder: Path, lines: Iterable[Any]) -> Path:
+def write_data(folder: Path, lines: Iterable[Any]) -> Path:
     """`items.jsonl` beside two sources, a mask of the left third, an empty one and a full one."""
     picture(folder / "source.png", 1)
     picture(folder / "other.png", 2)

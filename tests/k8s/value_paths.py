@@ -1,4 +1,4 @@
-"""The chart's values by their paths; `python -m tests.k8s.released` keeps those of a release."""
+"""The chart's values by their paths; `python -m tests.k8s.value_paths` keeps those of a release."""
 
 from __future__ import annotations
 

@@ -58,12 +58,12 @@ class Pod:
         return {each["name"] for each in json.loads(told) if each.get("state") == "READY"}
 
     @property
-    def measured(self) -> set[str]:
+    def measured_models(self) -> set[str]:
         """The models of which its metrics tell requests: also those that are being loaded."""
         told = (fetch(f"http://127.0.0.1:{self.ports[2]}/metrics") or b"").decode()
         return set(re.findall(r'^nv_inference_request_success{model="(\w+)"', told, re.MULTILINE))
 
-    def here(self, words: Sequence[str]) -> list[str]:
+    def localise(self, words: Sequence[str]) -> list[str]:
         """A command of its containers, with the paths and ports that it has here."""
         places = {
             "/run/editjudge": self.folder / "run",
@@ -75,8 +75,8 @@ class Pod:
             words = [word.replace(own, str(place)) for word in words]
         return list(words)
 
-    def ran(self, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
-        program, *rest = self.here(words)
+    def run(self, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        program, *rest = self.localise(words)
         return subprocess.run(
             [self.programs / program, *rest],
             capture_output=True,
@@ -90,10 +90,10 @@ class Pod:
         """Its probe, of start and of life."""
         (server,) = self.spec["containers"]
         assert server["startupProbe"]["exec"] == server["livenessProbe"]["exec"]
-        return self.ran(server["livenessProbe"]["exec"]["command"])
+        return self.run(server["livenessProbe"]["exec"]["command"])
 
 
-def made(
+def make_pod(
     things: Sequence[Object], group: str, folder: Path, variables: Mapping[str, str] = os.environ, programs: Path = OWN
 ) -> Pod:
     """The pod of a group once its init container is done."""
@@ -108,7 +108,7 @@ def made(
         "LD_LIBRARY_PATH": os.pathsep.join(map(str, libraries)),
     }
     pod = Pod(spec, folder, programs, {**variables, **own}, reserve_ports((0, 0, 0)))
-    done = pod.ran(spec["initContainers"][0]["command"])
+    done = pod.run(spec["initContainers"][0]["command"])
     assert done.returncode == 0, done.stderr
     # Nobody writes into the code of an image; here the backend would, and Triton load it again.
     for code in (folder / "run" / "models").glob("*/1"):
@@ -129,7 +129,7 @@ def serving(pod: Pod) -> Iterator[Pod]:
         server = subprocess.Popen(
             [
                 package / "tritonserver" / "bin" / "tritonserver",
-                *pod.here(pod.spec["containers"][0]["args"]),
+                *pod.localise(pod.spec["containers"][0]["args"]),
                 f"--backend-directory={backends}",
                 *(f"--{which}-address=127.0.0.1" for which in ("http", "grpc", "metrics")),
             ],

@@ -52,7 +52,7 @@ def images(folder: Path, one: Mapping[str, Any]) -> None:
         picture(folder / name, seed)
 
 
-def released(path: Path, **counts: int) -> Path:
+def write_release(path: Path, **counts: int) -> Path:
     """Folders with that many items each (`-` in a name written as `__`); by default 1 of all."""
     wanted = {name.replace("__", "-"): n for name, n in counts.items()} or dict.fromkeys(FOLDERS, 1)
     for folder, count in wanted.items():
@@ -63,7 +63,7 @@ def released(path: Path, **counts: int) -> Path:
     return path
 
 
-def flat(path: Path) -> Path:
+def flatten(path: Path) -> Path:
     """The same items in one list, as other runners keep them; some lack `gt_img`."""
     entries = []
     for file in sorted(path.glob("*/annotation.json")):

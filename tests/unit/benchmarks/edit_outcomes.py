@@ -11,7 +11,7 @@ from editjudge.benchmarks.benchmark import Rules
 from editjudge.engine.judge import judge
 
 
-async def judged(edit: Edit, by: Rules, panel: Any, *only: str) -> Mapping[str, Outcome]:
+async def judge_edit(edit: Edit, by: Rules, panel: Any, *only: str) -> Mapping[str, Outcome]:
     """Outcomes by dimension.
 
     Args:

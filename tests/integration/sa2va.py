@@ -27,7 +27,7 @@ _LOUD = 30.0
 
 
 @contextmanager
-def speaking() -> Iterator[None]:
+def make_sa2va_speak() -> Iterator[None]:
     """An untrained Sa2VA that is made now is a `SpeakingSa2Va`."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(RECIPES, Sa2VaSegmenter.entry, SpeakingSa2Va())

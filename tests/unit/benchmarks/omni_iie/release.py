@@ -55,7 +55,7 @@ def files(root: Path, records: list[dict[str, Any]], share: float = 0.25) -> Non
         mask(here["target_mask_path"], share)
 
 
-def released(folder: Path, single: list[dict[str, Any]], multi: list[dict[str, Any]]) -> Path:
+def write_release(folder: Path, single: list[dict[str, Any]], multi: list[dict[str, Any]]) -> Path:
     """Both lists, and what they name under `files/`; an empty list is not written."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, records in ((SINGLE, single), (MULTI, multi)):
