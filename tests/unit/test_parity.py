@@ -85,7 +85,7 @@ def test_a_version_is_named_where_it_moves_numbers() -> None:
     @implementation(3, moved_by="numpy")
     def measure() -> None: ...
 
-    assert re.fullmatch(r"measured\.3\(numpy \d+\)", name_implementation(measure))
+    assert re.fullmatch(r"measure\.3\(numpy \d+\)", name_implementation(measure))
 
 
 def test_the_oldest_versions_are_those_that_are_allowed() -> None:
