@@ -133,11 +133,11 @@ class Recorder(PanelStandIn, ScriptedTransport):
         parts = [
             one.digest if isinstance(one, Picture) else one.text for one in prompt.parts
         ]  # fmt: skip
-        return self._kept([prompt.system, parts, form])
+        return self._record([prompt.system, parts, form])
 
     async def call(self, service: str, inputs: Mapping[str, bytes], parameters: Any = None) -> dict[str, Any]:
         digests = {name: hashlib.sha256(data).hexdigest() for name, data in inputs.items()}
-        seed = self._kept([service, digests, parameters])
+        seed = self._record([service, digests, parameters])
         role = service.partition(".")[0]
         values = np.array([1 + (seed >> 5 * index) % 32 for index in range(3)], np.float64)
         return {
@@ -149,7 +149,7 @@ class Recorder(PanelStandIn, ScriptedTransport):
             "MASK": _mask(inputs["IMAGE"], seed) if role == "segmenter" else b"",
         }
 
-    def _kept(self, what: Any) -> int:
+    def _record(self, what: Any) -> int:
         text = json.dumps(what, sort_keys=True, default=str)
         self.sent.add(hashlib.sha256(text.encode()).hexdigest()[:16])
         return number(text)
@@ -167,7 +167,7 @@ def _mask(image: bytes, seed: int) -> bytes:
     return buffer.getvalue()
 
 
-class Computed:
+class Computation:
     """What dimensions compute; each way of judging judges an edit once, whatever rules ask for it.
 
     Args:
@@ -204,12 +204,12 @@ class Computed:
             own: list[Said] = []
             for reading in dimension.readings:
                 verdict, sent = await self._read(reading, index)
-                own.append((_told(verdict), sent))
+                own.append((_describe(verdict), sent))
                 if verdict is not None:
                     readings.setdefault(reading.scorer, {})[reading.field] = verdict
             said[dimension.id] = tuple(own)
         outcomes = Circumstances(self._edits[index].item, readings=readings).decide(rules.dimensions)
-        return {name: (_told(outcome), said[name]) for name, outcome in outcomes.items()}
+        return {name: (_describe(outcome), said[name]) for name, outcome in outcomes.items()}
 
     async def _read(self, reading: Reading, index: int) -> tuple[Verdict | None, frozenset[str]]:
         """What a reading gives, and what was sent for it; None where the item lacks its input."""
@@ -219,7 +219,7 @@ class Computed:
             together = [reading.field] if scorer.roles else sorted(self._fields[scorer])
             together = [one for one in together if not self._lacks(one, index)] or [reading.field]
             panel = await self._new_panel()
-            said = await self._scored(scorer, index, frozenset(together), panel)
+            said = await self._score(scorer, index, frozenset(together), panel)
             for field in {*together, reading.field}:
                 self._said[scorer, field, index] = said.get(field), frozenset(panel.sent)
         return self._said[scorer, reading.field, index]
@@ -234,7 +234,7 @@ class Computed:
     def _lacks(self, field: str, index: int) -> bool:
         return "outside" in field and self._edits[index].item.mask is None
 
-    async def _scored(
+    async def _score(
         self, scorer: Scorer, index: int, fields: frozenset[str], panel: Recorder
     ) -> Mapping[str, Verdict]:
         try:
@@ -247,7 +247,7 @@ class Computed:
             return {}
 
 
-def _told(outcome: Outcome | None) -> str:
+def _describe(outcome: Outcome | None) -> str:
     if isinstance(outcome, Score):
         return f"{outcome.value!r}{' imputed' * outcome.imputed}"
     return "" if outcome is None else f"{outcome.status} {getattr(outcome, 'kind', '')}"

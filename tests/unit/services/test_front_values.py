@@ -51,7 +51,7 @@ def load(file: Path) -> dict[str, Any]:
     return dict(yaml.load(file.read_text(), yaml.CSafeLoader))
 
 
-def filled(folder: Path, **more: Any) -> dict[str, Any]:
+def fill_values(folder: Path, **more: Any) -> dict[str, Any]:
     return load(render(whole(**more), folder))
 
 
@@ -108,7 +108,7 @@ def test_a_file_of_values_is_yaml(tmp_path: Path, text: str, told: str) -> None:
 
 def test_every_group_of_servers_has_a_cluster_for_each_class(tmp_path: Path) -> None:
     most = {"interactive": 100, "batch": 7}
-    config = filled(tmp_path, limits={**most, "open_calls": 9})
+    config = fill_values(tmp_path, limits={**most, "open_calls": 9})
     clusters = {c["name"]: c for c in config["static_resources"]["clusters"]}
     own = "triton.small", "triton.segmentation", "judge.judge", "judge.second"
     for group in (*own, "gateway", "gateway-json"):
@@ -122,7 +122,7 @@ def test_every_group_of_servers_has_a_cluster_for_each_class(tmp_path: Path) -> 
 def test_a_model_with_servers_of_its_own_is_looked_for_before_the_rest(tmp_path: Path) -> None:
     to = [
         (route["route"]["cluster"], [h["name"] for h in route["match"].get("headers", ())])
-        for route in routes(filled(tmp_path))
+        for route in routes(fill_values(tmp_path))
         if "route" in route
     ]
     assert to[:4] == [
@@ -134,7 +134,7 @@ def test_a_model_with_servers_of_its_own_is_looked_for_before_the_rest(tmp_path:
 
 
 def test_the_judge_service_reads_what_has_room_there_and_other_servers_what_is_whole(tmp_path: Path) -> None:
-    for route in (r for r in routes(filled(tmp_path)) if "route" in r):
+    for route in (r for r in routes(fill_values(tmp_path)) if "route" in r):
         way = route["route"]
         endless = "max_stream_duration" in way["max_stream_duration"]
         assert endless == ("rate_limits" in way)
@@ -146,7 +146,7 @@ def test_the_judge_service_reads_what_has_room_there_and_other_servers_what_is_w
 
 @pytest.mark.parametrize("limits", [None, {"service": "a:1"}])
 def test_what_is_refused_is_refused_before_all_of_it_has_come(tmp_path: Path, limits: Mapping[str, str] | None) -> None:
-    refusals = [r for r in routes(filled(tmp_path, token_limits=limits)) if "route" not in r]
+    refusals = [r for r in routes(fill_values(tmp_path, token_limits=limits)) if "route" not in r]
     assert len(refusals) == (4 if limits else 1)
     for refusal in refusals:
         assert refusal["typed_per_filter_config"][BUFFER]["disabled"] is True
@@ -156,7 +156,7 @@ def test_only_who_is_uncounted_reaches_judges_where_tokens_are_counted(tmp_path:
     limits = {"service": "a:1", "uncounted": ["one.two", "three"]}
     reached = [
         {header["name"]: header["string_match"] for header in route["match"]["headers"]}
-        for route in routes(filled(tmp_path, token_limits=limits))
+        for route in routes(fill_values(tmp_path, token_limits=limits))
         if route.get("route", {}).get("cluster", "").startswith("judge.")
     ]
     assert len(reached) == 2 * len(CALL_CLASSES)
@@ -167,7 +167,7 @@ def test_only_who_is_uncounted_reaches_judges_where_tokens_are_counted(tmp_path:
 def test_the_door_lets_in_the_teams_that_the_judge_service_takes(tmp_path: Path) -> None:
     (rbac,) = (
         each["typed_config"]["rules"]
-        for each in manager(filled(tmp_path))["http_filters"]
+        for each in manager(fill_values(tmp_path))["http_filters"]
         if each["name"] == "envoy.filters.http.rbac"
     )
     (principal,) = rbac["policies"]["teams"]["principals"]
@@ -178,27 +178,27 @@ def test_the_door_lets_in_the_teams_that_the_judge_service_takes(tmp_path: Path)
 
 
 def test_what_a_caller_says_about_itself_is_taken_away(tmp_path: Path) -> None:
-    (extension,) = manager(filled(tmp_path))["early_header_mutation_extensions"]
+    (extension,) = manager(fill_values(tmp_path))["early_header_mutation_extensions"]
     removed = [each["remove"] for each in extension["typed_config"]["mutations"]]
     assert removed == list(OWN_HEADERS)
 
 
 def test_the_log_holds_no_query_no_token_and_no_body(tmp_path: Path) -> None:
-    (log,) = manager(filled(tmp_path))["access_log"]
+    (log,) = manager(fill_values(tmp_path))["access_log"]
     shown = " ".join(log["typed_config"]["log_format"]["json_format"].values()).lower()
     assert "%path(nq)%" in shown
     assert not any(word in shown for word in ("authorization", "body", "metadata(", "path(wq)"))
 
 
 def test_a_token_is_taken_from_its_header_alone(tmp_path: Path) -> None:
-    filters = manager(filled(tmp_path))["http_filters"]
+    filters = manager(fill_values(tmp_path))["http_filters"]
     (provider,) = filters[0]["typed_config"]["providers"].values()
     assert provider["from_headers"] == [{"name": "Authorization", "value_prefix": "Bearer "}]
     assert not {"from_params", "from_cookies"} & {*provider}
 
 
 def test_a_stream_ends_though_nobody_ends_it(tmp_path: Path) -> None:
-    config = filled(tmp_path, limits={"stream_seconds": 77})
+    config = fill_values(tmp_path, limits={"stream_seconds": 77})
     (stream, *_) = [r for r in routes(config) if BUFFER in r.get("typed_per_filter_config", ())]
     assert stream["route"]["max_stream_duration"]["max_stream_duration"] == "77s"
 
@@ -296,7 +296,7 @@ NAMES = st.lists(st.from_regex(NAME, fullmatch=True), unique=True)
 def test_whatever_names_are_stackthe_file_is_yaml(
     tmp_path_factory: pytest.TempPathFactory, names: list[str], models: list[str]
 ) -> None:
-    config = filled(
+    config = fill_values(
         tmp_path_factory.mktemp("front"),
         judges={name: {"addresses": ["a:1"]} for name in names},
         triton={"x": {"addresses": ["a:1"], "models": models}},

@@ -164,15 +164,15 @@ def test_a_full_disk_is_named_and_leaves_no_configuration_that_is_not_whole(tmp_
     with mount_disk(tmp_path / "repo", 1) as disk:
         for instances in (1, 2):
             filler = fill_disk(disk)
-            ran = invoked(tmp_path, table)
+            ran = run_repository(tmp_path, table)
             assert isinstance(ran.exception, StoreError)
             assert "No space left on device" in str(ran.exception)
             assert str(ran.exception).endswith("make room, or give another --out")
             assert len(list(disk.glob("*/config.pbtxt"))) == instances - 1
             filler.unlink()
-            assert invoked(tmp_path, f'{{"quality_piqe": {{"instances": {instances}}}}}').exception is None
+            assert run_repository(tmp_path, f'{{"quality_piqe": {{"instances": {instances}}}}}').exception is None
         assert "count: 2" in (disk / "quality_piqe" / "config.pbtxt").read_text()
-        assert invoked(tmp_path, table).exception is None
+        assert run_repository(tmp_path, table).exception is None
         assert not list(disk.rglob("*.partial"))
 
 

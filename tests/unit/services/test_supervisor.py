@@ -80,7 +80,7 @@ def test_what_a_server_writes_is_its_owners_alone(tmp_path: Path) -> None:
     assert server.log.read_text().split() == ["0077"]
 
 
-def kept(server: Any, looks: int) -> list[str]:
+def run_supervisor(server: Any, looks: int) -> list[str]:
     told: list[str] = []
     keep_running([server], Looks(looks), lambda: told.append("told"))  # type: ignore[arg-type]
     return told
@@ -116,7 +116,7 @@ def test_models_that_triton_has_loaded_are_reported_but_not_those_of_an_earlier_
 def test_a_server_that_ends_again_and_again_ends_the_stack() -> None:
     server = Server(runs=False)
     with pytest.raises(StackError, match="triton ended 6 times in a row"):
-        kept(server, 10)
+        run_supervisor(server, 10)
     assert (server.started, server.stopped) == (5, 5)
 
 
@@ -146,13 +146,13 @@ def test_the_log_that_an_error_names_stays(
 
 def test_one_that_only_loses_a_model_goes_on_without_it_and_that_is_told(caplog: pytest.LogCaptureFixture) -> None:
     server = Server(runs=True)
-    assert len(kept(server, 10)) == 6
+    assert len(run_supervisor(server, 10)) == 6
     assert "triton ended or lost a model; restart 5 follows. If that repeats, read triton.log." in caplog.messages
     assert caplog.messages[-1].startswith("triton lost a model 6 times and runs on without it. Read triton.log, then")
     assert server.started == 5
     server.runs = False
     with pytest.raises(StackError):
-        kept(server, 10)
+        run_supervisor(server, 10)
 
 
 @pytest.mark.parametrize("kind", [Server, Unstartable])

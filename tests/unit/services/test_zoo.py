@@ -77,12 +77,12 @@ def install_recipe(monkeypatch: pytest.MonkeyPatch, recipe: FakeRecipe) -> None:
 
 
 @pytest.fixture
-def untrained() -> Checkpoint:
+def checkpoint() -> Checkpoint:
     return make_untrained(ENTRY)
 
 
 @pytest.fixture
-def artefact(untrained: Checkpoint) -> Artefact:
+def artefact(checkpoint: Checkpoint) -> Artefact:
     """What is exported of it."""
     return export(ENTRY, "fp32")
 
@@ -93,10 +93,10 @@ def leftovers() -> list[str]:
     return [p.name for p in folder.glob("*") if p.suffix in {".partial", ".old"}]
 
 
-def test_untrained_weights_say_so_all_the_way(untrained: Checkpoint, artefact: Artefact) -> None:
+def test_untrained_weights_say_so_all_the_way(checkpoint: Checkpoint, artefact: Artefact) -> None:
     written = json.loads((checkpoint_dir(ENTRY.name) / "untrained.json").read_text())
     assert written["untrained"] is True
-    assert load_checkpoint(ENTRY.name) == untrained
+    assert load_checkpoint(ENTRY.name) == checkpoint
     assert (artefact.untrained, artefact.source) == (True, "untrained, seed 0")
     assert artefact.identity["untrained"] == "yes"
     assert load(ENTRY.name, "fp32") == artefact
@@ -104,7 +104,7 @@ def test_untrained_weights_say_so_all_the_way(untrained: Checkpoint, artefact: A
     assert not leftovers()
 
 
-def test_real_weights_are_named_and_not_replaced_by_random_ones(untrained: Checkpoint, tmp_path: Path) -> None:
+def test_real_weights_are_named_and_not_replaced_by_random_ones(checkpoint: Checkpoint, tmp_path: Path) -> None:
     (given := tmp_path / "download").write_bytes(b"real")
     right = ENTRY.model_copy(update={"sha256": {ENTRY.files[0]: hash_file(given)}})
     import_weights(right, given)
@@ -130,7 +130,7 @@ def test_pulled_weights_are_named_by_hub_and_commit() -> None:
     ],
 )
 def test_an_export_beyond_tolerance_is_refused_with_figures(
-    recipe: FakeRecipe, untrained: Checkpoint, difference: float, told: str
+    recipe: FakeRecipe, checkpoint: Checkpoint, difference: float, told: str
 ) -> None:
     recipe.difference = difference
     with pytest.raises(ConfigError, match=told):
@@ -219,7 +219,7 @@ def send_line(process: subprocess.Popen[str]) -> None:
 
 
 @pytest.mark.parametrize("is_here", [False, True])
-def test_what_a_killed_export_left_is_not_used(recipe: FakeRecipe, untrained: Checkpoint, is_here: bool) -> None:
+def test_what_a_killed_export_left_is_not_used(recipe: FakeRecipe, checkpoint: Checkpoint, is_here: bool) -> None:
     before = export(ENTRY, "fp32") if is_here else None
     for _ in range(2):
         with working("export") as killed:
@@ -231,7 +231,7 @@ def test_what_a_killed_export_left_is_not_used(recipe: FakeRecipe, untrained: Ch
     assert not leftovers()
 
 
-def test_who_is_killed_between_two_names_leaves_nothing_that_counts(untrained: Checkpoint) -> None:
+def test_who_is_killed_between_two_names_leaves_nothing_that_counts(checkpoint: Checkpoint) -> None:
     export(ENTRY, "fp32")
     for act, left in (("export", 1), ("pull", 1)):
         with working(act) as killed:
@@ -249,7 +249,7 @@ def test_who_is_killed_between_two_names_leaves_nothing_that_counts(untrained: C
         assert not leftovers()
 
 
-def test_two_exports_at_once(untrained: Checkpoint) -> None:
+def test_two_exports_at_once(checkpoint: Checkpoint) -> None:
     with working("export") as other:
         assert read_line(other) == "half"
         code, _, err = invoke("export", "lpips-vgg")
@@ -294,16 +294,16 @@ def test_files_that_vanish_while_they_are_read_are_missing(artefact: Artefact, m
 
 
 def test_an_export_needs_a_checkpoint_a_precision_and_unchanged_weights(recipe: FakeRecipe) -> None:
-    def refused(precision: Precision, told: str) -> None:
+    def check_refusal(precision: Precision, told: str) -> None:
         with pytest.raises(ConfigError, match=told):
             export(ENTRY, precision)
 
-    refused("fp32", "no checkpoint here; run: editjudge models pull lpips-vgg --from")
+    check_refusal("fp32", "no checkpoint here; run: editjudge models pull lpips-vgg --from")
     make_untrained(ENTRY)
     recipe.precisions = ("fp32",)
-    refused("bf16", "cannot be exported as bf16; it can as fp32")
+    check_refusal("bf16", "cannot be exported as bf16; it can as fp32")
     (checkpoint_dir(ENTRY.name) / "weights.bin").write_bytes(b"changed")
-    refused("fp32", r"weights\.bin was changed; .*models pull lpips-vgg --untrained")
+    check_refusal("fp32", r"weights\.bin was changed; .*models pull lpips-vgg --untrained")
 
 
 def test_what_is_installed_is_verified() -> None:
@@ -376,7 +376,7 @@ def test_without_torch_only_digests_are_verified(artefact: Artefact, monkeypatch
     assert "fingerprint not computed" in verify(ENTRY)[1]
 
 
-def test_a_record_that_cannot_be_read(untrained: Checkpoint) -> None:
+def test_a_record_that_cannot_be_read(checkpoint: Checkpoint) -> None:
     (checkpoint_dir(ENTRY.name) / "untrained.json").write_text("{}")
     with pytest.raises(ConfigError, match=r"untrained\.json: entry: is missing; remove"):
         load_checkpoint(ENTRY.name)
@@ -414,7 +414,7 @@ def test_the_verbs(recipe: FakeRecipe) -> None:
     assert "bf16 (untrained)" in invoke("list")[1]
 
 
-def test_a_damaged_record_costs_its_own_model(recipe: FakeRecipe, untrained: Checkpoint) -> None:
+def test_a_damaged_record_costs_its_own_model(recipe: FakeRecipe, checkpoint: Checkpoint) -> None:
     checkpoint_dir("lpips-alex").mkdir(parents=True)
     (checkpoint_dir("lpips-alex") / "untrained.json").write_text("{}")
     assert "damaged: editjudge models verify" in " ".join(invoke("list")[1].split())
@@ -454,7 +454,7 @@ def test_nothing_is_imported_to_say_that_there_is_no_checkpoint(monkeypatch: pyt
 
 
 def test_the_users_own_pictures_are_compared_and_named(
-    untrained: Checkpoint, recipe: FakeRecipe, tmp_path: Path
+    checkpoint: Checkpoint, recipe: FakeRecipe, tmp_path: Path
 ) -> None:
     folder = tmp_path / "pictures"
     folder.mkdir()
@@ -472,7 +472,7 @@ def test_the_users_own_pictures_are_compared_and_named(
         check_device(artefact.model_copy(update={"parity": elsewhere}))
 
 
-def test_weights_that_a_library_cannot_read_are_one_line(recipe: FakeRecipe, untrained: Checkpoint) -> None:
+def test_weights_that_a_library_cannot_read_are_one_line(recipe: FakeRecipe, checkpoint: Checkpoint) -> None:
     recipe.fails = RuntimeError("deserializing header:\n  incomplete")
     code, out, err = invoke("export", "lpips-vgg")
     assert (code, out, err.count("\n")) == (2, "", 1)
