@@ -34,7 +34,7 @@ def similarity(image, *, degrees=0.0, scale=1.0, shift=(0.0, 0.0)):
     return matrix
 
 
-def moved(image, matrix, size=None):
+def warp(image, matrix, size=None):
     size = size or image.shape[1::-1]
     return cv2.warpAffine(image, matrix, size, flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REFLECT)
 
@@ -50,9 +50,9 @@ def fingerprint(aligned):
     return hashlib.sha256(aligned.matrix.tobytes() + aligned.image.tobytes()).hexdigest()
 
 
-def spoiled(image):
+def spoil_matches(image):
     """Move an image and repaint its upper 60 %, so that many matches are wrong."""
-    edited = moved(image, similarity(image, degrees=3, shift=(5, 2)))
+    edited = warp(image, similarity(image, degrees=3, shift=(5, 2)))
     height = int(0.6 * len(edited))
     edited[:height] = edited[:height][::-1, ::-1]
     return edited
@@ -65,7 +65,7 @@ def spoiled(image):
 def test_a_known_motion_is_undone(photo, keypoints, name, degrees, scale, shift):
     reference = photo(name)
     motion = similarity(reference, degrees=degrees, scale=scale, shift=shift)
-    edited = moved(reference, motion)
+    edited = warp(reference, motion)
     aligned = align(edited, reference, reference_keypoints=keypoints(name))
     assert (aligned.image.shape, aligned.image.dtype) == (reference.shape, np.uint8)
     assert aligned.scale == pytest.approx(1 / scale, abs=2e-3)
@@ -82,7 +82,7 @@ def test_a_known_motion_is_undone(photo, keypoints, name, degrees, scale, shift)
 def test_sizes_may_differ(photo, factor):
     reference = photo("astronaut")
     size = tuple(round(side * factor) for side in reference.shape[1::-1])
-    turn = moved(reference, similarity(reference, degrees=4))
+    turn = warp(reference, similarity(reference, degrees=4))
     aligned = align(cv2.resize(turn, size, interpolation=cv2.INTER_AREA), reference)
     assert aligned.image.shape == reference.shape
     assert aligned.scale == pytest.approx(1 / factor, rel=0.01)
@@ -91,7 +91,7 @@ def test_sizes_may_differ(photo, factor):
 
 def test_a_local_edit_does_not_disturb_the_rest(photo):
     reference = photo("astronaut")
-    edited = moved(reference, similarity(reference, shift=(SHIFT, 0)))
+    edited = warp(reference, similarity(reference, shift=(SHIFT, 0)))
     edited[:250] = photo("coffee")[:250, :512]
     aligned = align(edited, reference)
     assert aligned.translation == pytest.approx((-SHIFT, 0), abs=0.3)
@@ -132,8 +132,8 @@ def test_too_few_matches_are_counted(photo):
 IMPLAUSIBLE = {
     "squeezed": (lambda x: cv2.resize(x, (512, 300)), "brings"),
     "mirrored": (lambda x: np.ascontiguousarray(x[:, ::-1]), "brings"),
-    "zoomed in": (lambda x: moved(x, similarity(x, scale=1.8)), "covers 3.%"),
-    "moved away": (lambda x: moved(x, similarity(x, shift=(300, 0))), "covers 41%"),
+    "zoomed in": (lambda x: warp(x, similarity(x, scale=1.8)), "covers 3.%"),
+    "moved away": (lambda x: warp(x, similarity(x, shift=(300, 0))), "covers 41%"),
     "zoomed out": (lambda x: np.pad(x, ((320,) * 2, (320,) * 2, (0, 0))), "magnifies .* 2.2 times"),
 }
 
@@ -174,7 +174,7 @@ def test_repeated_letters_are_not_an_alignment():
 
 def test_equal_inputs_give_equal_bits_in_any_thread(photo):
     reference = photo("coffee")
-    edited = spoiled(reference)
+    edited = spoil_matches(reference)
     cv2.setRNGSeed(99)
     first = fingerprint(align(edited, reference))
     cv2.setRNGSeed(5)
@@ -186,7 +186,7 @@ def test_equal_inputs_give_equal_bits_in_any_thread(photo):
 
 def test_equal_inputs_give_equal_bits_in_any_process(photo, tmp_path):
     reference = photo("coffee")
-    edited = spoiled(reference)
+    edited = spoil_matches(reference)
     inputs = tmp_path / "pair.npz"
     np.savez(inputs, edited=edited, reference=reference)
     code = """
@@ -212,7 +212,7 @@ def test_malformed_input_is_refused(bad):
 
 def test_scale_and_rotation_describe_the_matrix(photo):
     reference = photo("rocket")
-    turn = moved(reference, similarity(reference, degrees=7, scale=0.9))
+    turn = warp(reference, similarity(reference, degrees=7, scale=0.9))
     aligned = align(turn, reference)
     angle = math.radians(aligned.rotation_degrees)
     turn = [[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]]
@@ -246,7 +246,7 @@ def plainly(edited, reference):
     return hashlib.sha256(matrix.tobytes() + image.tobytes()).hexdigest()
 
 
-def drawn(seed, grain, size):
+def draw_spots(seed, grain, size):
     """Make a picture of soft spots, `grain` pixels wide."""
     width, height = size
     spots = (height // grain + 2, width // grain + 2, 3)
@@ -265,12 +265,12 @@ def drawn(seed, grain, size):
 @settings(max_examples=25)
 def test_keypoints_that_were_found_before_give_the_same_bits(seed, grain, size, degrees, scale, repainted):
     """Those of a reference serve all of its edits."""
-    reference = drawn(seed, grain, size)
-    turned = moved(reference, similarity(reference, degrees=degrees))
+    reference = draw_spots(seed, grain, size)
+    turned = warp(reference, similarity(reference, degrees=degrees))
     width, height = round(size[0] * scale), round(size[1] * scale)
     edited = cv2.resize(turned, (width, height), interpolation=cv2.INTER_AREA)
     upper = slice(round(repainted * height))
-    edited[upper] = drawn(seed + 1, grain, (width, height))[upper]
+    edited[upper] = draw_spots(seed + 1, grain, (width, height))[upper]
     before = find_keypoints(reference)
     cv2.setRNGSeed(seed)
     of_output = find_keypoints(edited)

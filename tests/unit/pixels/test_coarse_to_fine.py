@@ -13,7 +13,7 @@ from editjudge.pixels.alignment import align_coarse_to_fine, find_coarse_keypoin
 from editjudge.pixels.metrics import mse
 from editjudge.pixels.regions import Degenerate
 
-from .test_alignment import IMPLAUSIBLE, PHOTOS, fingerprint, inner, moved, similarity, spoiled
+from .test_alignment import IMPLAUSIBLE, PHOTOS, fingerprint, inner, similarity, spoil_matches, warp
 
 
 def photograph(photo, name, side):
@@ -37,11 +37,11 @@ def noisy(image):
     return np.clip(image + noise, 0, 255).astype(np.uint8)
 
 
-def compressed(image):
+def compress(image):
     return cv2.imdecode(cv2.imencode(".jpg", image, [cv2.IMWRITE_JPEG_QUALITY, 60])[1], 1)
 
 
-def repainted(image):
+def repaint(image):
     """Paint two fifths of an image over with bricks, which have corners of their own."""
     image = image.copy()
     height, width = (int(side * 0.63) for side in image.shape[:2])
@@ -53,10 +53,10 @@ def repainted(image):
 CHANGES = {
     "nothing": (lambda x: x, 0.05),
     "noise": (noisy, 0.1),
-    "JPEG 60": (compressed, 0.2),
+    "JPEG 60": (compress, 0.2),
     "light": (lambda x: cv2.convertScaleAbs(x, alpha=0.8, beta=20), 0.05),
-    "two fifths": (repainted, 0.05),
-    "all": (lambda x: compressed(noisy(repainted(x))), 0.3),
+    "two fifths": (repaint, 0.05),
+    "all": (lambda x: compress(noisy(repaint(x))), 0.3),
 }
 
 
@@ -75,7 +75,7 @@ def test_coarse_to_fine_finds_a_move_to_a_fraction_of_a_pixel(photo, keypoints, 
     reference = photograph(photo, name, 900)
     motion = similarity(reference, degrees=degrees, scale=scale, shift=shift)
     spoil, most = CHANGES[change]
-    edited = spoil(moved(reference, motion))
+    edited = spoil(warp(reference, motion))
     aligned = align_coarse_to_fine(edited, reference, reference_keypoints=keypoints(name))
     assert displacement(aligned, motion, reference) < most
     assert aligned.image.shape == reference.shape
@@ -96,7 +96,7 @@ def test_whole_pixels_are_undone_to_the_bit(photo, shift):
 @pytest.mark.parametrize("size", [(450, 300), (900, 600), (2700, 1800)])
 def test_coarse_to_fine_takes_edits_of_another_size(photo, size):
     reference = photograph(photo, "coffee", 900)
-    edited = cv2.resize(moved(reference, similarity(reference, degrees=2)), size)
+    edited = cv2.resize(warp(reference, similarity(reference, degrees=2)), size)
     aligned = align_coarse_to_fine(edited, reference)
     assert aligned.scale == pytest.approx(900 / size[0], rel=1e-3)
     assert aligned.rotation_degrees == pytest.approx(-2, abs=0.02)
@@ -117,7 +117,7 @@ def test_coarse_to_fine_refuses_what_cannot_be_right(photo, case):
 def test_a_picture_without_corners_that_can_be_followed_keeps_the_first_fit(photo, monkeypatch):
     reference = photograph(photo, "coffee", 900)
     motion = similarity(reference, degrees=2, shift=(5, 3))
-    edited = moved(reference, motion)
+    edited = warp(reference, motion)
     fine = displacement(align_coarse_to_fine(edited, reference), motion, reference)
     monkeypatch.setattr(alignment, "MIN_CORNERS", alignment.CORNERS + 1)
     coarse = displacement(align_coarse_to_fine(edited, reference), motion, reference)
@@ -125,7 +125,7 @@ def test_a_picture_without_corners_that_can_be_followed_keeps_the_first_fit(phot
 
 
 def test_coarse_keypoints_that_were_found_before_give_the_same_bits(photo):
-    reference, edited = photo("coffee"), spoiled(photo("coffee"))
+    reference, edited = photo("coffee"), spoil_matches(photo("coffee"))
     first = fingerprint(align_coarse_to_fine(edited, reference))
     known = {"output_keypoints": find_coarse_keypoints(edited), "reference_keypoints": find_coarse_keypoints(reference)}
     with ThreadPoolExecutor(4) as pool:

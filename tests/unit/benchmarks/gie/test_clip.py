@@ -21,7 +21,7 @@ from editjudge_services.zoo.artefact import checkpoint_dir, load_artefact
 from editjudge_services.zoo.export import export, make_untrained
 from editjudge_services.zoo.manifest import find_entry
 
-from .made import SIDE, mask, pixels, record, released
+from .release import SIDE, mask, pixels, record, write_release
 
 if TYPE_CHECKING:  # torch takes seconds to load, in every process that collects tests
     import torch
@@ -37,7 +37,7 @@ REGIONS = {
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ClipVitB32, Any]]:
+def networks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ClipVitB32, Any]]:
     """CLIP with random weights: as it is served, and as torch has it."""
     from editjudge_services.features.recipe import RECIPES
 
@@ -98,7 +98,7 @@ def whole(model: Any, array: np.ndarray) -> torch.Tensor:
         return model(pixel_values=made).image_embeds  # type: ignore[no-any-return]
 
 
-async def said(name: str, item: Item, edited: np.ndarray, panel: Panel, **rules: Any) -> Any:
+async def score_dimension(name: str, item: Item, edited: np.ndarray, panel: Panel, **rules: Any) -> Any:
     found = {d.id: d for d in BENCHMARK.rules(**rules).dimensions}
     (reading,) = found[name].readings
     edit = Edit(item, "m", load_image(edited))
@@ -110,31 +110,31 @@ async def said(name: str, item: Item, edited: np.ndarray, panel: Panel, **rules:
 @pytest.mark.parametrize("name", REGIONS)
 @pytest.mark.parametrize("size", [(240, 160), (450, 330), (224, 224), (100, 90)])
 async def test_clip_outside_the_mask(
-    served: tuple[ClipVitB32, Any], tmp_path: Path, name: str, size: tuple[int, int]
+    networks: tuple[ClipVitB32, Any], tmp_path: Path, name: str, size: tuple[int, int]
 ) -> None:
-    service, model = served
-    (ref,) = (data := GieData(released(tmp_path, [record(where=REGIONS[name])]))).items()
+    service, model = networks
+    (ref,) = (data := GieData(write_release(tmp_path, [record(where=REGIONS[name])]))).items()
     item = data.load(ref)
     edited = pixels(7, size)
     one, other = (token(model, a, ~REGIONS[name]) for a in (item.sources[0].rgb, edited))
     due = alike(one, other)
-    got = await said("gie.clip", item, edited, Panel(service), protocol="official")
+    got = await score_dimension("gie.clip", item, edited, Panel(service), protocol="official")
     assert isinstance(got, Score)
     assert got.value == pytest.approx(due, abs=1e-5)
     if name == "all may change":
         assert due == pytest.approx(1), "the zero token is the same for both"
         assert got.imputed
     elif name == "a rectangle":
-        weighed = await said("gie.clip", item, edited, Panel(service))
+        weighed = await score_dimension("gie.clip", item, edited, Panel(service))
         assert abs(weighed.value - due) > 1e-4, "patches at the mask's edge count in part"
 
 
-async def test_clip_of_the_whole_image(served: tuple[ClipVitB32, Any], tmp_path: Path) -> None:
-    service, model = served
-    (ref,) = (data := GieData(released(tmp_path, [record()]))).items()
+async def test_clip_of_the_whole_image(networks: tuple[ClipVitB32, Any], tmp_path: Path) -> None:
+    service, model = networks
+    (ref,) = (data := GieData(write_release(tmp_path, [record()]))).items()
     item = data.load(ref)
     edited = pixels(7, (450, 330))
     due = alike(whole(model, item.sources[0].rgb), whole(model, edited))
     for protocol in ("paper", "official"):
-        got = await said("gie.clip_whole", item, edited, Panel(service), protocol=protocol)
+        got = await score_dimension("gie.clip_whole", item, edited, Panel(service), protocol=protocol)
         assert got.value == pytest.approx(due, abs=1e-5)
