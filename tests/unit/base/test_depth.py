@@ -51,13 +51,13 @@ def pnm(levels: NDArray[np.uint16], white: int = 65535) -> bytes:
     return head + levels.astype(">u2").tobytes()
 
 
-def rounded(levels: NDArray[np.generic]) -> NDArray[np.uint8]:
+def round_levels(levels: NDArray[np.generic]) -> NDArray[np.uint8]:
     return np.round(levels.astype(np.float64) / 65535 * 255).astype(np.uint8)
 
 
 def as_rgb(levels: NDArray[np.uint16]) -> NDArray[np.uint8]:
     """8 bits, by the type; alpha over white as in a picture of 8 bits."""
-    eight = np.atleast_3d(rounded(levels))
+    eight = np.atleast_3d(round_levels(levels))
     if eight.shape[2] < 3:
         eight = eight[..., [0, 0, 0, 1][: eight.shape[2] + 2]]
     if eight.shape[2] == 4:
@@ -101,7 +101,7 @@ def test_opencv_reads_the_same(name: str) -> None:
 
 
 def test_a_palette_of_8_bits_is_as_opencv_reads_it() -> None:
-    data = encoded_pictures.encode(Pil.fromarray(rounded(COLOUR)).quantize(16))
+    data = encoded_pictures.encode(Pil.fromarray(round_levels(COLOUR)).quantize(16))
     read = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
     assert np.array_equal(decode(data)[0], read[..., ::-1])
 

@@ -32,7 +32,7 @@ INSERTED = (b"\xff\xd9", b"\xff\xda", b"IEND", b"\xff\xd8", b"\0\0\0\0IDAT")
 MUTATIONS = 4_000
 
 
-def saved(kind: str, mode: str = "RGB", **options: Any) -> bytes:
+def encode_pixels(kind: str, mode: str = "RGB", **options: Any) -> bytes:
     return encode(Pil.fromarray(PIXELS).convert(mode), kind, **options)
 
 
@@ -45,38 +45,38 @@ def rows(height: int = 41, filter_type: int = 0) -> bytes:
     return b"".join(bytes([filter_type]) + PIXELS[y % 41].tobytes() for y in range(height))
 
 
-def tagged() -> PngInfo:
+def make_tag() -> PngInfo:
     info = PngInfo()
     info.add_text("Author", "somebody")
     return info
 
 
 PLAIN = {
-    "png": saved("PNG"),
-    "png stored": saved("PNG", compress_level=0),
-    "png grey": saved("PNG", "L"),
-    "png dpi": saved("PNG", dpi=(72, 72)),
+    "png": encode_pixels("PNG"),
+    "png stored": encode_pixels("PNG", compress_level=0),
+    "png grey": encode_pixels("PNG", "L"),
+    "png dpi": encode_pixels("PNG", dpi=(72, 72)),
     "png pieces": png(rows(), 57, 41, pieces=5),
-    "jpeg": saved("JPEG", quality=90),
-    "jpeg grey": saved("JPEG", "L"),
-    "jpeg progressive": saved("JPEG", progressive=True),
-    "jpeg whole colours": saved("JPEG", subsampling=0, optimize=True),
-    "jpeg restarts": saved("JPEG", restart_marker_blocks=2),
+    "jpeg": encode_pixels("JPEG", quality=90),
+    "jpeg grey": encode_pixels("JPEG", "L"),
+    "jpeg progressive": encode_pixels("JPEG", progressive=True),
+    "jpeg whole colours": encode_pixels("JPEG", subsampling=0, optimize=True),
+    "jpeg restarts": encode_pixels("JPEG", restart_marker_blocks=2),
 }
 OTHERS = {
-    "png alpha": saved("PNG", "RGBA"),
-    "png palette": saved("PNG", "P"),
-    "png text": saved("PNG", pnginfo=tagged()),
-    "png exif": saved("PNG", exif=make_orientation()),
-    "png grey alpha": saved("PNG", "LA"),
-    "png two colours": saved("PNG", "1"),
-    "jpeg exif": saved("JPEG", exif=make_orientation()),
-    "jpeg comment": saved("JPEG", comment=b"somewhere"),
-    "jpeg cmyk": saved("JPEG", "CMYK"),
-    "webp": saved("WEBP"),
-    "gif": saved("GIF"),
-    "bmp": saved("BMP"),
-    "tiff": saved("TIFF"),
+    "png alpha": encode_pixels("PNG", "RGBA"),
+    "png palette": encode_pixels("PNG", "P"),
+    "png text": encode_pixels("PNG", pnginfo=make_tag()),
+    "png exif": encode_pixels("PNG", exif=make_orientation()),
+    "png grey alpha": encode_pixels("PNG", "LA"),
+    "png two colours": encode_pixels("PNG", "1"),
+    "jpeg exif": encode_pixels("JPEG", exif=make_orientation()),
+    "jpeg comment": encode_pixels("JPEG", comment=b"somewhere"),
+    "jpeg cmyk": encode_pixels("JPEG", "CMYK"),
+    "webp": encode_pixels("WEBP"),
+    "gif": encode_pixels("GIF"),
+    "bmp": encode_pixels("BMP"),
+    "tiff": encode_pixels("TIFF"),
 }
 
 
@@ -87,7 +87,7 @@ def lazily(data: bytes) -> Image:
 def refusing(read: Callable[[bytes], Image], data: bytes) -> Any:
     """What is known of a picture, or None where it is refused."""
     try:
-        return told(read(data))
+        return describe(read(data))
     except ImageError:
         return None
 
@@ -96,7 +96,7 @@ def is_encoded(image: Image) -> bool:
     return image.memory_bytes == len(image.encoded_bytes)
 
 
-def told(image: Image) -> Any:
+def describe(image: Image) -> Any:
     return image.size, image.notes, image.media_type, image.digest
 
 
@@ -105,7 +105,7 @@ def test_a_plain_picture_stays_encoded_until_its_pixels_are_asked_for(name: str)
     image, decoded = lazily(PLAIN[name]), load_image(PLAIN[name])
     assert is_encoded(image)
     assert not is_encoded(decoded)
-    assert told(image) == told(decoded)
+    assert describe(image) == describe(decoded)
     assert image.media_type
     assert np.array_equal(image.rgb, decoded.rgb)
     assert image.memory_bytes == decoded.memory_bytes
@@ -116,7 +116,7 @@ def test_any_other_is_decoded(name: str) -> None:
     assert inspect_image(OTHERS[name], MAX_PIXELS) is None
     image = lazily(OTHERS[name])
     assert not is_encoded(image)
-    assert told(image) == told(load_image(OTHERS[name]))
+    assert describe(image) == describe(load_image(OTHERS[name]))
 
 
 def test_a_picture_that_will_be_resized_is_decoded_at_once() -> None:
@@ -222,7 +222,7 @@ def test_every_row_of_a_large_picture_is_looked_at() -> None:
         assert inspect_image(png(bytes(wrong), width, height), MAX_PIXELS) is None
 
 
-def mutated(data: bytes, rng: random.Random) -> bytes:
+def mutate(data: bytes, rng: random.Random) -> bytes:
     """A file with something done to it, some times with what its format checks made right again."""
     made = bytearray(data)
     at = rng.randrange(len(made))
@@ -244,10 +244,10 @@ def mutated(data: bytes, rng: random.Random) -> bytes:
             made[at:at] = rng.choice(INSERTED)
         case _:
             made += rng.choice((b"\0", b"more", bytes(data[:100])))
-    return repaired(bytes(made)) if rng.random() < 0.5 else bytes(made)
+    return repair(bytes(made)) if rng.random() < 0.5 else bytes(made)
 
 
-def repaired(data: bytes) -> bytes:
+def repair(data: bytes) -> bytes:
     """A PNG with right checksums of its chunks."""
     if not data.startswith(b"\x89PNG"):
         return data
@@ -268,7 +268,7 @@ def deflated_anew(rng: random.Random) -> bytes:
         raw[rng.randrange(len(raw))] = rng.randrange(256)
     del raw[len(raw) - rng.choice((0, 0, 1, 172)) :]
     made = png(bytes(raw), rng.choice((57, 57, 56)), rng.choice((41, 41, 40)), pieces=3)
-    return mutated(made, rng) if rng.random() < 0.3 else made
+    return mutate(made, rng) if rng.random() < 0.3 else made
 
 
 def test_mutations_are_refused_as_by_decoding() -> None:
@@ -276,7 +276,7 @@ def test_mutations_are_refused_as_by_decoding() -> None:
     originals = [*PLAIN.values(), *PLAIN.values(), *OTHERS.values()]
     kinds = Counter[str]()
     for _ in range(MUTATIONS):
-        data = deflated_anew(rng) if rng.random() < 0.1 else mutated(rng.choice(originals), rng)
+        data = deflated_anew(rng) if rng.random() < 0.1 else mutate(rng.choice(originals), rng)
         decoded = refusing(load_image, data)
         assert refusing(lazily, data) == decoded
         left = inspect_image(data, MAX_PIXELS)

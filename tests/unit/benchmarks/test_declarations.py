@@ -24,7 +24,7 @@ SERVICES = ("segmenter.sa2va", "features.dinov3", "lpips.vgg", "clip.vit_b_32",
 NO_MASK = NoScore(kind="degenerate", reason="empty mask")
 
 
-def scripted(*services: str, **words: Any) -> ScriptedScorer:
+def make_stand_in(*services: str, **words: Any) -> ScriptedScorer:
     """A way of judging that the page only names, called by what it is told."""
     named = {word for one in words.values() if isinstance(one, str) for word in [one]}
     key = "+".join(words["prompt"].values()) if isinstance(words.get("prompt"), dict) else ""
@@ -33,11 +33,11 @@ def scripted(*services: str, **words: Any) -> ScriptedScorer:
 
 @pytest.fixture(scope="module")
 def page() -> SimpleNamespace:
-    judged = partial(scripted, "generalist.judge")
+    judged = partial(make_stand_in, "generalist.judge")
     names: dict[str, Any] = {**vars(column), **vars(dimension), **vars(fusion)}
     names |= dict.fromkeys(("Rubric", "RegionSimilarity"), judged)
     names |= {"YesNo": lambda prompt: judged(prompt=prompt),
-              "MaskedFeature": lambda service: scripted(service=service)}  # fmt: skip
+              "MaskedFeature": lambda service: make_stand_in(service=service)}  # fmt: skip
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
     assert len(blocks) == 5
     for block in blocks:

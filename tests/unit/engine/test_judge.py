@@ -31,7 +31,7 @@ def dimension(name: str, how: ScriptedScorer | Reading | Formula, **more: Any) -
     return Dimension(id=name, asks="?", how=read, **{**declared, **more})
 
 
-async def judged(of: Edit, *dimensions: Dimension, panel: Any = None, asked: Iterable[Dimension] = ()) -> Judgement:
+async def judge_edit(of: Edit, *dimensions: Dimension, panel: Any = None, asked: Iterable[Dimension] = ()) -> Judgement:
     known = {d.id: d for d in dimensions}
     return await judge(of, list(asked) or dimensions, known, panel or FakePanel())
 
@@ -60,7 +60,7 @@ async def test_equal_scorers_are_called_once_with_all_fields() -> None:
     scorer = ScriptedScorer(key="x")
     twin = replace(scorer)
     dimensions = [dimension("one", Reading(scorer, "f")), dimension("two", Reading(twin, "g"))]
-    result = await judged(edit(f=1, g=2), *dimensions)
+    result = await judge_edit(edit(f=1, g=2), *dimensions)
     assert scorer.calls + (twin.calls if twin.calls is not scorer.calls else []) == [{"f", "g"}]
     assert [o.value for o in result.outcomes.values()] == [1, 2]
 
@@ -78,7 +78,7 @@ async def test_equal_scorers_are_called_once_with_all_fields() -> None:
 )
 async def test_what_fails_costs_only_its_own_dimensions(trips: Exception, failure: Failure) -> None:
     both = edit(replies={"a.f": trips, "b.f": 3})
-    result = await judged(both, dimension("broken", A), dimension("fine", B))
+    result = await judge_edit(both, dimension("broken", A), dimension("fine", B))
     assert list(result.outcomes.values()) == [failure, Score(value=3)]
     assert result.has_failures
 
@@ -86,7 +86,7 @@ async def test_what_fails_costs_only_its_own_dimensions(trips: Exception, failur
 async def test_what_is_the_callers_to_fix_is_told() -> None:
     told = edit(replies={"a.f": ConfigError("no prompts", "import them")})
     with pytest.raises(ConfigError, match="import them"):
-        await judged(told, dimension("one", A))
+        await judge_edit(told, dimension("one", A))
 
 
 async def test_scorers_of_one_edit_are_asked_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,12 +101,12 @@ async def test_scorers_of_one_edit_are_asked_a_few_at_a_time(monkeypatch: pytest
     monkeypatch.setattr(engine_judge, "_AT_ONCE", 3)
     monkeypatch.setattr(engine_judge, "_call", count)
     dimensions = [dimension(f"d{i}", ScriptedScorer(key=str(i))) for i in range(10)]
-    assert len((await judged(edit(f=1), *dimensions)).outcomes) == 10
+    assert len((await judge_edit(edit(f=1), *dimensions)).outcomes) == 10
     assert max(counts) == 3
 
 
 async def test_an_abstention_is_unscored_for_every_field() -> None:
-    result = await judged(
+    result = await judge_edit(
         edit(f=Abstention("degenerate", "flat image"), g=1), dimension("one", A), dimension("two", Reading(A, "g"))
     )
     unscored = NoScore(kind="degenerate", reason="flat image")
@@ -126,22 +126,22 @@ async def test_what_cannot_be_judged_says_why_and_is_not_called() -> None:
         NotApplicable(reason="only for birds"),
         NotServed(reason="ocr.ppocr: no ocr.ppocr here"),
     ]
-    result = await judged(edit(f=1), *dimensions)
+    result = await judge_edit(edit(f=1), *dimensions)
     assert list(result.outcomes.values()) == outcomes
     missing = replace(edit(f=1), image=None, missing=Missing("absent", "no file 7.png"))
-    result = await judged(missing, dimension("one", scorer), dimensions[0])
+    result = await judge_edit(missing, dimension("one", scorer), dimensions[0])
     assert list(result.outcomes.values()) == [MissingOutput(reason="no file 7.png"), outcomes[0]]
     assert scorer.calls == READER.calls == []
 
 
 async def test_a_value_outside_the_range_is_a_defect_not_a_score() -> None:
-    result = await judged(edit(f=11), dimension("one", A))
+    result = await judge_edit(edit(f=11), dimension("one", A))
     assert result.outcomes["one"] == Failure(error="one: 11.0 is outside 0..10")
 
 
 async def test_what_a_dimension_derives_from_is_judged_but_not_reported() -> None:
     part, whole = dimension("part", A), dimension("whole", make_formula(product, "part"))
-    result = await judged(edit(f=4), part, whole, asked=[whole])
+    result = await judge_edit(edit(f=4), part, whole, asked=[whole])
     assert result.outcomes == {"whole": Score(value=4, evidence={"parts": {"part": 4.0}})}
 
 
@@ -155,22 +155,22 @@ def test_circles_are_refused() -> None:
 async def test_untrained_weights_mark_what_rests_on_them() -> None:
     panel = Models(ModelIdentity("ocr_ppocr/1"), network=ModelIdentity("lpips_vgg/1", {"untrained": "yes"}))
     reader, _, whole = OF_MODELS
-    result = await judged(edit(f=1), *OF_MODELS, panel=panel, asked=[reader, whole])
+    result = await judge_edit(edit(f=1), *OF_MODELS, panel=panel, asked=[reader, whole])
     assert result.untrained_ids == {"whole"}
 
 
 async def test_a_derived_signature_follows_its_parts() -> None:
-    async def signed(variant: str) -> str:
+    async def sign_whole(variant: str) -> str:
         part = dimension("part", A, variant=variant)
         whole = dimension("whole", make_formula(product, "part"))
-        return str((await judged(edit(f=1), part, whole)).signatures["whole"])
+        return str((await judge_edit(edit(f=1), part, whole)).signatures["whole"])
 
-    assert await signed("v.1") == await signed("v.1") != await signed("v.2")
+    assert await sign_whole("v.1") == await sign_whole("v.1") != await sign_whole("v.2")
 
 
 async def test_the_signature_names_everything_the_number_depends_on() -> None:
     one = dimension("one", READER, variant="v.1", protocol="test.1")
-    result = await judged(edit(f=1), one, panel=FakePanel("ocr.ppocr"))
+    result = await judge_edit(edit(f=1), one, panel=FakePanel("ocr.ppocr"))
     text = str(result.signatures["one"])
     for part in (
         *("dimension:one", "protocol:test.1", "variant:v.1", "reads:scripted.f(key=r)"),
@@ -181,7 +181,7 @@ async def test_the_signature_names_everything_the_number_depends_on() -> None:
 
 async def test_no_number_is_signed_by_a_model_that_came_while_it_was_made() -> None:
     panel = Models(ModelIdentity("old/1"), ModelIdentity("new/1"), network=NET)
-    outcomes = (await judged(edit(f=1), *OF_MODELS, panel=panel)).outcomes
+    outcomes = (await judge_edit(edit(f=1), *OF_MODELS, panel=panel)).outcomes
     for name in ("reader", "whole"):
         assert "ocr.ppocr: the model changed or disappeared" in outcomes[name].error  # type: ignore[union-attr]
         assert outcomes[name].retryable  # type: ignore[union-attr]
@@ -191,6 +191,6 @@ async def test_no_number_is_signed_by_a_model_that_came_while_it_was_made() -> N
 async def test_what_is_learned_of_a_model_while_it_judges_makes_it_no_other() -> None:
     learned = ModelIdentity("m", {"choices": "top_logprobs"})
     panel = Models(ModelIdentity("m", {}), learned, network=NET)
-    result = await judged(edit(f=1), OF_MODELS[0], panel=panel)
+    result = await judge_edit(edit(f=1), OF_MODELS[0], panel=panel)
     assert result.outcomes["reader"] == Score(value=1)
     assert "choices=top_logprobs" in str(result.signatures["reader"])

@@ -20,7 +20,7 @@ from editjudge.benchmarks.dimension import Dimension, Formula
 from editjudge.engine.outcomes import derive
 
 from ....fakes.transport import OneJudge, read_prompt
-from .. import judging
+from .. import edit_outcomes
 
 EDITING = ("editing_accuracy", "non_edited_semantic_preservation", "over_editing", "editing_plausibility")
 LOOKS = ("visual_naturalness", "detail_realism", "visual_artifact", "color_lighting_fidelity")
@@ -57,7 +57,7 @@ def item(
     )
 
 
-def said(scores: Mapping[str, Any] = SCORES) -> Any:
+def reply_with(scores: Mapping[str, Any] = SCORES) -> Any:
     """What a judge replies to either call."""
 
     def reply(prompt: Any) -> str:
@@ -84,14 +84,14 @@ class Specialists(OneJudge):
         **settings: Any,
     ) -> None:
         specialists = (*_SERVICES, SEGMENTER)
-        super().__init__(*(script or (said(),)), specialists=specialists, **settings)
+        super().__init__(*(script or (reply_with(),)), specialists=specialists, **settings)
         self.measured, self.found = measured, found or {}
         self.asked: list[tuple[str, dict[str, bytes], dict[str, str]]] = []
 
     async def call(self, service: str, inputs: Any, parameters: Any) -> dict[str, Any]:
         self.asked.append((service, dict(inputs), dict(parameters)))
         if service == SEGMENTER:
-            return self._segmented(decode(inputs["IMAGE"])[0])
+            return self._segment(decode(inputs["IMAGE"])[0])
         value = self.measured[_SERVICES[service]]
         if isinstance(value, Exception):
             raise value
@@ -102,7 +102,7 @@ class Specialists(OneJudge):
             return {"EMBEDDING": np.array([1.0, 0.0])}
         return {"EMBEDDING": np.array([value, math.sqrt(1 - value**2)])}
 
-    def _segmented(self, pixels: Any) -> dict[str, Any]:
+    def _segment(self, pixels: Any) -> dict[str, Any]:
         mask = np.zeros(pixels.shape[:2], bool)
         mask[:, self.found.get(int(pixels[0, 0, 0]), slice(0))] = True
         data = load_mask(mask).encoded_bytes if mask.any() else b""
@@ -117,7 +117,7 @@ def rules(with_: Iterable[str] = (), without: Iterable[str] = ()) -> Rules:
     return BENCHMARK.rules(None, tuple(with_), tuple(without))
 
 
-def derived_from(
+def derive_all(
     read: Mapping[str, Outcome | float], by: Rules | None = None, of: Item | None = None
 ) -> dict[str, Outcome]:
     """All outcomes without their benchmark's name, from those of the readings."""
@@ -142,16 +142,16 @@ def values(outcomes: Mapping[str, Outcome]) -> dict[str, float]:
     return {name: one.value for name, one in outcomes.items() if isinstance(one, Score)}
 
 
-def shown(masked: Mapping[str, bytes]) -> float:
+def measure_mask(masked: Mapping[str, bytes]) -> float:
     return float((decode(masked["MASK"])[0] > 0).mean())
 
 
-def asked_of(panel: Specialists, service: str) -> list[dict[str, bytes]]:
+def list_requests(panel: Specialists, service: str) -> list[dict[str, bytes]]:
     """Of source and edit in this order; they are asked about side by side."""
     asked = [inputs for name, inputs, _ in panel.asked if name == service]
     return sorted(asked, key=lambda one: not (decode(one["IMAGE"])[0] == BEFORE).any())
 
 
-async def judged(of: Item, panel: Specialists | None = None, **switches: Any) -> dict[str, Outcome]:
-    done = await judging.judged(edit(of), rules(**switches), panel or Specialists())
+async def judge_item(of: Item, panel: Specialists | None = None, **switches: Any) -> dict[str, Outcome]:
+    done = await edit_outcomes.judge_edit(edit(of), rules(**switches), panel or Specialists())
     return {name.removeprefix("co_edit."): one for name, one in done.items()}

@@ -29,7 +29,7 @@ from editjudge.engine.judge import judge
 from editjudge.prompts import get_template
 
 from ....fakes.transport import read_prompt
-from .judging import (
+from .scripted_panel import (
     EDITING,
     GROUP_OF,
     LOOKS,
@@ -37,14 +37,14 @@ from .judging import (
     SCORES,
     SEEN,
     Specialists,
-    asked_of,
-    derived_from,
+    derive_all,
     edit,
     item,
-    judged,
+    judge_item,
+    list_requests,
+    measure_mask,
+    reply_with,
     rules,
-    said,
-    shown,
     values,
 )
 
@@ -78,7 +78,7 @@ def test_weights_are_the_published_ones() -> None:
 
 async def test_equations() -> None:
     panel = Specialists()
-    got = values(await judged(item(), panel))
+    got = values(await judge_item(item(), panel))
     assert len(panel.transport.asked) == 2
     assert {name: got[name] for name in SCORES} == SCORES
     for name, value in SEEN.items():
@@ -105,8 +105,8 @@ async def test_equations() -> None:
 async def test_the_list_is_in_the_papers_order() -> None:
     """Eight scores that all differ: each must end up under its own name."""
     scores = dict(zip(EDITING + LOOKS, range(1, 9), strict=True))
-    panel = Specialists(said(scores))
-    got = values(await judged(item(), panel))
+    panel = Specialists(reply_with(scores))
+    got = values(await judge_item(item(), panel))
     assert {name: got[name] for name in scores} == scores
     for prompt in panel.transport.asked:
         text = read_prompt(prompt)
@@ -128,9 +128,9 @@ async def test_the_list_is_in_the_papers_order() -> None:
 
 async def test_without_a_mask_the_whole_image_is_edited() -> None:
     panel = Specialists()
-    got = await judged(item("style_editing", "whole", columns=None), panel)
+    got = await judge_item(item("style_editing", "whole", columns=None), panel)
     assert all("MASK" not in inputs for _, inputs, _ in panel.asked)
-    for inputs in asked_of(panel, "clip.vit_b_32"):
+    for inputs in list_requests(panel, "clip.vit_b_32"):
         assert decode(inputs["IMAGE"])[0].shape == (16, 16, 3), "all of it in a square"
     for name in ("non_edited_preservation", "non_edited_preservation.capped", "lpips.kept",
                  "non_edited_semantic_preservation"):  # fmt: skip
@@ -156,7 +156,7 @@ async def test_an_edit_of_another_shape_is_resized() -> None:
 
 async def test_without_a_subject_the_weights_renormalise() -> None:
     panel = Specialists()
-    got = await judged(item("text_editing", None), panel)
+    got = await judge_item(item("text_editing", None), panel)
     assert isinstance(got["identity_preservation"], NotApplicable)
     assert isinstance(got["identity_preservation.capped"], NotApplicable)
     assert {service for service, _, _ in panel.asked} == {"lpips.vgg"}
@@ -166,19 +166,19 @@ async def test_without_a_subject_the_weights_renormalise() -> None:
 
 @pytest.mark.parametrize("sources", [1, 2])
 async def test_in_context_edits_have_nothing_kept(sources: int) -> None:
-    got = await judged(item("in_context", None, columns=None, sources=sources))
+    got = await judge_item(item("in_context", None, columns=None, sources=sources))
     applying = {n for n, one in got.items() if not isinstance(one, NotApplicable)}
     assert not [n for n in applying if "preservation" in n]
     expected = mean((COMPLETE, 0.5), (min(LOOK, COMPLETE), 0.2))
     assert values(got)["overall"] == pytest.approx(expected, abs=EXACT)
-    with_subject = await judged(item("in_context", "inside"))
+    with_subject = await judge_item(item("in_context", "inside"))
     assert isinstance(with_subject["non_edited_preservation"], NotApplicable)
     assert values(with_subject)["identity_preservation"] == pytest.approx(SAME, abs=EXACT)
 
 
 async def test_items_of_others_are_none_of_its_business() -> None:
     panel = Specialists()
-    got = await judged(item("replace"), panel)
+    got = await judge_item(item("replace"), panel)
     assert {type(one) for one in got.values()} == {NotApplicable}
     assert panel.transport.asked == []
     assert panel.asked == []
@@ -204,11 +204,11 @@ async def test_what_does_not_apply_is_not_missing_either() -> None:
 
 
 def unreadable(prompt: Any) -> str:
-    return "8 of 10" if "visual_naturalness" in read_prompt(prompt) else said()(prompt)
+    return "8 of 10" if "visual_naturalness" in read_prompt(prompt) else reply_with()(prompt)
 
 
 def off_the_scale(prompt: Any) -> str:
-    return said({**SCORES, "over_editing": 11})(prompt)
+    return reply_with({**SCORES, "over_editing": 11})(prompt)
 
 
 def five(prompt: Any) -> str:
@@ -218,7 +218,7 @@ def five(prompt: Any) -> str:
 def refusing(prompt: Any) -> Any:
     if "visual_naturalness" in read_prompt(prompt):
         raise Abstention("refused", "blocked")
-    return said()(prompt)
+    return reply_with()(prompt)
 
 
 LOST = Unreachable("gone", service="clip.vit_b_32")
@@ -273,7 +273,7 @@ WITHOUT: dict[str, tuple[Any, Any, type[Outcome], str, set[str]]] = {
 @pytest.mark.parametrize("name", WITHOUT)
 async def test_an_unscored_part_leaves_the_composite_unscored(name: str) -> None:
     panel, of, outcome, kind, groups = WITHOUT[name]
-    got = await judged(of, panel)
+    got = await judge_item(of, panel)
     assert {g for g in GROUPS if not isinstance(got[g], Score)} == groups
     overall = got["overall"]
     assert isinstance(overall, outcome)
@@ -284,26 +284,26 @@ async def test_an_unscored_part_leaves_the_composite_unscored(name: str) -> None
 @pytest.mark.parametrize("region", [None, "whole"])
 async def test_a_full_mask_of_an_edit_of_the_whole_image_is_none(task: str, region: str | None) -> None:
     """What a judge or a person draws where all may change must not cost the item its number."""
-    without = await judged(item(task, region, columns=None))
-    full = await judged(item(task, region and "inside", columns=12))
+    without = await judge_item(item(task, region, columns=None))
+    full = await judge_item(item(task, region and "inside", columns=12))
     assert values(full) == pytest.approx(values(without))
     assert "overall" in values(full)
     kept = full["non_edited_preservation"]
     assert isinstance(kept, NotApplicable)
     assert kept.reason == "the mask selects the whole image, so no region is kept"
-    part = values(await judged(item(task, None, columns=11)))
+    part = values(await judge_item(item(task, None, columns=11)))
     assert "non_edited_preservation" in part, "of a part of the image the rest is kept"
 
 
 async def test_a_zero_makes_its_group_and_the_overall_zero() -> None:
     for name in SCORES:
-        got = values(await judged(item(), Specialists(said({**SCORES, name: 0}))))
+        got = values(await judge_item(item(), Specialists(reply_with({**SCORES, name: 0}))))
         group = GROUP_OF[name]
         assert (got[group], got["overall"]) == (0, 0), name
     opposite = Specialists(measured={**SEEN, "clip.subject": -0.5})
-    assert values(await judged(item(), opposite))["identity_preservation"] == 0
+    assert values(await judge_item(item(), opposite))["identity_preservation"] == 0
     far = Specialists(measured={**SEEN, "lpips.kept": 1.5})
-    assert values(await judged(item(), far))["non_edited_preservation"] == 0
+    assert values(await judge_item(item(), far))["non_edited_preservation"] == 0
 
 
 # Switches
@@ -311,7 +311,7 @@ async def test_a_zero_makes_its_group_and_the_overall_zero() -> None:
 
 async def test_without_specialists() -> None:
     panel = Specialists()
-    got = await judged(item(), panel, without=["specialists"])
+    got = await judge_item(item(), panel, without=["specialists"])
     assert panel.asked == []
     assert set(got) & {*MEASURED, "identity_preservation", "non_edited_detail_preservation"} == set()
     assert values(got)["non_edited_preservation"] == pytest.approx(9, abs=EXACT)
@@ -321,25 +321,25 @@ async def test_without_specialists() -> None:
 
 async def test_without_reasoning_nothing_caps() -> None:
     panel = Specialists()
-    got = await judged(item(), panel, without=["reasoning"])
+    got = await judge_item(item(), panel, without=["reasoning"])
     assert panel.transport.asked == []
     assert not [name for name in got if name.endswith(".capped")]
     assert values(got)["non_edited_preservation"] == pytest.approx(7.5, abs=EXACT)
     assert values(got)["overall"] == pytest.approx(mean((7.5, 0.1), (SAME, 0.2)), abs=EXACT)
-    nothing = await judged(item("style_editing", None, columns=None), without=["reasoning"])
+    nothing = await judge_item(item("style_editing", None, columns=None), without=["reasoning"])
     assert {type(one) for one in nothing.values()} == {NotApplicable}
 
 
 @pytest.mark.parametrize("columns", [0, 4, 12])
 async def test_without_specialists_nothing_looks_into_the_mask(columns: int) -> None:
     panel = Specialists()
-    got = values(await judged(item(columns=columns), panel, without=["specialists"]))
+    got = values(await judge_item(item(columns=columns), panel, without=["specialists"]))
     assert panel.asked == []
     assert got["non_edited_preservation"] == SCORES["non_edited_semantic_preservation"]
 
 
 async def test_uniform_weights() -> None:
-    got = values(await judged(item(), with_=["uniform_weights"]))
+    got = values(await judge_item(item(), with_=["uniform_weights"]))
     complete, look = (8 * 6 * 9) ** (1 / 3), (7 * 8 * 9 * 10) ** 0.25
     kept, same = (9 * 7.5) ** 0.5, (9 * 4) ** 0.5
     capped = (min(one, complete) for one in (look, kept, same))
@@ -352,7 +352,7 @@ async def test_uniform_weights() -> None:
 PLAIN, UNIFORM = "co_edit.paper.3", "co_edit.paper.3+uniform_weights"
 
 
-def asked(base: str, on: tuple[str, ...] = (), off: tuple[str, ...] = ()) -> Rules:
+def make_rules(base: str, on: tuple[str, ...] = (), off: tuple[str, ...] = ()) -> Rules:
     """The rules for a run by the protocol `base` that options change."""
     spec = RunSpec(benchmark=BENCHMARK.name, data=Path(), protocol=base)
     return rules_from({"protocol": None, "with_": on, "without": off}, spec)
@@ -362,27 +362,27 @@ def asked(base: str, on: tuple[str, ...] = (), off: tuple[str, ...] = ()) -> Rul
 def test_weights_are_those_asked_for(base: str) -> None:
     """`base` is the protocol of a run that is summed up."""
     uniform = ("uniform_weights",)
-    assert asked(base).protocol == (base or PLAIN)
-    assert asked(base, on=uniform).protocol == UNIFORM
-    assert asked(base, off=uniform).protocol == PLAIN
+    assert make_rules(base).protocol == (base or PLAIN)
+    assert make_rules(base, on=uniform).protocol == UNIFORM
+    assert make_rules(base, off=uniform).protocol == PLAIN
     with pytest.raises(ConfigError, match="uniform_weights is both turned on and off"):
-        asked(base, on=uniform, off=uniform)
+        make_rules(base, on=uniform, off=uniform)
 
 
 @pytest.mark.parametrize("in_place", [False, True])
 async def test_pooled_features(in_place: bool) -> None:
     panel = Specialists()
-    await judged(item(), panel, with_=["pooled_features", *["subject_in_place"] * in_place])
+    await judge_item(item(), panel, with_=["pooled_features", *["subject_in_place"] * in_place])
     rule = {service: parameters["region"] for service, _, parameters in panel.asked}
     assert rule == {"clip.vit_b_32": "pool", "features.dinov2": "pool", "lpips.vgg": "weight"}
     share = 4 / 12 if in_place else 4 * 8 / 10**2
-    for inputs in asked_of(panel, "clip.vit_b_32"):
-        assert shown(inputs) == pytest.approx(share)
+    for inputs in list_requests(panel, "clip.vit_b_32"):
+        assert measure_mask(inputs) == pytest.approx(share)
 
 
 async def test_plain_questions() -> None:
     panel = Specialists()
-    got = values(await judged(item(), panel, with_=["plain_questions"]))
+    got = values(await judge_item(item(), panel, with_=["plain_questions"]))
     assert got["edit_completeness"] == pytest.approx(COMPLETE, abs=EXACT)
     assert len(panel.transport.asked) == 2
     assert all("step by step" not in read_prompt(prompt) for prompt in panel.transport.asked)
@@ -415,7 +415,7 @@ def test_table_1_is_before_the_cap(printed: Mapping[str, str]) -> None:
     leaves = {n: given[g] for g, of in GROUPS.items() for n, m in of["metrics"].items() if "call" in m}
     kept, same = given["non_edited_preservation"] / 10, given["identity_preservation"] / 10
     measured = {"clip.subject": same, "dino.subject": same, "lpips.kept": 1 - kept}
-    got = values(derived_from({**leaves, **measured}))
+    got = values(derive_all({**leaves, **measured}))
     assert given["overall"] <= got["overall"] <= given["overall"] + 0.36
     if printed["model"] == "AnyEdit":
         assert got["identity_preservation"] == pytest.approx(7.27)

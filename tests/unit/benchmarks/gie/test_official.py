@@ -14,9 +14,9 @@ from editjudge.panel.prompt import Prompt, Text
 from editjudge.prompts.official_prompts import load_official_prompts
 
 from ....fakes.transport import read_prompt
-from .made import pixels
+from .release import pixels
 from .stand_ins import TEXTS
-from .test_protocol import ANSWER, Panel, judged, value
+from .test_protocol import ANSWER, Panel, judge_output, value
 
 pytestmark = pytest.mark.usefixtures("authors")
 COMPARING = 1
@@ -24,13 +24,13 @@ BY_OURS = load_official_prompts("editjudge.benchmarks.gie")
 PROMPTS = tuple(BY_OURS.values())
 
 
-async def asked(item: Item, protocol: str, reply: str = "The new one", **rules: Any) -> tuple[Outcome, Prompt]:
+async def ask_question(item: Item, protocol: str, reply: str = "The new one", **rules: Any) -> tuple[Outcome, Prompt]:
     panel = Panel(reply)
-    outcomes = await judged(item, pixels(50), protocol, panel, **rules)
+    outcomes = await judge_output(item, pixels(50), protocol, panel, **rules)
     return outcomes[ANSWER], panel.transport.asked[0]
 
 
-def shown(item: Item, prompt: Prompt) -> str:
+def quote_prompt(item: Item, prompt: Prompt) -> str:
     """What is asked, with the source's file under one name."""
     return read_prompt(prompt).replace(item.sources[0].name, "source")
 
@@ -38,7 +38,7 @@ def shown(item: Item, prompt: Prompt) -> str:
 SOURCE, EDITED = "Original image:[source]", "Edited image:[image array]"
 
 
-def said(item: Item, joined: str = ", ") -> str:
+def fill_template(item: Item, joined: str = ", ") -> str:
     """The stand-in as a judge gets it."""
     (question,) = item.questions
     options = joined.join(question["options"])
@@ -47,9 +47,9 @@ def said(item: Item, joined: str = ", ") -> str:
 
 async def test_asked_as_released(items: Sequence[Item]) -> None:
     for item in (items[0], items[COMPARING], items[2]):
-        _, prompt = await asked(item, "official")
+        _, prompt = await ask_question(item, "official")
         assert prompt.system == TEXTS["system_prompt.txt"]
-        assert shown(item, prompt) == SOURCE + EDITED + said(item)
+        assert quote_prompt(item, prompt) == SOURCE + EDITED + fill_template(item)
         data = [part.text for part in prompt.parts if isinstance(part, Text) and part.is_data]
         (question,) = item.questions
         assert data == [question["question"], ", ".join(question["options"])]
@@ -58,10 +58,10 @@ async def test_asked_as_released(items: Sequence[Item]) -> None:
 async def test_each_switch_keeps_to_itself(items: Sequence[Item]) -> None:
     """The prompt alone: the source where the question compares, options by lines, replies read."""
     for index, images in ((0, EDITED), (COMPARING, SOURCE + EDITED)):
-        outcome, prompt = await asked(items[index], "paper", "the new one.", with_=["original_prompts"])
-        assert shown(items[index], prompt) == images + said(items[index], "\n")
+        outcome, prompt = await ask_question(items[index], "paper", "the new one.", with_=["original_prompts"])
+        assert quote_prompt(items[index], prompt) == images + fill_template(items[index], "\n")
         assert getattr(outcome, "value", None) == 1
-    outcome, _ = await asked(items[0], "official", "the new one.")
+    outcome, _ = await ask_question(items[0], "official", "the new one.")
     assert getattr(outcome, "value", None) == 0
 
 
@@ -78,8 +78,8 @@ def test_all_that_shapes_the_question_is_in_its_digest() -> None:
 
 
 async def test_an_empty_reply_is_no_answer(items: Sequence[Item]) -> None:
-    outcome, _ = await asked(items[0], "official", " ")
+    outcome, _ = await ask_question(items[0], "official", " ")
     assert isinstance(outcome, NoScore)
     assert outcome.kind == "unparsable"
-    outcomes = await judged(items[0], pixels(50), "official", Panel("The new one\n"))
+    outcomes = await judge_output(items[0], pixels(50), "official", Panel("The new one\n"))
     assert value(outcomes, "functional_correctness") == 1

@@ -27,8 +27,8 @@ from editjudge.scorers import pixels as module
 from editjudge.scorers.judge_scorer import JUDGE
 
 from ....fakes.transport import OneJudge, read_prompt
-from .. import judging
-from .made import odd, picture, pixels, record, released, shifted
+from .. import edit_outcomes
+from .release import make_odd_records, picture, pixels, record, shift, write_release
 
 ANSWER = "gie.functional_correctness"
 
@@ -52,11 +52,11 @@ class Panel(OneJudge):
         return {"EMBEDDING": chosen.mean(0)}
 
 
-async def judged(
+async def judge_output(
     item: Item, edited: Any, protocol: str = "paper", panel: Panel | None = None, **rules: Any
 ) -> Mapping[str, Outcome]:
     edit = Edit(item, "m", load_image(edited))
-    return await judging.judged(edit, BENCHMARK.rules(protocol, **rules), panel or Panel())
+    return await edit_outcomes.judge_edit(edit, BENCHMARK.rules(protocol, **rules), panel or Panel())
 
 
 def value(outcomes: Mapping[str, Outcome], name: str) -> float:
@@ -76,7 +76,7 @@ def text_of(panel: Panel) -> str:
 async def test_the_source_is_shown_where_the_question_compares(items: list[Item]) -> None:
     for index, item in enumerate(items):
         panel = Panel("Yes" if index == 3 else "The new one")
-        outcomes = await judged(item, pixels(50), panel=panel)
+        outcomes = await judge_output(item, pixels(50), panel=panel)
         if index == 2:
             assert panel.transport.asked == []
             continue
@@ -84,14 +84,14 @@ async def test_the_source_is_shown_where_the_question_compares(items: list[Item]
         assert ("Source image" in text_of(panel)) is (index == 1)
         assert "Edited image" in text_of(panel)
         official = Panel("The new one")
-        await judged(item, pixels(50), "official", official)
+        await judge_output(item, pixels(50), "official", official)
         assert "Original image:" in text_of(official)
 
 
 async def test_options_have_lines_of_their_own(items: list[Item]) -> None:
     panels = {name: Panel() for name in ("paper", "official")}
     for name, panel in panels.items():
-        await judged(items[1], pixels(50), name, panel)
+        await judge_output(items[1], pixels(50), name, panel)
     lines = "The new one\nThe old one, as before\nAnother, darker\n"
     assert lines in text_of(panels["paper"])
     assert lines.strip().replace("\n", ", ") in text_of(panels["official"])
@@ -100,7 +100,7 @@ async def test_options_have_lines_of_their_own(items: list[Item]) -> None:
 async def test_one_that_cannot_be_won(items: list[Item]) -> None:
     item = items[2]
     panel = Panel("MY")
-    outcomes = await judged(item, pixels(50), panel=panel)
+    outcomes = await judge_output(item, pixels(50), panel=panel)
     answer = outcomes[ANSWER]
     assert isinstance(answer, Score)
     assert (answer.value, answer.imputed) == (0, True)
@@ -110,7 +110,7 @@ async def test_one_that_cannot_be_won(items: list[Item]) -> None:
     assert panel.transport.asked == [], "nothing that is asked could change it"
     assert value(outcomes, "reachable") == 0
     # The released code asks, and a judge that does not keep to the options is right.
-    outcomes = await judged(item, pixels(50), "official", Panel("YOUR"))
+    outcomes = await judge_output(item, pixels(50), "official", Panel("YOUR"))
     assert value(outcomes, "functional_correctness") == 1
     assert value(outcomes, "reachable") == 0
     assert not outcomes[ANSWER].imputed  # type: ignore[union-attr]
@@ -133,7 +133,7 @@ async def test_a_reply_to_the_letter(items: list[Item], reply: str, paper: int |
     """The expected answer is `yes.`, the option `Yes`."""
     for name, due in (("paper", paper), ("official", official)):
         panel = Panel(reply)
-        outcomes = await judged(items[3], pixels(50), name, panel)
+        outcomes = await judge_output(items[3], pixels(50), name, panel)
         assert getattr(outcomes[ANSWER], "value", None) == due, name
         if due is None:
             assert isinstance(outcomes[ANSWER], NoScore)
@@ -179,10 +179,10 @@ def error(original: np.ndarray, aligned: np.ndarray, mask: np.ndarray, limit: in
 def edits(source: np.ndarray) -> dict[str, np.ndarray]:
     inside = source.copy()
     inside[48:88, 80:150] = 255
-    larger = Pil.fromarray(shifted(inside, 3, -2)).resize((480, 320), Pil.Resampling.BICUBIC)
+    larger = Pil.fromarray(shift(inside, 3, -2)).resize((480, 320), Pil.Resampling.BICUBIC)
     return {
         "painted inside": inside,
-        "moved": shifted(inside, 4, 3),
+        "moved": shift(inside, 4, 3),
         "moved and larger": np.asarray(larger),
         "brighter": np.clip(inside.astype(int) + 20, 0, 255).astype(np.uint8),
         "as it was": source,
@@ -196,16 +196,16 @@ async def test_mse_and_psnr(items: list[Item], name: str) -> None:
     bgr = item.sources[0].rgb[..., ::-1].copy()
     aligned = released_alignment(bgr, edited[..., ::-1].copy())
     assert aligned is not None
-    mask = np.array(odd()[0]["object_mask"])
+    mask = np.array(make_odd_records()[0]["object_mask"])
     for protocol, limit in (("paper", 1), ("official", 128)):
-        outcomes = await judged(item, edited, protocol)
+        outcomes = await judge_output(item, edited, protocol)
         due = error(bgr, aligned, mask, limit)
         assert value(outcomes, "mse") == pytest.approx(due, rel=1e-6, abs=1e-9)
         capped = value(outcomes, "mse") < 65025e-10
         ratio = 100 if capped else 10 * math.log10(255**2 / value(outcomes, "mse"))
         assert value(outcomes, "psnr") == pytest.approx(ratio)
     if name == "painted inside":
-        assert value(await judged(item, edited), "mse") < 50 < error(bgr, aligned, mask, 128)
+        assert value(await judge_output(item, edited), "mse") < 50 < error(bgr, aligned, mask, 128)
     if name == "as it was":
         psnr = outcomes["gie.psnr"]
         assert isinstance(psnr, Score)
@@ -216,15 +216,15 @@ async def test_mse_and_psnr(items: list[Item], name: str) -> None:
 async def test_one_alignment_serves_both(items: list[Item], monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
 
-    def counted(*given: Any, **more: Any) -> Any:
+    def count_alignment(*given: Any, **more: Any) -> Any:
         made.append(more["require_plausible"])
         return align(*given, **more)
 
     align = module.align
-    monkeypatch.setattr(module, "align", counted)
-    await judged(items[0], pixels(0), "paper")
+    monkeypatch.setattr(module, "align", count_alignment)
+    await judge_output(items[0], pixels(0), "paper")
     assert made == [True]
-    await judged(items[0], pixels(0), "official")
+    await judge_output(items[0], pixels(0), "official")
     assert made[1:] == [False]
 
 
@@ -232,14 +232,14 @@ async def test_what_cannot_be_aligned_counts_by_the_paper(items: list[Item]) -> 
     flat = np.full((160, 240, 3), 90, np.uint8)
     source = items[0].sources[0].rgb
     assert released_alignment(source, flat) is None
-    outcomes = await judged(items[0], flat, "official")
+    outcomes = await judge_output(items[0], flat, "official")
     for name in ("gie.mse", "gie.psnr"):
         found = outcomes[name]
         assert isinstance(found, NoScore)
         assert found.kind == "degenerate"
     assert isinstance(outcomes["gie.ssim"], Score), "SSIM and CLIP need no alignment"
     assert isinstance(outcomes["gie.clip"], Score)
-    outcomes = await judged(items[0], flat)
+    outcomes = await judge_output(items[0], flat)
     outside = ~np.asarray(items[0].mask.resize((240, 160)).region)  # type: ignore[union-attr]
     due = float(((source.astype(float) - 90) ** 2)[outside].mean())
     assert value(outcomes, "mse") == pytest.approx(due)
@@ -254,13 +254,13 @@ async def test_an_alignment_that_cannot_be_right(items: list[Item]) -> None:
     other[:64, :96] = np.asarray(Pil.fromarray(source).resize((96, 64), Pil.Resampling.LANCZOS))
     aligned = released_alignment(source[..., ::-1].copy(), other[..., ::-1].copy())
     assert aligned is not None
-    refused = (await judged(items[0], other))["gie.mse"]
+    refused = (await judge_output(items[0], other))["gie.mse"]
     assert isinstance(refused, Score)
     assert "magnifies the edit 2.5 times" in str(refused.evidence["unaligned"])
-    outcomes = await judged(items[0], other, "official")
+    outcomes = await judge_output(items[0], other, "official")
     due = float(((source.astype(float) - aligned[..., ::-1]) ** 2).mean())
     assert value(outcomes, "mse") == pytest.approx(due)
-    outcomes = await judged(items[0], other, "paper", with_=["any_alignment"])
+    outcomes = await judge_output(items[0], other, "paper", with_=["any_alignment"])
     assert value(outcomes, "mse") < refused.value
 
 
@@ -281,8 +281,8 @@ def released_ssim(item: Item, edited: np.ndarray, mask: np.ndarray) -> float:
 @pytest.mark.parametrize("name", ["moved", "moved and larger", "brighter", "as it was"])
 async def test_ssim_of_the_release(items: list[Item], index: int, name: str) -> None:
     edited = edits(items[index].sources[0].rgb)[name]
-    outcomes = await judged(items[index], edited, "official")
-    due = released_ssim(items[index], edited, np.array(odd()[index]["object_mask"]))
+    outcomes = await judge_output(items[index], edited, "official")
+    due = released_ssim(items[index], edited, np.array(make_odd_records()[index]["object_mask"]))
     assert value(outcomes, "ssim") == pytest.approx(due, abs=1e-6)
     assert outcomes["gie.ssim"].imputed is (index == 5)  # type: ignore[union-attr]
 
@@ -294,7 +294,7 @@ async def test_what_was_done_within_the_mask_does_not_count(items: list[Item], i
     assert mask is not None
     inside = mask.resize(source.shape[1::-1]).region
     edited = np.where(inside[..., None], 255 - source[::-1, ::-1], source)
-    outcomes = await judged(items[index], edited)
+    outcomes = await judge_output(items[index], edited)
     assert value(outcomes, "ssim") == 1.0
     assert value(outcomes, "mse") == 0.0
 
@@ -303,7 +303,7 @@ async def test_what_was_done_within_the_mask_does_not_count(items: list[Item], i
 async def test_masks_are_stretched_as_opencv_does(items: list[Item], size: tuple[int, int]) -> None:
     mask = items[0].mask
     assert mask is not None
-    due = cv2.resize(np.array(odd()[0]["object_mask"], np.uint8), size, interpolation=0)
+    due = cv2.resize(np.array(make_odd_records()[0]["object_mask"], np.uint8), size, interpolation=0)
     assert np.array_equal(mask.resize(size).region, due == 1)
 
 
@@ -312,13 +312,13 @@ async def test_ssim_of_the_paper_has_no_black_part(items: list[Item]) -> None:
     edited = edits(source)["brighter"]
     rng = np.random.default_rng(0)
     noisy = np.clip(edited + rng.normal(0, 30, edited.shape), 0, 255).astype(np.uint8)
-    outcomes = await judged(items[0], noisy)
+    outcomes = await judge_output(items[0], noisy)
     _, whole = structural_similarity(source, noisy, channel_axis=2, data_range=255, full=True)
     assert items[0].mask is not None
     outside = ~items[0].mask.resize((240, 160)).region
     within = np.lib.stride_tricks.sliding_window_view(outside, (7, 7)).all(axis=(2, 3))
     assert value(outcomes, "ssim") == pytest.approx(whole[3:-3, 3:-3][within].mean(), abs=1e-5)
-    assert value(outcomes, "ssim") < value(await judged(items[0], noisy, "official"), "ssim")
+    assert value(outcomes, "ssim") < value(await judge_output(items[0], noisy, "official"), "ssim")
 
 
 # Masks
@@ -327,7 +327,7 @@ async def test_ssim_of_the_paper_has_no_black_part(items: list[Item]) -> None:
 async def test_where_nothing_may_change_everything_is_outside(items: list[Item]) -> None:
     item = items[4]
     edited = edits(item.sources[0].rgb)["painted inside"]
-    paper, official = [await judged(item, edited, name) for name in ("paper", "official")]
+    paper, official = [await judge_output(item, edited, name) for name in ("paper", "official")]
     assert value(paper, "mse") > 500
     assert value(paper, "clip") == pytest.approx(value(paper, "clip_whole"))
     assert paper["gie.ssim"].evidence["region_share"] == 1  # type: ignore[union-attr]
@@ -337,7 +337,7 @@ async def test_where_nothing_may_change_everything_is_outside(items: list[Item])
 async def test_where_all_may_change_nothing_is_outside(items: list[Item]) -> None:
     item = items[5]
     edited = edits(item.sources[0].rgb)["moved"]
-    paper, official = [await judged(item, edited, name) for name in ("paper", "official")]
+    paper, official = [await judge_output(item, edited, name) for name in ("paper", "official")]
     for name in ("mse", "psnr", "ssim", "clip"):
         found = paper[f"gie.{name}"]
         assert isinstance(found, NoScore)
@@ -348,20 +348,20 @@ async def test_where_all_may_change_nothing_is_outside(items: list[Item]) -> Non
     for name in ("ssim", "clip"):
         assert value(official, name) == 1
         assert official[f"gie.{name}"].imputed  # type: ignore[union-attr]
-    without = await judged(item, edited, "official", without=["empty_is_kept"])
+    without = await judge_output(item, edited, "official", without=["empty_is_kept"])
     assert isinstance(without["gie.clip"], NoScore)
 
 
 async def test_what_clip_is_sent(items: list[Item]) -> None:
     edited = pixels(50, (480, 480))
-    mask = ~np.array(odd()[0]["object_mask"], bool)
+    mask = ~np.array(make_odd_records()[0]["object_mask"], bool)
     panel = Panel()
-    await judged(items[0], edited, panel=panel)
+    await judge_output(items[0], edited, panel=panel)
     regions = {p["region"] for _, m, p in panel.sent if m is not None}
     sizes = sorted(image.shape[:2] for image, m, _ in panel.sent if m is not None)
     assert (regions, sizes) == ({"pool"}, [(160, 240), (480, 480)])
     panel = Panel()
-    await judged(items[0], edited, "official", panel)
+    await judge_output(items[0], edited, "official", panel)
     masked = [(image, m, p) for image, m, p in panel.sent if m is not None]
     assert len(masked) == 2
     for image, sent, parameters in masked:
@@ -395,7 +395,7 @@ async def test_data_of_ones_own_with_sources_that_are_no_squares(
     edited = source.copy()
     edited[where] = 255
     resized = np.asarray(Pil.fromarray(edited).resize(size, Pil.Resampling.LANCZOS))
-    outcomes = await judged(item, resized, protocol)
+    outcomes = await judge_output(item, resized, protocol)
     assert value(outcomes, "ssim") > 0.9
     assert value(outcomes, "clip") > 0.999
     if size == (240, 160):
@@ -410,7 +410,7 @@ async def test_an_edit_of_another_aspect_ratio_is_resized_before_it_is_aligned(
     source = items[0].sources[0].rgb
     narrow = round(240 * squeeze), 160
     edited = np.asarray(Pil.fromarray(source).resize(narrow, Pil.Resampling.LANCZOS))
-    paper, official = [await judged(items[0], edited, name) for name in ("paper", "official")]
+    paper, official = [await judge_output(items[0], edited, name) for name in ("paper", "official")]
     assert value(paper, "mse") < 100
     assert paper["gie.mse"].evidence["resized"] == f"{narrow[0]}x160 to 240x160 (Lanczos)"  # type: ignore[union-attr]
     aligned = released_alignment(source[..., ::-1].copy(), edited[..., ::-1].copy())
@@ -418,7 +418,7 @@ async def test_an_edit_of_another_aspect_ratio_is_resized_before_it_is_aligned(
     due = float(((source.astype(float) - aligned[..., ::-1]) ** 2).mean())
     assert value(official, "mse") == pytest.approx(due)
     assert value(official, "mse") > 5 * value(paper, "mse")
-    without = await judged(items[0], edited, "official", without=["align_as_is"])
+    without = await judge_output(items[0], edited, "official", without=["align_as_is"])
     assert value(without, "mse") < 100
 
 
@@ -462,7 +462,7 @@ def test_official_is_all_of_them() -> None:
 
 
 def test_every_edit_type_has_a_record(tmp_path: Path) -> None:
-    path = released(tmp_path, [record("Object Replacement")])
+    path = write_release(tmp_path, [record("Object Replacement")])
     picture(tmp_path / "out" / "0.png", pixels(1))
     data = GieData(path)
     (ref,) = data.check_items()

@@ -23,14 +23,14 @@ from editjudge.panel.prompt import Picture
 from editjudge.scorers.rubric import Rubric
 
 from ....fakes.transport import OneJudge, read_prompt
-from .. import judging
+from .. import edit_outcomes
 from .stand_ins import TEXTS
-from .test_protocol import IDS, KRIS, MODELS, OUTPUT, PRINTED, all_items, column, judged, reply, row_of, values
+from .test_protocol import IDS, KRIS, MODELS, OUTPUT, PRINTED, all_items, column, judge_item, reply, row_of, values
 
 VC, VQ, IF, KP = IDS
 
 
-def said(file: str, *parts: str) -> str:
+def fill_template(file: str, *parts: str) -> str:
     """A stand-in as a judge gets it, with what follows it."""
     text = TEXTS[f"{file}.txt"]
     told = text if file == "prompt_quality" else text.format(instruct="{i}", explanation="{e}")
@@ -48,35 +48,39 @@ ELEMENTS = ("Reference Image 1:[1-1.png]", "Reference Image 2:[1-2.JPG]", "Predi
 ALONE = "This is the image to evaluate:[output]"
 SHOWN: Mapping[str, tuple[str, str, str]] = {
     "count_change": (
-        said("prompt_consist", *PAIR),
-        said("prompt_quality", PAIR[1]),
-        said("prompt_instruction_following", *PAIR),
+        fill_template("prompt_consist", *PAIR),
+        fill_template("prompt_quality", PAIR[1]),
+        fill_template("prompt_instruction_following", *PAIR),
     ),
     "anomaly_correction": (
-        said("prompt_consist", *PAIR),
-        said("prompt_quality", PAIR[1]),
-        said("prompt_abnormal_instruction_following", *PAIR),
+        fill_template("prompt_consist", *PAIR),
+        fill_template("prompt_quality", PAIR[1]),
+        fill_template("prompt_abnormal_instruction_following", *PAIR),
     ),
-    "biology": (said("prompt_consist", *PAIR), said("prompt_quality", PAIR[1]), said("prompt_dual_evaluation", *PAIR)),
+    "biology": (
+        fill_template("prompt_consist", *PAIR),
+        fill_template("prompt_quality", PAIR[1]),
+        fill_template("prompt_dual_evaluation", *PAIR),
+    ),
     "rule-based_reasoning": (
-        said("prompt_consist", *PAIR),
-        said("prompt_quality", PAIR[1]),
-        said("prompt_dual_evaluation", *PAIR),
+        fill_template("prompt_consist", *PAIR),
+        fill_template("prompt_quality", PAIR[1]),
+        fill_template("prompt_dual_evaluation", *PAIR),
     ),
     "viewpoint_change": (
-        said("prompt_consist", *PAIR),
-        said("prompt_quality", PAIR[1]),
-        said("prompt_view_instruction_following", *PAIR, "This is the ground truth image:[1_gt.jpg]"),
+        fill_template("prompt_consist", *PAIR),
+        fill_template("prompt_quality", PAIR[1]),
+        fill_template("prompt_view_instruction_following", *PAIR, "This is the ground truth image:[1_gt.jpg]"),
     ),
     "temporal_prediction": (
-        said("prompt_consist_temporal", *FRAMES),
-        said("prompt_quality", ALONE),
-        said("prompt_instruction_temporal", *FRAMES),
+        fill_template("prompt_consist_temporal", *FRAMES),
+        fill_template("prompt_quality", ALONE),
+        fill_template("prompt_instruction_temporal", *FRAMES),
     ),
     "multi-element_composition": (
-        said("prompt_consist_multi", *ELEMENTS),
-        said("prompt_quality", ALONE),
-        said("prompt_instruction_multi", *ELEMENTS),
+        fill_template("prompt_consist_multi", *ELEMENTS),
+        fill_template("prompt_quality", ALONE),
+        fill_template("prompt_instruction_multi", *ELEMENTS),
     ),
 }
 
@@ -95,7 +99,7 @@ def _split(text: str) -> list[str]:
 @pytest.mark.parametrize("told", [True, False])
 async def test_their_prompts_as_they_ask_them(items: Mapping[str, Item], folder: str, told: bool) -> None:
     on = ["original_prompts", *([] if told else ["empty_instruction"])]
-    _, transport = await judged(items[folder], '{"consistency_score": 3}', on=on)
+    _, transport = await judge_item(items[folder], '{"consistency_score": 3}', on=on)
     item = items[folder]
     texts = {in_short(read_prompt(p)) for p in transport.asked}
     due = {
@@ -118,7 +122,7 @@ async def test_their_prompts_are_read_strictly_where_nothing_else_is_said(items:
             return "4 of 5"
         return '{"consistency_score": 2, "reasoning": "c"}'
 
-    done, transport = await judged(items["biology"], answer, on=["original_prompts"])
+    done, transport = await judge_item(items["biology"], answer, on=["original_prompts"])
     assert values(done) == [2, None, 4, 3]
     assert len(transport.asked) == 4, "what cannot be read is asked for once more"
 
@@ -126,7 +130,7 @@ async def test_their_prompts_are_read_strictly_where_nothing_else_is_said(items:
 async def test_nothing_is_told(items: Mapping[str, Item]) -> None:
     item = items["biology"]
     for on, expected in (((), True), (("empty_instruction",), False)):
-        _, transport = await judged(item, reply, on=on)
+        _, transport = await judge_item(item, reply, on=on)
         texts = [read_prompt(p) for p in transport.asked]
         assert any(item.instruction in text for text in texts) is expected
         assert any(str(item.hint) in text for text in texts) is expected
@@ -137,14 +141,14 @@ FOUND = "1. all is kept\nquality 3/5, consistency_score: 2"
 
 
 async def test_replies_are_read_by_the_released_steps(items: Mapping[str, Item]) -> None:
-    done, transport = await judged(items["count_change"], FOUND, on=["first_digit"])
+    done, transport = await judge_item(items["count_change"], FOUND, on=["first_digit"])
     assert values(done) == [2, 3, 3, None]
     assert done[VC].evidence["read_as"] == "prefix"  # type: ignore[union-attr]
     assert done[VQ].evidence["read_as"] == "n/5"  # type: ignore[union-attr]
     assert len(transport.asked) == 3
     assert transport.schemas == [None] * 3, "no reply is constrained"
 
-    done, _ = await judged(items["temporal_prediction"], "1. kept\nscore: 3", on=["first_digit"])
+    done, _ = await judge_item(items["temporal_prediction"], "1. kept\nscore: 3", on=["first_digit"])
     assert values(done) == [1, 1, 1, None]
     assert done[IF].evidence["read_as"] == "first digit"  # type: ignore[union-attr]
 
@@ -156,7 +160,7 @@ async def test_what_has_no_score_is_unscored_and_not_asked_again(items: Mapping[
         "nothing": [None] * 4,
     }
     for text, expected in texts.items():
-        done, transport = await judged(items["physics"], text, on=["first_digit"])
+        done, transport = await judge_item(items["physics"], text, on=["first_digit"])
         got = values(done)
         assert got[2:] == expected[2:]
         assert len(transport.asked) == 3
@@ -166,7 +170,7 @@ async def test_what_has_no_score_is_unscored_and_not_asked_again(items: Mapping[
             if isinstance(outcome, NoScore):
                 assert outcome.kind == "unparsable"
                 assert len(outcome.calls) == 1
-    ungated, _ = await judged(
+    ungated, _ = await judge_item(
         items["physics"], '{"instruction_score": 7, "knowledge_score": 2}', on=["first_digit", "knowledge_ungated"]
     )
     assert values(ungated)[2:] == [None, 2]
@@ -178,7 +182,7 @@ async def test_the_mean_of_several_replies(items: Mapping[str, Item]) -> None:
     async def mean(*script: str) -> Outcome:
         panel = OneJudge(*script, temperature=1.0, samples=2)
         edit = Edit(items["count_change"], "m", OUTPUT)
-        return (await judging.judged(edit, KRIS.rules("paper", ["first_digit"]), panel, VQ))[VQ]
+        return (await edit_outcomes.judge_edit(edit, KRIS.rules("paper", ["first_digit"]), panel, VQ))[VQ]
 
     both = await mean('{"quality_score": 5}', "a 2")
     assert isinstance(both, Score)
@@ -191,7 +195,7 @@ async def test_the_mean_of_several_replies(items: Mapping[str, Item]) -> None:
 async def test_anomalies_by_the_common_prompt(items: Mapping[str, Item]) -> None:
     item = items["anomaly_correction"]
     for on, expected in (((), True), (("anomaly_by_common_prompt",), False)):
-        _, transport = await judged(item, reply, on=on)
+        _, transport = await judge_item(item, reply, on=on)
         assert any(str(item.hint) in read_prompt(p) for p in transport.asked) is expected
         assert all(item.instruction in read_prompt(p) for p in transport.asked[::2])
     common = KRIS.rules("paper", ["anomaly_by_common_prompt"]).dimensions[2].readings[0].scorer
@@ -205,7 +209,7 @@ async def test_knowledge_without_its_gate(items: Mapping[str, Item], followed: i
         return reply(prompt, instruction_score=followed, knowledge_score=4)
 
     for on, expected in (((), gated), (("knowledge_ungated",), ungated)):
-        done, _ = await judged(items["biology"], answer, on=on)
+        done, _ = await judge_item(items["biology"], answer, on=on)
         assert values(done)[2:] == [followed, expected]
         average = done["kris.average"]
         assert isinstance(average, Score)
@@ -213,27 +217,29 @@ async def test_knowledge_without_its_gate(items: Mapping[str, Item], followed: i
 
 
 async def test_frames_are_encoded_anew(items: Mapping[str, Item]) -> None:
-    async def sent(folder: str, *on: str) -> set[bytes]:
-        _, transport = await judged(items[folder], reply, on=on)
+    async def collect_pictures(folder: str, *on: str) -> set[bytes]:
+        _, transport = await judge_item(items[folder], reply, on=on)
         return {p.data for prompt in transport.asked for p in prompt.parts if isinstance(p, Picture)}
 
-    def encoded(image: Any) -> bytes:
+    def encode_jpeg(image: Any) -> bytes:
         buffer = io.BytesIO()
         Pil.fromarray(image.rgb).save(buffer, "JPEG", quality=85)
         return buffer.getvalue()
 
     frames = [*items["temporal_prediction"].sources, OUTPUT]
-    plain = await sent("temporal_prediction")
-    anew = await sent("temporal_prediction", "temporal_jpeg")
-    assert anew == {encoded(one) for one in frames}
+    plain = await collect_pictures("temporal_prediction")
+    anew = await collect_pictures("temporal_prediction", "temporal_jpeg")
+    assert anew == {encode_jpeg(one) for one in frames}
     assert not plain & anew
-    assert await sent("multi-element_composition", "temporal_jpeg") == await sent("multi-element_composition")
+    assert await collect_pictures("multi-element_composition", "temporal_jpeg") == await collect_pictures(
+        "multi-element_composition"
+    )
 
 
 async def test_a_frame_that_no_jpeg_can_hold(items: Mapping[str, Item]) -> None:
     wide = load_image(np.zeros((1, 65_536, 3), np.uint8), "wide")
     item = replace(items["temporal_prediction"], sources=(wide,) * 3)
-    done, transport = await judged(item, reply, on=["temporal_jpeg"])
+    done, transport = await judge_item(item, reply, on=["temporal_jpeg"])
     outcome = done[VC]
     assert isinstance(outcome, NoScore)
     assert (outcome.kind, transport.asked) == ("degenerate", [])

@@ -25,7 +25,7 @@ from editjudge.benchmarks.tabulation import tabulate
 from editjudge.engine.outcomes import derive
 
 from ....fakes.transport import OneJudge, ScriptedTransport, read_prompt
-from .. import judging
+from .. import edit_outcomes
 
 OUTPUT = load_image(np.full((8, 10, 3), 9, np.uint8), "output")
 KRIS = load_benchmark("kris")
@@ -43,13 +43,13 @@ def reply(prompt: Any, **scores: int) -> str:
     return json.dumps({k: scores.get(k, 4) if k.endswith("_score") else "seen" for k in asked})
 
 
-async def judged(
+async def judge_item(
     item: Item, *script: Any, on: Iterable[str] = (), **settings: Any
 ) -> tuple[Mapping[str, Outcome], ScriptedTransport]:
     """By the protocol `paper` with these switches: outcomes, and what was asked."""
     panel = OneJudge(*script, **settings)
     rules = KRIS.rules("paper", tuple(on))
-    return await judging.judged(Edit(item, "m", OUTPUT), rules, panel), panel.transport
+    return await edit_outcomes.judge_edit(Edit(item, "m", OUTPUT), rules, panel), panel.transport
 
 
 def values(outcomes: Mapping[str, Outcome]) -> list[float | None]:
@@ -59,7 +59,7 @@ def values(outcomes: Mapping[str, Outcome]) -> list[float | None]:
 async def test_every_task_takes_three_calls(items: Mapping[str, Item]) -> None:
     with_knowledge = set()
     for folder, item in items.items():
-        outcomes, transport = await judged(item, reply)
+        outcomes, transport = await judge_item(item, reply)
         assert len(transport.asked) == 3
         got = values(outcomes)
         assert got[:3] == [4, 4, 4]
@@ -79,7 +79,7 @@ async def test_what_is_not_followed_is_not_plausible(
     items: Mapping[str, Item], followed: int, known: int, expected: int
 ) -> None:
     said = {"instruction_score": followed, "knowledge_score": known}
-    outcomes, _ = await judged(items["biology"], lambda prompt: reply(prompt, **said))
+    outcomes, _ = await judge_item(items["biology"], lambda prompt: reply(prompt, **said))
     assert values(outcomes) == [4, 4, followed, expected]
     assert outcomes[AVERAGE].value == (4 + 4 + followed + expected) / 4  # type: ignore[union-attr]
     parts = outcomes[KNOWLEDGE].evidence["parts"]  # type: ignore[union-attr]
@@ -90,36 +90,36 @@ async def test_an_unparsable_reply_is_no_number(items: Mapping[str, Item]) -> No
     def partly(prompt: Any) -> str:
         return "4 of 5, I think" if "knowledge_score" in read_prompt(prompt) else reply(prompt)
 
-    outcomes, _ = await judged(items["physics"], partly)
+    outcomes, _ = await judge_item(items["physics"], partly)
     assert values(outcomes) == [4, 4, None, None]
     for name in (*IDS[2:], AVERAGE):
         assert isinstance(outcomes[name], NoScore)
-    outcomes, _ = await judged(items["physics"], lambda prompt: reply(prompt, knowledge_score=6))
+    outcomes, _ = await judge_item(items["physics"], lambda prompt: reply(prompt, knowledge_score=6))
     assert values(outcomes) == [4, 4, None, None]
 
 
 async def test_items_of_others_are_none_of_its_business(items: Mapping[str, Item]) -> None:
-    outcomes, transport = await judged(replace(items["biology"], task="replace"), reply)
+    outcomes, transport = await judge_item(replace(items["biology"], task="replace"), reply)
     assert transport.asked == []
     assert {type(one) for one in outcomes.values()} == {NotApplicable}
 
 
 async def test_what_a_judge_is_shown(items: Mapping[str, Item]) -> None:
-    async def shown(folder: str) -> tuple[str, str, str]:
-        _, transport = await judged(items[folder], reply)
+    async def read_prompts(folder: str) -> tuple[str, str, str]:
+        _, transport = await judge_item(items[folder], reply)
         texts = [read_prompt(prompt) for prompt in transport.asked]
         by = {key: text for text in texts for key in ("consistency", "quality", "instruction")
               if f'"{key}_score": an integer from 1 to 5' in text}  # fmt: skip
         return by["consistency"], by["quality"], by["instruction"]
 
-    consistency, quality, instruction = await shown("viewpoint_change")
+    consistency, quality, instruction = await read_prompts("viewpoint_change")
     assert "do viewpoint_change 1" in consistency
     assert "Target image" not in consistency
     assert "Target image" in instruction
     assert quality.count("[") == quality.count("[output]") == 1
     assert "do viewpoint_change" not in quality
 
-    consistency, _, instruction = await shown("temporal_prediction")
+    consistency, _, instruction = await read_prompts("temporal_prediction")
     for text in (consistency, instruction):
         places = [text.index(f"Frame {n} ({k})") for n, k in
                   enumerate(("edited", "given", "given", "given"), 1)]  # fmt: skip
@@ -127,18 +127,18 @@ async def test_what_a_judge_is_shown(items: Mapping[str, Item]) -> None:
         assert "Frame 1 (edited):\n[output]" in text
         assert "1-1.jpg" not in text, "the ground truth is not shown"
 
-    consistency, _, _ = await shown("multi-element_composition")
+    consistency, _, _ = await read_prompts("multi-element_composition")
     assert "Source image 1 of 2" in consistency
     assert "Source image 2 of 2" in consistency
 
-    _, _, instruction = await shown("biology")
+    _, _, instruction = await read_prompts("biology")
     assert "so that 1" in instruction
-    _, _, instruction = await shown("rule-based_reasoning")
+    _, _, instruction = await read_prompts("rule-based_reasoning")
     assert "Nothing was written down for this one" in instruction
-    _, _, instruction = await shown("anomaly_correction")
+    _, _, instruction = await read_prompts("anomaly_correction")
     assert "so that 1" in instruction
     without = replace(items["anomaly_correction"], hint=None)
-    _, transport = await judged(without, reply)
+    _, transport = await judge_item(without, reply)
     assert any("Nothing was written down for this one" in read_prompt(p) for p in transport.asked)
 
 

@@ -29,7 +29,7 @@ from editjudge.panel.prompt import Prompt
 from editjudge.scorers.square_images import squared
 
 from ....fakes.transport import OneJudge, read_prompt
-from .. import judging
+from .. import edit_outcomes
 
 OMNI = load_benchmark("omni_iie")
 QA = "omni_iie.qa"
@@ -149,10 +149,10 @@ class Panel(OneJudge):
     """Answers from what it is sent, so that other inputs get other answers."""
 
     def __init__(self) -> None:
-        super().__init__(self._said, specialists=["lpips.vgg", "clip.vit_b_32"])
+        super().__init__(self._reply_to, specialists=["lpips.vgg", "clip.vit_b_32"])
         self.asked: list[tuple[str, Mapping[str, bytes], Mapping[str, str]]] = []
 
-    def _said(self, prompt: Prompt) -> Any:
+    def _reply_to(self, prompt: Prompt) -> Any:
         if "Which" in read_prompt(prompt) or "neither the image nor the result" in read_prompt(prompt):
             return json.dumps({"pairs": [{"question": "Is it red?", "answer": "yes"}]})
         if "Answer it from what the image shows" in read_prompt(prompt):
@@ -184,10 +184,10 @@ def edits() -> list[Edit]:
     return found
 
 
-async def judged(rules: Rules, panel: Panel | None = None) -> dict[str, Cell]:
+async def judge_edits(rules: Rules, panel: Panel | None = None) -> dict[str, Cell]:
     rows = []
     for edit in edits():
-        outcomes = await judging.judged(edit, rules, panel or Panel())
+        outcomes = await edit_outcomes.judge_edit(edit, rules, panel or Panel())
         rows.append(Row(edit.item, "m", outcomes))
     return tabulate(rules.columns, rows)["m"]
 
@@ -196,7 +196,7 @@ async def test_the_official_protocol() -> None:
     rules = OMNI.rules("official")
     assert rules.switches.on == {s.name for s in OMNI.switches.list_switches()}
     panel = Panel()
-    cells = await judged(rules, panel)
+    cells = await judge_edits(rules, panel)
     value = {k.removeprefix("omni_iie."): c.value for k, c in cells.items()}
     assert not any(name.endswith(("qa", "overall")) for name in value)
     assert not panel.transport.asked
@@ -233,25 +233,25 @@ async def test_transparency_is_dropped_as_released(size: tuple[int, int]) -> Non
 
     async def numbers(protocol: str) -> tuple[Mapping[str, Outcome], set[bytes]]:
         rules, panel = OMNI.rules(protocol), Panel()
-        outcomes = await judging.judged(edit, rules, panel)
+        outcomes = await edit_outcomes.judge_edit(edit, rules, panel)
         sent = {v for _, i, _ in panel.asked for k, v in i.items() if k.startswith("IMAGE")}
         return outcomes, {decode(data)[0].tobytes() for data in sent}
 
-    def squashed(pixels: Any) -> Any:
+    def squash(pixels: Any) -> Any:
         return np.asarray(Pil.fromarray(pixels).resize((768, 768), Pil.Resampling.LANCZOS))
 
     theirs, sent = await numbers("official")
-    due = skimage.metrics.peak_signal_noise_ratio(squashed(under), squashed(below))
+    due = skimage.metrics.peak_signal_noise_ratio(squash(under), squash(below))
     assert theirs["omni_iie.psnr"].value == pytest.approx(due)  # type: ignore[union-attr]
-    assert sent == {squashed(under).tobytes(), squashed(below).tobytes()}
+    assert sent == {squash(under).tobytes(), squash(below).tobytes()}
     mine, shown = await numbers("paper")
     assert mine["omni_iie.psnr"] != theirs["omni_iie.psnr"]
-    assert shown == {squashed(load_image(data).rgb).tobytes() for data in (target, output)}
+    assert shown == {squash(load_image(data).rgb).tobytes() for data in (target, output)}
 
 
 async def test_the_papers_protocol_has_no_number_for_an_empty_region() -> None:
     rules, panel = OMNI.rules("paper"), Panel()
-    _, _, empty, full = [await judging.judged(edit, rules, panel) for edit in edits()]
+    _, _, empty, full = [await edit_outcomes.judge_edit(edit, rules, panel) for edit in edits()]
     for metric in ("lpips", "clip"):
         for outcomes, region in ((empty, "foreground"), (full, "background")):
             one = outcomes[f"omni_iie.{metric}.{region}"]
@@ -259,7 +259,7 @@ async def test_the_papers_protocol_has_no_number_for_an_empty_region() -> None:
             assert (one.kind, one.reason) == ("degenerate", f"the {region} has no pixel")
         for outcomes in (empty, full):
             assert isinstance(outcomes[f"omni_iie.{metric}.whole"], Score)
-    cells = await judged(rules)
+    cells = await judge_edits(rules)
     assert cells["omni_iie.multi_turn.lpips_fg"].counts == {"unscored": 1, "scored": 1}
     assert cells["omni_iie.multi_turn.overall"].value is not None
     assert cells["omni_iie.multi_turn.round_1.overall"].value is None
@@ -269,7 +269,7 @@ async def test_what_travels_is_square_and_made_once() -> None:
     panel = Panel()
     rules = OMNI.rules("paper", (), ())
     edit = edits()[0]
-    await judging.judged(edit, rules, panel)
+    await edit_outcomes.judge_edit(edit, rules, panel)
     assert len(panel.asked) == 3 + 6
     target, output = edit.item.target, edit.output
     assert target is not None
@@ -290,7 +290,7 @@ async def test_what_travels_is_square_and_made_once() -> None:
 
 async def test_pixels_are_compared_as_scikit_image_does() -> None:
     edit = edits()[1]
-    got = await judging.judged(edit, OMNI.rules(), Panel(), "omni_iie.psnr", "omni_iie.ssim")
+    got = await edit_outcomes.judge_edit(edit, OMNI.rules(), Panel(), "omni_iie.psnr", "omni_iie.ssim")
     target, edited = (
         np.asarray(Pil.fromarray(one.rgb).resize((768, 768), Pil.Resampling.LANCZOS))
         for one in (edit.item.target, edit.output)
@@ -311,7 +311,7 @@ async def test_questions_are_the_items_own_or_generated() -> None:
     for questions, asked in (((), ["Is it red?"]), ((own,), ["Is the cat gone?"])):
         panel = Panel()
         one = item("low", questions=questions)
-        outcome = (await judging.judged(Edit(one, "m", SMALL), OMNI.rules(), panel, QA))[QA]
+        outcome = (await edit_outcomes.judge_edit(Edit(one, "m", SMALL), OMNI.rules(), panel, QA))[QA]
         assert isinstance(outcome, Score)
         assert [fact["question"] for fact in outcome.evidence["facts"]] == asked  # type: ignore[union-attr,index,call-overload]
         texts = [read_prompt(prompt) for prompt in panel.transport.asked]
