@@ -24,13 +24,13 @@ def password(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def shared(server: Server) -> PostgresAddress:
+def ledger_address(server: Server) -> PostgresAddress:
     """The address of an empty database."""
     return server.make_database()
 
 
 @pytest.fixture
-def ledger(shared: PostgresAddress) -> Iterator[PostgresLedger]:
+def ledger(ledger_address: PostgresAddress) -> Iterator[PostgresLedger]:
     """A ledger in an empty database."""
-    with open_ledger(shared, 60.0) as opened:
+    with open_ledger(ledger_address, 60.0) as opened:
         yield opened

@@ -35,9 +35,9 @@ def make(ledger: PostgresLedger, name: str, limit: float | None = LIMIT) -> Budg
     return Budget.of(Settings(max_cost=limit, budget=name), ledger)
 
 
-def _work(folder: Path, name: str, shared: PostgresAddress, begun: threading.Barrier) -> None:
+def _work(folder: Path, name: str, ledger_address: PostgresAddress, begun: threading.Barrier) -> None:
     async def work() -> None:
-        with open_ledger(shared, 60.0) as ledger:
+        with open_ledger(ledger_address, 60.0) as ledger:
             budget = make(ledger, "ours")
             begun.wait()
 
@@ -53,11 +53,13 @@ def _work(folder: Path, name: str, shared: PostgresAddress, begun: threading.Bar
 
 
 async def test_four_processes_spend_one_budget(
-    tmp_path: Path, server: Server, shared: PostgresAddress, ledger: PostgresLedger
+    tmp_path: Path, server: Server, ledger_address: PostgresAddress, ledger: PostgresLedger
 ) -> None:
     spawn = multiprocessing.get_context("spawn")
     begun = spawn.Barrier(PROCESSES)
-    workers = [spawn.Process(target=_work, args=(tmp_path, str(number), shared, begun)) for number in range(PROCESSES)]
+    workers = [
+        spawn.Process(target=_work, args=(tmp_path, str(number), ledger_address, begun)) for number in range(PROCESSES)
+    ]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -67,7 +69,7 @@ async def test_four_processes_spend_one_budget(
     most = LIMIT + (PROCESSES - 1) * IN_FLIGHT
     assert LIMIT - IN_FLIGHT <= sum(costs) <= most
     assert sum(cost > 0 for cost in costs) > 1, costs
-    (stored,) = server.execute(shared.url, "SELECT sum(cost), count(*) FROM editjudge.spending")
+    (stored,) = server.execute(ledger_address.url, "SELECT sum(cost), count(*) FROM editjudge.spending")
     assert stored == (sum(costs), PROCESSES)
     with pytest.raises(CostLimit, match="of max_cost = 100 is spent"):
         await spend(make(ledger, "ours"))
@@ -90,11 +92,11 @@ async def test_those_who_wait_are_told_by_one_statement(ledger: PostgresLedger) 
     assert len(asked) < 40
 
 
-async def test_nothing_is_spent_of_what_cannot_be_read(server: Server, shared: PostgresAddress) -> None:
-    with open_ledger(shared, 0.0, lambda _: None) as ledger:
+async def test_nothing_is_spent_of_what_cannot_be_read(server: Server, ledger_address: PostgresAddress) -> None:
+    with open_ledger(ledger_address, 0.0, lambda _: None) as ledger:
         budget = make(ledger, "ours")
         await spend(budget)
-        server.execute(shared.url, "DROP TABLE editjudge.spending")
+        server.execute(ledger_address.url, "DROP TABLE editjudge.spending")
         with pytest.raises(CostLimit, match=r"cannot be read, nothing more is spent: .*spending"):
             await spend(budget)
         assert budget.cost == 1

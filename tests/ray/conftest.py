@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from ..objects.test_s3 import Bucket, serve_bucket
-from ..postgres.conftest import password, server, shared
+from ..postgres.conftest import ledger_address, password, server
 from .cluster import Cluster, cluster
 
-__all__ = ["password", "server", "shared"]
+__all__ = ["ledger_address", "password", "server"]
 
 
 @pytest.fixture(scope="session")

@@ -83,6 +83,22 @@ def test_names_say_what_they_hold() -> None:
     assert not left, "a participle alone does not say what it is:\n" + "\n".join(left)
 
 
+def definitions(text: str) -> list[tuple[int, str]]:
+    """Every function, fixture and class that a module defines, with its line."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return [(node.lineno, node.name) for node in ast.walk(parse(text)) if isinstance(node, kinds)]
+
+
+def test_what_tests_define_says_what_it_does() -> None:
+    left = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for line, name in [(1, path.stem), *definitions(path.read_text("utf-8"))]
+        if is_participle(name)
+    ]
+    assert not left, "a participle alone does not say what it is:\n" + "\n".join(left)
+
+
 def attributes(node: ast.ClassDef) -> set[str]:
     """The attributes that a class documents."""
     _, _, section = (ast.get_docstring(node) or "").partition("Attributes:\n")

@@ -13,10 +13,10 @@ from .usage import TeamUsage
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 _TABLES = package_tables(__package__, "metrics.toml")
-_COUNTED: dict[str, tuple[str, ...]] = {"edits": ("edits",), "cost": ("cost",), "calls": ("calls", "made")}
+_COUNTERS: dict[str, tuple[str, ...]] = {"edits": ("edits",), "cost": ("cost",), "calls": ("calls", "made")}
 """By field of `TeamUsage` its counter, and the kind where this has several."""
-_COUNTED |= {kind: ("calls", kind) for kind in ("cached", "failed")}
-_COUNTED |= {f"{kind}_tokens": ("tokens", kind) for kind in ("prompt", "cached", "completion")}
+_COUNTERS |= {kind: ("calls", kind) for kind in ("cached", "failed")}
+_COUNTERS |= {f"{kind}_tokens": ("tokens", kind) for kind in ("prompt", "cached", "completion")}
 
 
 class Metrics:
@@ -55,7 +55,7 @@ class Metrics:
     def add(self, team: str, usage: TeamUsage) -> None:
         """Count what a team used."""
         if team not in self._by_team:  # looked up once, since edits are many
-            rows = _COUNTED.items()
+            rows = _COUNTERS.items()
             self._by_team[team] = [(name, self._counters[of].labels(team, *kind)) for name, (of, *kind) in rows]
         for name, counter in self._by_team[team]:
             if number := getattr(usage, name):

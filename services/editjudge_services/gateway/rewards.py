@@ -110,8 +110,8 @@ class RewardService:
         files = {path: self._read_file(path, size, team) for path, size in sizes.items()}
         images = {}
         for field, source in request.list_pictures():
-            found = self._find_picture(field, source, body, team) if source.path is None else files[source.path]
-            images[field] = EncodedImage.of(*found)
+            picture = self._find_picture(field, source, body, team) if source.path is None else files[source.path]
+            images[field] = EncodedImage.of(*picture)
         edits, sources = [], []
         for place, each in enumerate(request.edits):
             at = f"edits[{place}]"

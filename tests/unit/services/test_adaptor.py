@@ -106,7 +106,7 @@ def test_a_model_whose_export_was_replaced_while_it_was_loaded_is_not_served(
         (artefact.folder / RECORD).write_text(artefact.model_dump_json())
         return artefact.identity
 
-    class Replaced(Counts):
+    class ReplacedWeights(Counts):
         entry = "lpips-alex"
 
         def load(self, parameters: Mapping[str, str]) -> None:
@@ -116,10 +116,10 @@ def test_a_model_whose_export_was_replaced_while_it_was_loaded_is_not_served(
     declared = {name: {"string_value": value} for name, value in write("same").items()}
     arguments = {"model_config": json.dumps({"parameters": declared})}
     if weights == "same":
-        serve(Replaced)().initialize(arguments)
+        serve(ReplacedWeights)().initialize(arguments)
         return
     with pytest.raises(RuntimeError, match="quality_piqe: .* but its configuration declares .*; stop the stack"):
-        serve(Replaced)().initialize(arguments)
+        serve(ReplacedWeights)().initialize(arguments)
 
 
 def picture(rows: int) -> bytes:

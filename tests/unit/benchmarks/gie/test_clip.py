@@ -64,7 +64,7 @@ class Panel:
         return answer
 
 
-def processed(picture: Pil.Image) -> torch.Tensor:
+def preprocess(picture: Pil.Image) -> torch.Tensor:
     from transformers import CLIPImageProcessorPil
 
     return CLIPImageProcessorPil()(picture, return_tensors="pt")["pixel_values"]  # type: ignore[no-any-return]
@@ -81,7 +81,7 @@ def token(model: Any, array: np.ndarray, outside: np.ndarray) -> torch.Tensor:
     import torch
 
     square = Pil.fromarray(array).resize((SIDE, SIDE), Pil.Resampling.LANCZOS)
-    made = processed(square)
+    made = preprocess(square)
     with torch.inference_mode():
         tokens = model.vision_model(pixel_values=made).last_hidden_state[:, 1:]
         touched = torch.from_numpy(outside.reshape(7, 32, 7, 32).any((1, 3)).reshape(1, 49, 1))
@@ -93,7 +93,7 @@ def whole(model: Any, array: np.ndarray) -> torch.Tensor:
     """As `clip_whole_image_evaluation.py` embeds a picture."""
     import torch
 
-    made = processed(Pil.fromarray(array))
+    made = preprocess(Pil.fromarray(array))
     with torch.inference_mode():
         return model(pixel_values=made).image_embeds  # type: ignore[no-any-return]
 

@@ -31,7 +31,7 @@ def results(edit):
 
 
 @pytest.fixture(scope="module")
-def aligned(edit, results):
+def alignments(edit, results):
     """Results aligned to the source, and to the target; keypoints, which take most of the time, are found once."""
     keypoints = {name: find_keypoints(image) for name, image in results.items()}
     return tuple(
@@ -46,8 +46,8 @@ def test_ids_are_all(edits):
 
 
 @pytest.mark.parametrize("is_aligned", [False, True])
-def test_damage_shows_outside_the_mask(edit, results, aligned, is_aligned):
-    images = aligned[0] if is_aligned else results
+def test_damage_shows_outside_the_mask(edit, results, alignments, is_aligned):
+    images = alignments[0] if is_aligned else results
     outside = ~edit.mask
     kept = {name: psnr(edit.source, image, outside).value for name, image in images.items()}
     alike = {name: ssim(edit.source, image, outside) for name, image in images.items()}
@@ -56,7 +56,7 @@ def test_damage_shows_outside_the_mask(edit, results, aligned, is_aligned):
         assert alike[name] > alike["damaged"] + SSIM_MARGIN
 
 
-def test_inside_the_mask_damaged_is_between_exact_and_nothing(edit, aligned):
-    off = {name: mse(edit.target, image, edit.mask) for name, image in aligned[1].items()}
+def test_inside_the_mask_damaged_is_between_exact_and_nothing(edit, alignments):
+    off = {name: mse(edit.target, image, edit.mask) for name, image in alignments[1].items()}
     assert off["exact"] * MSE_MARGIN < off["damaged"]
     assert off["damaged"] * MSE_MARGIN < off["no_edit"]
