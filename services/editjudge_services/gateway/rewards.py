@@ -108,15 +108,16 @@ class RewardService:
     ) -> tuple[list[EncodedEdit], list[str]]:
         """Return the edits, and of each the digests of its sources."""
         files = {path: self._read_file(path, size, team) for path, size in sizes.items()}
-        images = {}
+        images, digests = {}, {}
         for field, source in request.list_pictures():
             picture = self._find_picture(field, source, body, team) if source.path is None else files[source.path]
-            images[field] = EncodedImage.of(*picture)
+            images[field], digests[field] = EncodedImage.of(*picture), picture[1]
         edits, sources = [], []
         for place, each in enumerate(request.edits):
             at = f"edits[{place}]"
-            before = [images[f"{at}.source"], *(images[f"{at}.references[{i}]"] for i in range(len(each.references)))]
-            sources.append(" ".join(image._digest for image in before))
+            fields = [f"{at}.source", *(f"{at}.references[{i}]" for i in range(len(each.references)))]
+            before = [images[field] for field in fields]
+            sources.append(" ".join(digests[field] for field in fields))
             after, mask = images[f"{at}.edited"], images.get(f"{at}.mask")
             edit = EncodedEdit(id=each.id, instruction=each.instruction, sources=tuple(before), edited=after, mask=mask)
             edits.append(edit)
@@ -126,7 +127,7 @@ class RewardService:
         """Return the bytes and the digest of a picture that was sent."""
         if source.digest is not None:
             with self._lock:
-                picture = self._pictures[team].get(source.digest)
+                picture = self._pictures[team].get(source.digest) if team in self._pictures else None
             if picture is None:
                 raise InvalidRequest(f"{field}.digest", "it is not held here", "send its bytes")
             return picture, source.digest
