@@ -28,7 +28,7 @@ of_each = pytest.mark.parametrize("name", STAND_INS)
 async def test_nothing_needs_them_before_they_are_asked(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    STAND_INS[name].declared(monkeypatch, tmp_path)
+    STAND_INS[name].declare_stand_ins(monkeypatch, tmp_path)
     rules = load_benchmark(name).rules("official")
     asked = [one for one in rules.dimensions if one.roles == ("generalist.judge",)]
     assert asked
@@ -51,7 +51,7 @@ async def test_nothing_needs_them_before_they_are_asked(
 
 @of_each
 def test_whose_words(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    STAND_INS[name].imported(monkeypatch, tmp_path)
+    STAND_INS[name].import_stand_ins(monkeypatch, tmp_path)
     official = load_benchmark(name).rules("official").dimensions
     assert {d.prompt_origins for d in official} == {"original", None}
     for file in STAND_INS[name].TEXTS:
