@@ -24,13 +24,13 @@ def password(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def ledger_address(server: Server) -> PostgresAddress:
+def ledger_place(server: Server) -> PostgresAddress:
     """The address of an empty database."""
     return server.make_database()
 
 
 @pytest.fixture
-def ledger(ledger_address: PostgresAddress) -> Iterator[PostgresLedger]:
+def ledger(ledger_place: PostgresAddress) -> Iterator[PostgresLedger]:
     """A ledger in an empty database."""
-    with open_ledger(ledger_address, 60.0) as opened:
+    with open_ledger(ledger_place, 60.0) as opened:
         yield opened

@@ -35,9 +35,9 @@ def make(ledger: PostgresLedger, name: str, limit: float | None = LIMIT) -> Budg
     return Budget.of(Settings(max_cost=limit, budget=name), ledger)
 
 
-def _work(folder: Path, name: str, ledger_address: PostgresAddress, begun: threading.Barrier) -> None:
+def _work(folder: Path, name: str, ledger_place: PostgresAddress, begun: threading.Barrier) -> None:
     async def work() -> None:
-        with open_ledger(ledger_address, 60.0) as ledger:
+        with open_ledger(ledger_place, 60.0) as ledger:
             budget = make(ledger, "ours")
             begun.wait()
 
@@ -53,12 +53,12 @@ def _work(folder: Path, name: str, ledger_address: PostgresAddress, begun: threa
 
 
 async def test_four_processes_spend_one_budget(
-    tmp_path: Path, server: Server, ledger_address: PostgresAddress, ledger: PostgresLedger
+    tmp_path: Path, server: Server, ledger_place: PostgresAddress, ledger: PostgresLedger
 ) -> None:
     spawn = multiprocessing.get_context("spawn")
     begun = spawn.Barrier(PROCESSES)
     workers = [
-        spawn.Process(target=_work, args=(tmp_path, str(number), ledger_address, begun)) for number in range(PROCESSES)
+        spawn.Process(target=_work, args=(tmp_path, str(number), ledger_place, begun)) for number in range(PROCESSES)
     ]
     for worker in workers:
         worker.start()
@@ -69,7 +69,7 @@ async def test_four_processes_spend_one_budget(
     most = LIMIT + (PROCESSES - 1) * IN_FLIGHT
     assert LIMIT - IN_FLIGHT <= sum(costs) <= most
     assert sum(cost > 0 for cost in costs) > 1, costs
-    (stored,) = server.execute(ledger_address.url, "SELECT sum(cost), count(*) FROM editjudge.spending")
+    (stored,) = server.execute(ledger_place.url, "SELECT sum(cost), count(*) FROM editjudge.spending")
     assert stored == (sum(costs), PROCESSES)
     with pytest.raises(CostLimit, match="of max_cost = 100 is spent"):
         await spend(make(ledger, "ours"))
@@ -92,11 +92,11 @@ async def test_those_who_wait_are_told_by_one_statement(ledger: PostgresLedger) 
     assert len(asked) < 40
 
 
-async def test_nothing_is_spent_of_what_cannot_be_read(server: Server, ledger_address: PostgresAddress) -> None:
-    with open_ledger(ledger_address, 0.0, lambda _: None) as ledger:
+async def test_nothing_is_spent_of_what_cannot_be_read(server: Server, ledger_place: PostgresAddress) -> None:
+    with open_ledger(ledger_place, 0.0, lambda _: None) as ledger:
         budget = make(ledger, "ours")
         await spend(budget)
-        server.execute(ledger_address.url, "DROP TABLE editjudge.spending")
+        server.execute(ledger_place.url, "DROP TABLE editjudge.spending")
         with pytest.raises(CostLimit, match=r"cannot be read, nothing more is spent: .*spending"):
             await spend(budget)
         assert budget.cost == 1

@@ -104,7 +104,7 @@ async def test_an_owner_that_was_stopped_pays_beside_the_next(
     assert (ledger.repeated_count, other.repeated_count) == (1, 0)
 
 
-def _work(folder: Path, name: str, ledger_address: PostgresAddress, first: int, begun: threading.Barrier) -> None:
+def _work(folder: Path, name: str, ledger_place: PostgresAddress, first: int, begun: threading.Barrier) -> None:
     """A run that makes calls, 4 at a time, and notes each that it pays for."""
     calls = iter([*range(first, CALLS), *range(first)])
 
@@ -125,7 +125,7 @@ def _work(folder: Path, name: str, ledger_address: PostgresAddress, first: int, 
                 with (folder / "notes").open("a") as notes:
                     notes.write(f"{line}\n")
 
-            run = open_call_store(own, ledger_address, 120.0, say, opened)
+            run = open_call_store(own, ledger_place, 120.0, say, opened)
             begun.wait()
             await asyncio.gather(*(judge(run) for _ in range(4)))
 
@@ -135,13 +135,13 @@ def _work(folder: Path, name: str, ledger_address: PostgresAddress, first: int, 
 
 @pytest.mark.parametrize("event", ["nothing", "killed", "stopped", "restarted"])
 def test_four_processes_pay_for_a_call_once(
-    tmp_path: Path, server: Server, ledger_address: PostgresAddress, event: str
+    tmp_path: Path, server: Server, ledger_place: PostgresAddress, event: str
 ) -> None:
     spawn = multiprocessing.get_context("spawn")
     begun = spawn.Barrier(4)
     # Two begin at the same call, so that they meet.
     workers = [
-        spawn.Process(target=_work, args=(tmp_path, str(number), ledger_address, first, begun))
+        spawn.Process(target=_work, args=(tmp_path, str(number), ledger_place, first, begun))
         for number, first in enumerate((0, 0, 60, 120))
     ]
     for worker in workers:
@@ -173,7 +173,7 @@ def test_four_processes_pay_for_a_call_once(
     for number in range(len(workers)):
         with Ledger(tmp_path / f"{number}.sqlite") as own:
             assert count_replies(own) == CALLS
-    (stored,) = server.execute(ledger_address.url, "SELECT count(*), count(document) FROM editjudge.calls")
+    (stored,) = server.execute(ledger_place.url, "SELECT count(*), count(document) FROM editjudge.calls")
     assert stored == (CALLS, CALLS)
     notes = tmp_path / "notes"
     said = notes.read_text().splitlines() if notes.exists() else []
@@ -195,14 +195,14 @@ GONE = "DROP SCHEMA editjudge CASCADE"
     ("fault", "reason"), [(DISK_FULL, "could not extend file"), (READ_ONLY, "read-only"), (GONE, "does not exist")]
 )
 async def test_a_database_that_fails_costs_no_reply(
-    tmp_path: Path, server: Server, ledger_address: PostgresAddress, fault: str, reason: str
+    tmp_path: Path, server: Server, ledger_place: PostgresAddress, fault: str, reason: str
 ) -> None:
     notes: list[str] = []
     with ExitStack() as opened:
         own = opened.enter_context(Ledger(tmp_path / "run.sqlite"))
-        run = open_call_store(own, ledger_address, 0.3, notes.append, opened)
+        run = open_call_store(own, ledger_place, 0.3, notes.append, opened)
         async with run.claim(ask()):
-            server.execute(ledger_address.url, fault.format(ledger_address.url.rpartition("/")[2]))
+            server.execute(ledger_place.url, fault.format(ledger_place.url.rpartition("/")[2]))
             if fault is READ_ONLY:  # sessions that are there keep what they began with
                 server.stop()
                 server.start()
@@ -218,25 +218,25 @@ async def test_a_database_that_fails_costs_no_reply(
     assert all("\n" not in note for note in notes)
 
 
-async def test_many_begin_at_once(ledger_address: PostgresAddress) -> None:
+async def test_many_begin_at_once(ledger_place: PostgresAddress) -> None:
     def begin() -> None:
-        open_ledger(ledger_address, 1.0).close()
+        open_ledger(ledger_place, 1.0).close()
 
     await asyncio.gather(*(asyncio.to_thread(begin) for _ in range(6)))
 
 
 def test_what_cannot_be_a_ledger(
-    server: Server, ledger_address: PostgresAddress, monkeypatch: pytest.MonkeyPatch
+    server: Server, ledger_place: PostgresAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    open_ledger(ledger_address, 1.0).close()
-    server.execute(ledger_address.url, "UPDATE editjudge.version SET number = number + 1")
+    open_ledger(ledger_place, 1.0).close()
+    server.execute(ledger_place.url, "UPDATE editjudge.version SET number = number + 1")
     with pytest.raises(ConfigError, match=f"of version {VERSION + 1}, this editjudge reads"):
-        open_ledger(ledger_address, 1.0)
+        open_ledger(ledger_place, 1.0)
     wrong = {
         server.url("nowhere"): 'database "nowhere" does not exist',
         "postgresql://127.0.0.1:1/ledger": "refused",
-        f"{ledger_address.url}?sslmode=require": "does not support SSL",
-        f"{ledger_address.url}?sslmod=require": "sslmod",
+        f"{ledger_place.url}?sslmode=require": "does not support SSL",
+        f"{ledger_place.url}?sslmod=require": "sslmod",
     }
     for url, reason in wrong.items():
         with pytest.raises(ConfigError, match=reason) as refused:
@@ -244,13 +244,13 @@ def test_what_cannot_be_a_ledger(
         assert "\n" not in str(refused.value)
     monkeypatch.setenv("PGPASSWORD", f"not {PASSWORD}")
     with pytest.raises(ConfigError, match="password authentication failed") as refused:
-        open_ledger(ledger_address, 1.0)
+        open_ledger(ledger_place, 1.0)
     assert PASSWORD not in str(refused.value)
 
 
-async def test_a_statement_outlives_a_server_that_is_lost(server: Server, ledger_address: PostgresAddress) -> None:
+async def test_a_statement_outlives_a_server_that_is_lost(server: Server, ledger_place: PostgresAddress) -> None:
     notes: list[str] = []
-    with PostgresLedger(Postgres(ledger_address, 120.0, notes.append)) as ledger:
+    with PostgresLedger(Postgres(ledger_place, 120.0, notes.append)) as ledger:
         await ledger.put(ask(), REPLY)
         server.stop()
         reading = asyncio.create_task(ledger.get(ask()))
@@ -261,15 +261,15 @@ async def test_a_statement_outlives_a_server_that_is_lost(server: Server, ledger
 
 
 async def test_a_connection_from_before_the_server_came_back_is_no_second_loss(
-    server: Server, ledger_address: PostgresAddress
+    server: Server, ledger_place: PostgresAddress
 ) -> None:
     notes: list[str] = []
     ours = "FROM pg_stat_activity WHERE query LIKE '%pg_sleep(2)%' AND state = 'active' AND pid <> pg_backend_pid()"
-    with PostgresLedger(Postgres(ledger_address, 120.0, notes.append)) as ledger:
+    with PostgresLedger(Postgres(ledger_place, 120.0, notes.append)) as ledger:
         reading = asyncio.create_task(ledger._database.fetch("SELECT pg_sleep(2)", {}, ALL_TEAMS))
-        await until(lambda: server.execute(ledger_address.url, f"SELECT 1 {ours}"))
+        await until(lambda: server.execute(ledger_place.url, f"SELECT 1 {ours}"))
         ledger._database.return_time = time.monotonic()
-        assert server.execute(ledger_address.url, f"SELECT pg_terminate_backend(pid) {ours}") == [(True,)]
+        assert server.execute(ledger_place.url, f"SELECT pg_terminate_backend(pid) {ours}") == [(True,)]
         assert len(await reading) == 1
     assert notes == []
 

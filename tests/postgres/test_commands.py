@@ -36,14 +36,14 @@ def find_password(folder: Path, *commands: CommandResult) -> list[object]:
 
 
 async def test_the_second_run_pays_nothing_and_nobody_writes_the_password(
-    tmp_path: Path, server: Server, ledger_address: PostgresAddress
+    tmp_path: Path, server: Server, ledger_place: PostgresAddress
 ) -> None:
     save_picture(tmp_path / "data" / "s.png")
     items = write_items(tmp_path / "data", [{}, {}])
     for number in range(2):
         save_picture(tmp_path / "ours" / f"{number}.png", (8, 8 + number))
     asked = ["run", "core", "--data", items, "--outputs", f"ours={tmp_path / 'ours'}", "--json"]
-    asked += ["--dimension", "core.editing_artifacts", "--ledger", ledger_address.url]
+    asked += ["--dimension", "core.editing_artifacts", "--ledger", ledger_place.url]
     judge = Judge()
     async with judge.serving() as url:
         first = await await_run(*asked, "--judge", url, "--out", tmp_path / "a")
@@ -59,11 +59,11 @@ async def test_the_second_run_pays_nothing_and_nobody_writes_the_password(
     assert lost.code == 2
     assert "password authentication failed" in lost.err
     assert find_password(tmp_path, first, plan, second, lost) == []
-    assert server.execute(ledger_address.url, "SELECT DISTINCT team FROM editjudge.calls") == [(b"",)]
+    assert server.execute(ledger_place.url, "SELECT DISTINCT team FROM editjudge.calls") == [(b"",)]
 
 
 async def test_no_process_is_started_with_the_password_in_its_command(
-    tmp_path: Path, ledger_address: PostgresAddress
+    tmp_path: Path, ledger_place: PostgresAddress
 ) -> None:
     """Nor is it in a variable, where it is in a file that the address names."""
     save_picture(tmp_path / "data" / "s.png")
@@ -87,7 +87,7 @@ async def test_no_process_is_started_with_the_password_in_its_command(
     async with (judge := Looking()).serving() as url:
         asked = ["run", "core", "--data", items, "--outputs", f"ours={tmp_path / 'ours'}", "--json"]
         asked += ["--dimension", "core.editing_artifacts", "--dimension", "core.psnr.source.whole"]
-        asked += ["--ledger", f"{ledger_address.url}?passfile={passwords}"]
+        asked += ["--ledger", f"{ledger_place.url}?passfile={passwords}"]
         running = process(*asked, "--judge", url, "--out", tmp_path / "a", PGPASSWORD="")
         begun.append(running.pid)
         done = await await_end(running, 60)
@@ -116,14 +116,14 @@ def test_a_password_in_an_address_is_refused_and_not_repeated(tmp_path: Path, of
 
 
 async def test_the_driver_is_named_where_it_is_missing(
-    tmp_path: Path, ledger_address: PostgresAddress, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, ledger_place: PostgresAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in [name for name in sys.modules if name.startswith("editjudge.storage.postgres")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     picture = save_picture(tmp_path / "a.png")
     arguments = ("score", "--source", picture, "--edited", picture, "--instruction", "x")
-    refused = await run_in_thread(*arguments, "--ledger", ledger_address.url)
+    refused = await run_in_thread(*arguments, "--ledger", ledger_place.url)
     assert refused.code == 2
     assert "a ledger in PostgreSQL needs packages that are not installed" in refused.err
     assert "[postgres]" in refused.err

@@ -41,7 +41,7 @@ def make_certificate(folder: Path, name: str) -> Path:
 
 
 @contextmanager
-def serve_pooler(server: Server, ledger_address: PostgresAddress, *lines: str) -> Iterator[PostgresAddress]:
+def serve_pooler(server: Server, ledger_place: PostgresAddress, *lines: str) -> Iterator[PostgresAddress]:
     """A pooler that gives each transaction one of two sessions, whoever asks."""
     if (program := shutil.which("pgbouncer")) is None:
         pytest.skip("needs pgbouncer")
@@ -50,7 +50,7 @@ def serve_pooler(server: Server, ledger_address: PostgresAddress, *lines: str) -
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    (folder / "users").write_text(f'"{ledger_address.url.rpartition("/")[2]}" "{PASSWORD}"\n')
+    (folder / "users").write_text(f'"{ledger_place.url.rpartition("/")[2]}" "{PASSWORD}"\n')
     settings = [
         f"[databases]\n* = host=127.0.0.1 port={server.port}\n[pgbouncer]",
         f"listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =",
@@ -69,20 +69,20 @@ def serve_pooler(server: Server, ledger_address: PostgresAddress, *lines: str) -
 
     try:
         wait_until(listens)
-        yield PostgresAddress(ledger_address.url.replace(str(server.port), str(port)))
+        yield PostgresAddress(ledger_place.url.replace(str(server.port), str(port)))
     finally:
         pooler.terminate()
         pooler.wait()
 
 
-async def test_modes_of_tls(server: Server, ledger_address: PostgresAddress, tmp_path: Path) -> None:
+async def test_modes_of_tls(server: Server, ledger_place: PostgresAddress, tmp_path: Path) -> None:
     """At the pooler, since the server of the tests is built without TLS."""
     authority = make_certificate(server.folder, "localhost")
     other = make_certificate(tmp_path, "other")
     for path in (authority, f"{authority}.key"):
         Path(path).chmod(0o644)
     tls = "client_tls_sslmode = require\nclient_tls_cert_file = {0}\nclient_tls_key_file = {0}.key"
-    with serve_pooler(server, ledger_address, tls.format(authority)) as address:
+    with serve_pooler(server, ledger_place, tls.format(authority)) as address:
         named = address.url.replace("127.0.0.1", "localhost")
         for url in (
             f"{named}?sslmode=verify-full&sslrootcert={authority}",
@@ -107,10 +107,10 @@ async def test_modes_of_tls(server: Server, ledger_address: PostgresAddress, tmp
 
 
 async def test_a_pooler_that_shares_sessions_between_transactions(
-    server: Server, ledger_address: PostgresAddress
+    server: Server, ledger_place: PostgresAddress
 ) -> None:
     """Prepared statements are given up where another session lacks them; teams stay apart."""
-    with serve_pooler(server, ledger_address) as address, ExitStack() as opened:
+    with serve_pooler(server, ledger_place) as address, ExitStack() as opened:
         ledgers = [opened.enter_context(open_database(address, 1.0)) for _ in range(4)]
         red = [ledger.for_team("red") for ledger in ledgers]
         blue = [ledger.for_team("blue") for ledger in ledgers]
@@ -121,13 +121,13 @@ async def test_a_pooler_that_shares_sessions_between_transactions(
 
 
 async def test_a_server_that_stalls_is_left(
-    server: Server, ledger_address: PostgresAddress, monkeypatch: pytest.MonkeyPatch
+    server: Server, ledger_place: PostgresAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notes: list[str] = []
     monkeypatch.setattr(postgres, "_ANSWER_SECONDS", 0.5)
-    with PostgresLedger(postgres.Postgres(ledger_address, 120.0, notes.append)) as ledger:
+    with PostgresLedger(postgres.Postgres(ledger_place, 120.0, notes.append)) as ledger:
         await ledger.put(ask(), REPLY)
-        name = ledger_address.url.rpartition("/")[2]
+        name = ledger_place.url.rpartition("/")[2]
         sessions = server.execute("postgres", "SELECT usename, pid FROM pg_stat_activity")
         stalled = [pid for user, pid in sessions if user == name]
         assert stalled
@@ -143,12 +143,12 @@ async def test_a_server_that_stalls_is_left(
 
 
 async def test_no_connection_is_cut_after_its_answer(
-    ledger_address: PostgresAddress, monkeypatch: pytest.MonkeyPatch
+    ledger_place: PostgresAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An answer may come in the moment in which the server counts as lost."""
     monkeypatch.setattr(postgres, "_ANSWER_SECONDS", 0.01)
     notes: list[str] = []
-    with closing(postgres.Postgres(ledger_address, 120.0, notes.append)) as database:
+    with closing(postgres.Postgres(ledger_place, 120.0, notes.append)) as database:
         connections: list[psycopg.Connection[postgres.Row]] = []
         assert database._execute("SELECT 1", {}, "x", connections) == [(1,)]
         unseen = asyncio.get_running_loop().create_future()
@@ -162,7 +162,7 @@ async def test_no_connection_is_cut_after_its_answer(
 
 
 async def test_a_disk_that_is_full_costs_no_reply(
-    tmp_path: Path, server: Server, ledger_address: PostgresAddress
+    tmp_path: Path, server: Server, ledger_place: PostgresAddress
 ) -> None:
     """The tables lie on a file system of 4 MB."""
     disk = server.folder / "disk"
@@ -173,11 +173,11 @@ async def test_a_disk_that_is_full_costs_no_reply(
     try:
         os.chown(disk, 65534, 65534)
         server.execute("postgres", f"CREATE TABLESPACE small LOCATION '{disk}'")
-        name, notes = ledger_address.url.rpartition("/")[2], []
+        name, notes = ledger_place.url.rpartition("/")[2], []
         with ExitStack() as opened:
             own = opened.enter_context(Ledger(tmp_path / "run.sqlite"))
-            run = open_call_store(own, ledger_address, 5.0, notes.append, opened)
-            server.execute(ledger_address.url, "ALTER TABLE editjudge.calls SET TABLESPACE small")
+            run = open_call_store(own, ledger_place, 5.0, notes.append, opened)
+            server.execute(ledger_place.url, "ALTER TABLE editjudge.calls SET TABLESPACE small")
             for number in range(2000):
                 async with run.claim(ask(number)) as stored:
                     assert stored is None

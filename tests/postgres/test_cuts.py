@@ -35,11 +35,11 @@ class Way:
         self._tasks: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
-    async def open(self, ledger_address: PostgresAddress) -> AsyncIterator[PostgresAddress]:
+    async def open(self, ledger_place: PostgresAddress) -> AsyncIterator[PostgresAddress]:
         listener = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         port = listener.sockets[0].getsockname()[1]
         try:
-            yield PostgresAddress(ledger_address.url.replace(f":{self._server_port}/", f":{port}/"))
+            yield PostgresAddress(ledger_place.url.replace(f":{self._server_port}/", f":{port}/"))
         finally:
             self._is_open.set()
             listener.close()
@@ -80,11 +80,11 @@ class Way:
 
 @pytest.mark.parametrize("closes", [True, False], ids=["closed", "silent"])
 async def test_a_way_that_is_cut_costs_no_reply_and_no_second_call(
-    tmp_path: Path, server: Server, ledger_address: PostgresAddress, closes: bool
+    tmp_path: Path, server: Server, ledger_place: PostgresAddress, closes: bool
 ) -> None:
     way, notes, calls = Way(server.port), list[str](), list[int]()
     stops = asyncio.Event()
-    async with way.open(ledger_address) as address:
+    async with way.open(ledger_place) as address:
         with ExitStack() as opened:
             own = opened.enter_context(Ledger(tmp_path / "run.sqlite"))
             store = await asyncio.to_thread(open_call_store, own, address, 300.0, notes.append, opened)
@@ -109,7 +109,7 @@ async def test_a_way_that_is_cut_costs_no_reply_and_no_second_call(
             stops.set()
             await asyncio.gather(*working)
     assert len(calls) == len(set(calls))
-    rows = server.execute(ledger_address.url, "SELECT count(*), count(document) FROM editjudge.calls")
+    rows = server.execute(ledger_place.url, "SELECT count(*), count(document) FROM editjudge.calls")
     assert rows == [(len(calls), len(calls))]
     assert len(notes) <= 1
     assert all("is lost, calls wait for it" in note for note in notes)
@@ -117,10 +117,10 @@ async def test_a_way_that_is_cut_costs_no_reply_and_no_second_call(
 
 
 @pytest.mark.usefixtures("ledger")
-def test_a_purge_reads_its_piece_by_an_index(server: Server, ledger_address: PostgresAddress) -> None:
+def test_a_purge_reads_its_piece_by_an_index(server: Server, ledger_place: PostgresAddress) -> None:
     """Of a table whose statistics are of today, and of one that nobody has analysed."""
     server.execute(
-        ledger_address.url,
+        ledger_place.url,
         "INSERT INTO editjudge.calls (team, key, made, cost, document)"
         " SELECT convert_to((n % 10)::text, 'UTF8'), int4send(n),"
         " now() - n * interval '1 s', 1, 'x' FROM generate_series(1, 50000) n",
@@ -129,8 +129,8 @@ def test_a_purge_reads_its_piece_by_an_index(server: Server, ledger_address: Pos
     sql = re.sub(r"%\((\w+)\)s", lambda m: values[m[1]], _load_statements()["purge"])
     for is_analysed in (False, True):
         if is_analysed:
-            server.execute(ledger_address.url, "ANALYZE editjudge.calls")
-        lines = [row[0] for row in server.execute(ledger_address.url, f"EXPLAIN {sql}")]
+            server.execute(ledger_place.url, "ANALYZE editjudge.calls")
+        lines = [row[0] for row in server.execute(ledger_place.url, f"EXPLAIN {sql}")]
         plan = "\n".join(lines)
         assert "calls_by_age" in plan, plan
         assert "Seq Scan" not in plan, plan

@@ -61,11 +61,11 @@ async def test_no_bug_of_a_statement_shows_a_team_what_another_has(
 
 
 async def test_a_superuser_is_shown_what_the_bug_asks_for(
-    server: Server, ledger_address: PostgresAddress, monkeypatch: pytest.MonkeyPatch
+    server: Server, ledger_place: PostgresAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So the test before this one can fail."""
     forget_teams(monkeypatch)
-    with open_ledger(PostgresAddress(server.url(ledger_address.url.rpartition("/")[2])), 1.0) as ledger:
+    with open_ledger(PostgresAddress(server.url(ledger_place.url.rpartition("/")[2])), 1.0) as ledger:
         assert not ledger.keeps_teams_apart
         await ledger.for_team("red").put(ask(), REPLY)
         assert await ledger.for_team("blue").get(ask()) == REPLY
@@ -99,21 +99,21 @@ async def test_a_purge_by_age_and_by_team(ledger: PostgresLedger) -> None:
 
 
 async def test_an_older_database_is_brought_up_and_loses_nothing(
-    server: Server, ledger_address: PostgresAddress, monkeypatch: pytest.MonkeyPatch
+    server: Server, ledger_place: PostgresAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While a process of the older version is at work, whose run then goes on without it."""
     sql = Path(postgres.__file__).with_suffix(".sql").read_text()
     first = postgres._VERSION_MARK.split(sql)[1].encode()
-    with postgres.psycopg.connect(ledger_address.url, password=PASSWORD, autocommit=True) as older:
+    with postgres.psycopg.connect(ledger_place.url, password=PASSWORD, autocommit=True) as older:
         older.execute(first)
         put = "INSERT INTO editjudge.calls (team, key, document) VALUES ('', 'k', 'd')"
         older.execute(put)
         older.execute("INSERT INTO editjudge.calls (team, key, owner) VALUES ('', 'l', 'o')")
-        with open_ledger(ledger_address, 1.0) as ledger:
+        with open_ledger(ledger_place, 1.0) as ledger:
             assert await ledger.count_by_team() == {"": 1}
         with pytest.raises(postgres.psycopg.errors.InsufficientPrivilege):
             older.execute(put.replace("'k'", "'m'"))
         assert older.execute("SELECT * FROM editjudge.calls").fetchall() == []
     monkeypatch.setattr(postgres, "VERSION", 1)
     with pytest.raises(ConfigError, match="of version 2, this editjudge reads 1"):
-        open_ledger(ledger_address, 1.0)
+        open_ledger(ledger_place, 1.0)

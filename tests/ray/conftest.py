@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from ..objects.test_s3 import Bucket, serve_bucket
-from ..postgres.conftest import ledger_address, password, server
+from ..postgres.conftest import ledger_place, password, server
 from .cluster import Cluster, cluster
 
-__all__ = ["ledger_address", "password", "server"]
+__all__ = ["ledger_place", "password", "server"]
 
 
 @pytest.fixture(scope="session")

@@ -119,8 +119,8 @@ class Setting:
 
 
 @pytest.fixture
-def setting(tmp_path: Path, ray: Cluster, ledger_address: PostgresAddress, server: Server) -> Setting:
-    return Setting(tmp_path, ray, ledger_address)
+def setting(tmp_path: Path, ray: Cluster, ledger_place: PostgresAddress, server: Server) -> Setting:
+    return Setting(tmp_path, ray, ledger_place)
 
 
 def last_event(done: CommandResult) -> Any:
@@ -196,11 +196,11 @@ async def test_what_dies_costs_at_most_what_it_had_in_flight(setting: Setting, v
 
 
 async def test_a_job_that_is_handed_in_makes_the_same_table(
-    tmp_path: Path, ledger_address: PostgresAddress, server: Server
+    tmp_path: Path, ledger_place: PostgresAddress, server: Server
 ) -> None:
     """As a RayJob of KubeRay is: the driver is on the head, and finds the cluster that it is in."""
     with cluster(takes_jobs=True) as started:
-        setting = Setting(tmp_path, started, ledger_address)
+        setting = Setting(tmp_path, started, ledger_place)
         submit = ("-m", "ray.scripts.scripts", "job", "submit", "--address", started.jobs, "--")
         async with setting.judge.serving() as url:
             words = setting.arguments("a", "--judge", url, "--ray=auto", "--workers=2", ray=False)

@@ -39,15 +39,15 @@ class Run:
 
 
 @pytest.fixture
-def ledger_path(tmp_path: Path) -> Path:
+def ledger_place(tmp_path: Path) -> Path:
     return tmp_path / "team" / "ledger.sqlite"
 
 
 @pytest.fixture
-def begin(tmp_path: Path, ledger_path: LedgerPlace) -> Iterator[Callable[..., Run]]:
+def begin(tmp_path: Path, ledger_place: LedgerPlace) -> Iterator[Callable[..., Run]]:
     """Begins a run of this name, beside the shared ledger or another."""
     with ExitStack() as opened:
-        yield lambda name, ledger=ledger_path: Run(tmp_path, name, opened, ledger)
+        yield lambda name, ledger=ledger_place: Run(tmp_path, name, opened, ledger)
 
 
 async def test_what_a_run_paid_for_costs_the_next_nothing(begin: Any) -> None:
@@ -82,15 +82,15 @@ async def test_what_a_run_has_dropped_is_asked_anew(begin: Any) -> None:
     assert (await begin("b").calls.get(ask())).content == better.content
 
 
-async def test_a_locked_ledger_costs_no_reply(begin: Any, ledger_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_locked_ledger_costs_no_reply(begin: Any, ledger_place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "_BUSY_SECONDS", 0.01)
     run = begin("a")
-    with contextlib.closing(sqlite3.connect(ledger_path, isolation_level=None)) as other:
+    with contextlib.closing(sqlite3.connect(ledger_place, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         await asyncio.gather(*(run.calls.put(ask(number), REPLY) for number in range(5)))
         (note,) = run.notes
         assert note.startswith("this session no longer uses the ledger")
-        assert str(ledger_path) in note
+        assert str(ledger_place) in note
         assert count_replies(run.own) == 5
         other.execute("ROLLBACK")
     assert await run.calls.get(ask(9)) is None
@@ -140,14 +140,14 @@ def _write(folder: Path, name: str, shared: LedgerPlace) -> None:
     asyncio.run(write())
 
 
-def test_two_processes_judge_with_one_ledger(tmp_path: Path, ledger_path: LedgerPlace) -> None:
+def test_two_processes_judge_with_one_ledger(tmp_path: Path, ledger_place: LedgerPlace) -> None:
     spawn = multiprocessing.get_context("spawn")
-    runs = [spawn.Process(target=_write, args=(tmp_path, name, ledger_path)) for name in "ab"]
+    runs = [spawn.Process(target=_write, args=(tmp_path, name, ledger_place)) for name in "ab"]
     for process in runs:
         process.start()
     for process in runs:
         process.join()
     assert [process.exitcode for process in runs] == [0, 0]
-    with open_ledger(ledger_path, 60.0) as ledger:
+    with open_ledger(ledger_place, 60.0) as ledger:
         keys = [ask(number).key for number in range(60)]
         assert len(asyncio.run(ledger.get_records(keys))) == 60
