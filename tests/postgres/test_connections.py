@@ -25,6 +25,7 @@ from editjudge.storage.shared_ledger import open_call_store, open_database
 
 from ..patience import wait_until
 from ..replies import count_replies
+from ..small_disk import mount_disk
 from ..unit.storage.small_store import ask, reply
 from .server import PASSWORD, Server
 
@@ -165,31 +166,26 @@ async def test_a_disk_that_is_full_costs_no_reply(
     tmp_path: Path, server: Server, ledger_place: PostgresAddress
 ) -> None:
     """The tables lie on a file system of 4 MB."""
-    disk = server.folder / "disk"
-    disk.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", disk], check=False)
-    if mounted.returncode:
-        pytest.skip("may mount nothing")
-    try:
-        os.chown(disk, 65534, 65534)
-        server.execute("postgres", f"CREATE TABLESPACE small LOCATION '{disk}'")
-        name, notes = ledger_place.url.rpartition("/")[2], []
-        with ExitStack() as opened:
-            own = opened.enter_context(Ledger(tmp_path / "run.sqlite"))
-            run = open_call_store(own, ledger_place, 5.0, notes.append, opened)
-            server.execute(ledger_place.url, "ALTER TABLE editjudge.calls SET TABLESPACE small")
-            for number in range(2000):
-                async with run.claim(ask(number)) as stored:
-                    assert stored is None
-                    text = os.urandom(4000).hex()
-                    await run.put(ask(number), reply(text))
-                if notes:
-                    break
-            assert count_replies(own) == number + 1
-        (note,) = notes
-        assert "No space left on device" in note
-        assert note.startswith("this session no longer uses the ledger")
-    finally:
-        server.execute("postgres", f"DROP DATABASE {name} WITH (FORCE)")
-        server.execute("postgres", "DROP TABLESPACE IF EXISTS small")
-        subprocess.run(["umount", disk], check=True)
+    name, notes = ledger_place.url.rpartition("/")[2], []
+    with mount_disk(server.folder / "disk", 4) as disk:
+        try:
+            os.chown(disk, 65534, 65534)
+            server.execute("postgres", f"CREATE TABLESPACE small LOCATION '{disk}'")
+            with ExitStack() as opened:
+                own = opened.enter_context(Ledger(tmp_path / "run.sqlite"))
+                run = open_call_store(own, ledger_place, 5.0, notes.append, opened)
+                server.execute(ledger_place.url, "ALTER TABLE editjudge.calls SET TABLESPACE small")
+                for number in range(2000):
+                    async with run.claim(ask(number)) as stored:
+                        assert stored is None
+                        text = os.urandom(4000).hex()
+                        await run.put(ask(number), reply(text))
+                    if notes:
+                        break
+                assert count_replies(own) == number + 1
+            (note,) = notes
+            assert "No space left on device" in note
+            assert note.startswith("this session no longer uses the ledger")
+        finally:
+            server.execute("postgres", f"DROP DATABASE {name} WITH (FORCE)")
+            server.execute("postgres", "DROP TABLESPACE IF EXISTS small")

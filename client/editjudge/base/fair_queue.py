@@ -132,7 +132,7 @@ class FairQueue(Generic[T]):
     def _raise(self, team: str) -> _Account[T]:
         """The account of a team that begins to wait: at least at the level."""
         account = self._accounts.setdefault(team, _Account(self._mean))
-        # With what turns are expected to take it may have more, which takes as long to add up as it has turns.
+        # `sum` adds up all turns and is never less, so it is not needed where this is the level already.
         if not account.row and account.sum_until(now := self._now()) < self._level:
             account.seconds += max(0.0, self._level - account.sum(now))
         return account

@@ -13,10 +13,17 @@ from .usage import TeamUsage
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 _TABLES = package_tables(__package__, "metrics.toml")
-_COUNTERS: dict[str, tuple[str, ...]] = {"edits": ("edits",), "cost": ("cost",), "calls": ("calls", "made")}
+_COUNTERS: dict[str, tuple[str, ...]] = {
+    "edits": ("edits",),
+    "cost": ("cost",),
+    "calls": ("calls", "made"),
+    "cached": ("calls", "cached"),
+    "failed": ("calls", "failed"),
+    "prompt_tokens": ("tokens", "prompt"),
+    "cached_tokens": ("tokens", "cached"),
+    "completion_tokens": ("tokens", "completion"),
+}
 """By field of `TeamUsage` its counter, and the kind where this has several."""
-_COUNTERS |= {kind: ("calls", kind) for kind in ("cached", "failed")}
-_COUNTERS |= {f"{kind}_tokens": ("tokens", kind) for kind in ("prompt", "cached", "completion")}
 
 
 class Metrics:
