@@ -114,8 +114,9 @@ async def test_questions_about_one_image_go_to_one_replica() -> None:
     async with panel_of(judges=servers) as panel:
         judge = panel.judge("generalist.judge")
         assert len(judge.replicas) == 3
-        for picture in range(12):
-            for question in range(4):
+        # Ports are drawn: with 60 pictures no replica is left out (chance below 1e-10).
+        for picture in range(60):
+            for question in range(2):
                 await judge.choose(about(panel, picture, question), YES_NO)
     seen: dict[str, set[int]] = {}
     for number, server in enumerate(servers):
@@ -123,7 +124,7 @@ async def test_questions_about_one_image_go_to_one_replica() -> None:
             if "Question" in str(request):  # the others ask how it answers choices
                 image = request["messages"][1]["content"][0]["image_url"]["url"]
                 seen.setdefault(image, set()).add(number)
-    assert len(seen) == 12
+    assert len(seen) == 60
     assert all(len(where) == 1 for where in seen.values())
     assert len(set.union(*seen.values())) == 3, "and not all of them to the same"
 
