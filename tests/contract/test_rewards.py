@@ -24,6 +24,7 @@ from editjudge.rewards.json_reader import JsonReader
 from editjudge.rewards.schema import RewardRequest, make_reward_schema
 from editjudge_services.gateway import reward_bodies
 from editjudge_services.gateway.http import serve_http
+from editjudge_services.gateway.rewards import RewardService
 
 from ..fakes.openai import Fault, reply
 from ..judge_service import JSON, RunningService, png, priced_settings, scripted_judge, serve, teams_of
@@ -225,6 +226,25 @@ async def test_files_that_a_batch_names_take_room_and_are_read_once(tmp_path: Pa
         status, answer = await service.post(batch, "/v1/rewards")
         assert (status, answer["error"]["field"]) == (400, "body")
         assert "bytes" in answer["error"]["message"]
+
+
+async def test_a_file_that_goes_before_it_is_read_is_named(
+    service: RunningService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measure = RewardService._measure_files
+    place = tmp_path / "pictures" / "gone.png"
+    place.write_bytes(png(0))
+
+    def measure_and_remove(*args: Any) -> dict[str, int]:
+        sizes = measure(*args)
+        place.unlink()
+        return sizes
+
+    monkeypatch.setattr(RewardService, "_measure_files", measure_and_remove)
+    batch = make_batch(0, 1)
+    batch["edits"][1]["source"] = {"path": "gone.png"}
+    status, answer = await service.post(batch, "/v1/rewards")
+    assert (status, answer["error"]["field"]) == (400, "edits[1].source.path")
 
 
 async def test_unirl(service: RunningService) -> None:

@@ -107,10 +107,15 @@ class RewardService:
         self, request: RewardRequest, body: Body, team: str, sizes: Mapping[str, int]
     ) -> tuple[list[EncodedEdit], list[str]]:
         """Return the edits, and of each the digests of its sources."""
-        files = {path: self._read_file(path, size, team) for path, size in sizes.items()}
         images, digests = {}, {}
+        files: dict[str, tuple[bytes, str]] = {}
         for field, source in request.list_pictures():
-            picture = self._find_picture(field, source, body, team) if source.path is None else files[source.path]
+            if source.path is None:
+                picture = self._find_picture(field, source, body, team)
+            elif (path := source.path) in files:
+                picture = files[path]
+            else:
+                picture = files[path] = self._read_file(f"{field}.path", path, sizes[path], team)
             images[field], digests[field] = EncodedImage.of(*picture), picture[1]
         edits, sources = [], []
         for place, each in enumerate(request.edits):
@@ -147,8 +152,8 @@ class RewardService:
                     sizes[source.path] = os.fstat(file.fileno()).st_size
         return sizes
 
-    def _read_file(self, path: str, size: int, team: str) -> tuple[bytes, str]:
+    def _read_file(self, field: str, path: str, size: int, team: str) -> tuple[bytes, str]:
         """Return the bytes of a file, up to the size for which there is room, and their digest."""
-        with self.config.open_file("path", path, team) as file:
+        with self.config.open_file(field, path, team) as file:
             data = file.read(size)
         return data, content_digest(data)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
+from shutil import rmtree
 from types import ModuleType
 
 from editjudge.base.errors import ConfigError
@@ -64,7 +65,8 @@ def build_repository(
     linked, and each `config.pbtxt` declares the weights that its model must load.
 
     Args:
-        folder: The repository; created where it does not exist.
+        folder: The repository; created where it does not exist. Specialists that an earlier call wrote
+            there go.
         default: How models are served where `models` is empty, which means all installed ones.
         models: The models to serve, and how.
 
@@ -82,6 +84,9 @@ def build_repository(
     folder.mkdir(parents=True, exist_ok=True)
     unusable: dict[str, str] = {}
     for specialist in kinds.values():
+        model = folder / specialist.name
+        if (model / "1").is_symlink():  # an earlier table may have named models that this one does not
+            rmtree(model)
         if models and specialist.name not in models:
             continue
         serving = models.get(specialist.name, default)
@@ -96,11 +101,8 @@ def build_repository(
                 unusable[specialist.name] = f"no weights for {precision} (docs/howto/models.md adds them)"
             continue
         identity = {**weights_identity, **specialist.libraries(precision, in_tensorrt=serving.device == "tensorrt")}
-        model = folder / specialist.name
         model.mkdir(parents=True, exist_ok=True)
-        code = model / "1"
-        code.unlink(missing_ok=True)  # left by an earlier attempt
-        code.symlink_to(find_model_repository() / specialist.name / "1")
+        (model / "1").symlink_to(find_model_repository() / specialist.name / "1")
         write_file(model / "config.pbtxt", render_config(specialist, identity, serving).encode())
     return unusable
 

@@ -59,6 +59,21 @@ def test_what_is_asked_for_and_not_installed_is_named(tmp_path: Path, models: Pa
         build_repository(tmp_path / "repo", models={"quality_pique": Serving()})
 
 
+def test_models_of_an_earlier_table_go(tmp_path: Path, models: Path) -> None:
+    folder = tmp_path / "repo"
+    build_repository(folder)
+    own = folder / "of_others" / "1" / "model.py"
+    own.parent.mkdir(parents=True)
+    own.touch()
+    build_repository(folder, models={"quality_piqe": Serving(instances=2)})
+    assert list_models(folder) == ["of_others", "quality_piqe"]
+    assert own.exists()
+    assert "count: 2" in (folder / "quality_piqe" / "config.pbtxt").read_text()
+    assert (folder / "quality_piqe" / "1" / "model.py").exists(), "the package's own code stays"
+    build_repository(folder, models={"features_dinov2": Serving()})
+    assert list_models(folder) == ["of_others"]
+
+
 def test_a_stack_has_the_needed_models_that_are_installed(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(triton_server, "has_serve_extra", lambda: True)
     monkeypatch.setattr(triton_server, "temporary_stack", lambda settings: settings.models)
