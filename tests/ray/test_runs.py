@@ -58,10 +58,11 @@ async def ran(*arguments: object, **options: Any) -> CommandResult:
         return await await_end(started, PATIENCE)
 
 
-def find_owner(port: int) -> int:
-    """The process of this machine that has a connection from a port."""
+def find_owner(port: int, server_port: int) -> int:
+    """The process of this machine that has a connection from a port to a server; others may have that port too."""
     lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    (inode,) = (line[9] for line in lines if line[1].endswith(f":{port:04X}"))
+    ends = f":{port:04X}", f":{server_port:04X}"
+    (inode,) = (line[9] for line in lines if (line[1][-5:], line[2][-5:]) == ends)
     for link in Path("/proc").glob("[0-9]*/fd/*"):
         with contextlib.suppress(OSError):
             if str(link.readlink()) == f"socket:[{inode}]":
@@ -227,7 +228,8 @@ async def test_an_edit_that_kills_its_workers_fails_alone(setting: Setting) -> N
         async def _answer(self, request: web.Request) -> Any:
             if re.search(rb"edit 7\b", await request.read()):
                 self.kill_count += 1
-                os.kill(find_owner(request.transport.get_extra_info("peername")[1]), signal.SIGKILL)
+                ends = (request.transport.get_extra_info(name)[1] for name in ("peername", "sockname"))
+                os.kill(find_owner(*ends), signal.SIGKILL)
             return await super()._answer(request)
 
     async with (judge := Deadly()).serving() as url:

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -20,6 +21,9 @@ from editjudge.base.errors import StackError
 from editjudge.base.local_stack import private
 
 LOOPBACK = "127.0.0.1"
+_FREE_PORTS = range(15_000, 30_000)
+"""Where free ports are chosen. A server listens seconds after its port was, and the kernel gives its own free ports
+(on Linux from 32,768 on) to others meanwhile."""
 _LOOK_SECONDS = 0.1
 _PARENT_DEATH_CODE = """
 import ctypes, os, signal, sys
@@ -56,8 +60,10 @@ def reserve_ports(ports: Sequence[int], hosts: Sequence[str] = ()) -> list[int]:
 def _open_listener(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family)
+        return socket.create_server((host, port or secrets.choice(_FREE_PORTS)), family=family)
     except OSError as error:
+        if error.errno == errno.EADDRINUSE and not port:
+            return _open_listener(host, port)
         if error.errno == errno.EADDRINUSE:
             reason, fix = f"port {port} is taken", "choose another, or 0 for a free one"
         else:

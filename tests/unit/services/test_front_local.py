@@ -72,3 +72,13 @@ def test_a_port_is_tried_where_it_is_listened_at() -> None:
     with pytest.raises(StackError, match="choose an address of this machine"):
         reserve_ports([0], ["192.0.2.1"])
     assert len({*reserve_ports([0, 0, 0])}) == 3
+
+
+def test_a_free_port_is_none_that_the_kernel_gives_to_others_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert max(reserve_ports([0] * 20)) < 32_768
+    with socket.create_server(("127.0.0.1", 0)) as taken, socket.create_server(("127.0.0.1", 0)) as other:
+        port, free_port = (each.getsockname()[1] for each in (taken, other))
+        other.close()
+        tried = iter([port, port, free_port])
+        monkeypatch.setattr("editjudge_services.runtime.process.secrets.choice", lambda _: next(tried))
+        assert reserve_ports([0]) == [free_port]
