@@ -16,13 +16,13 @@ import pytest
 
 from editjudge.base.config import PostgresAddress
 from editjudge.base.errors import ConfigError
-from editjudge.storage import postgres_ledger
+from editjudge.storage import postgres, postgres_ledger
 from editjudge.storage.ledger import Ledger
 from editjudge.storage.postgres import ALL_TEAMS, VERSION, Postgres
 from editjudge.storage.postgres_ledger import PostgresLedger
 from editjudge.storage.shared_ledger import open_call_store, open_ledger
 
-from ..patience import until, wait_until
+from ..patience import patience, until, wait_until
 from ..replies import count_replies
 from ..unit.storage.small_store import ask, reply
 from .server import PASSWORD, Server
@@ -32,8 +32,11 @@ CALLS = 200
 
 
 @pytest.fixture
-def short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgres_ledger, "_LEASE", timedelta(seconds=0.6))
+def lease(monkeypatch: pytest.MonkeyPatch) -> float:
+    """Seconds of a short lease: so many that its renewals are in time on a busy machine."""
+    seconds = patience(1.0)
+    monkeypatch.setattr(postgres_ledger, "_LEASE", timedelta(seconds=seconds))
+    return seconds
 
 
 async def test_who_waits_for_a_claim_gets_the_reply(ledger: PostgresLedger) -> None:
@@ -76,18 +79,17 @@ async def test_a_call_without_a_reply_is_the_next_ones(ledger: PostgresLedger, h
         assert stored is None
 
 
-@pytest.mark.usefixtures("short_leases")
-async def test_a_claim_is_renewed_while_the_call_lasts(ledger: PostgresLedger) -> None:
+async def test_a_claim_is_renewed_while_the_call_lasts(ledger: PostgresLedger, lease: float) -> None:
     other = ledger.for_team("")
     async with ledger.claim(ask()):
         with pytest.raises(TimeoutError):
-            async with asyncio.timeout(2.0), other.claim(ask()):
+            async with asyncio.timeout(2.5 * lease), other.claim(ask()):
                 pass
     async with other.claim(ask()) as stored:
         assert stored is None
 
 
-@pytest.mark.usefixtures("short_leases")
+@pytest.mark.usefixtures("lease")
 async def test_an_owner_that_was_stopped_pays_beside_the_next(
     ledger: PostgresLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,7 +106,9 @@ async def test_an_owner_that_was_stopped_pays_beside_the_next(
     assert (ledger.repeated_count, other.repeated_count) == (1, 0)
 
 
-def _work(folder: Path, name: str, ledger_place: PostgresAddress, first: int, begun: threading.Barrier) -> None:
+def _work(
+    folder: Path, name: str, ledger_place: PostgresAddress, first: int, begun: threading.Barrier, lease: float
+) -> None:
     """A run that makes calls, 4 at a time, and notes each that it pays for."""
     calls = iter([*range(first, CALLS), *range(first)])
 
@@ -129,7 +133,7 @@ def _work(folder: Path, name: str, ledger_place: PostgresAddress, first: int, be
             begun.wait()
             await asyncio.gather(*(judge(run) for _ in range(4)))
 
-    postgres_ledger._LEASE = timedelta(seconds=2)
+    postgres_ledger._LEASE = timedelta(seconds=lease)
     asyncio.run(work())
 
 
@@ -139,24 +143,27 @@ def test_four_processes_pay_for_a_call_once(
 ) -> None:
     spawn = multiprocessing.get_context("spawn")
     begun = spawn.Barrier(4)
+    lease = patience(2.0)
     # Two begin at the same call, so that they meet.
     workers = [
-        spawn.Process(target=_work, args=(tmp_path, str(number), ledger_place, first, begun))
+        spawn.Process(target=_work, args=(tmp_path, str(number), ledger_place, first, begun, lease))
         for number, first in enumerate((0, 0, 60, 120))
     ]
     for worker in workers:
         worker.start()
     paid = tmp_path / "paid"
     wait_until(lambda: paid.exists() and len(paid.read_text().split()) > 8, 60)
-    lost = 0
+    lost, is_away = 0, False
     match event:
         case "killed":
             workers.pop().kill()
             lost = 4
         case "stopped":
             os.kill(workers[0].pid, signal.SIGSTOP)
+            began = time.monotonic()
             for worker in workers[1:]:
                 worker.join()
+            is_away = time.monotonic() - began > postgres._ANSWER_SECONDS  # it then takes the server for lost
             os.kill(workers[0].pid, signal.SIGCONT)
             lost = 4
         case "restarted":
@@ -177,7 +184,7 @@ def test_four_processes_pay_for_a_call_once(
     assert stored == (CALLS, CALLS)
     notes = tmp_path / "notes"
     said = notes.read_text().splitlines() if notes.exists() else []
-    assert len(said) >= 4 if event == "restarted" else not said, said
+    assert len(said) >= 4 if event == "restarted" else len(said) <= is_away, said
     assert all("is lost, calls wait for it up to 120 s" in line for line in said)
 
 
@@ -264,9 +271,10 @@ async def test_a_connection_from_before_the_server_came_back_is_no_second_loss(
     server: Server, ledger_place: PostgresAddress
 ) -> None:
     notes: list[str] = []
-    ours = "FROM pg_stat_activity WHERE query LIKE '%pg_sleep(2)%' AND state = 'active' AND pid <> pg_backend_pid()"
+    sleep = f"pg_sleep({patience(2):.1f})"
+    ours = f"FROM pg_stat_activity WHERE query LIKE '%{sleep}%' AND state = 'active' AND pid <> pg_backend_pid()"
     with PostgresLedger(Postgres(ledger_place, 120.0, notes.append)) as ledger:
-        reading = asyncio.create_task(ledger._database.fetch("SELECT pg_sleep(2)", {}, ALL_TEAMS))
+        reading = asyncio.create_task(ledger._database.fetch(f"SELECT {sleep}", {}, ALL_TEAMS))
         await until(lambda: server.execute(ledger_place.url, f"SELECT 1 {ours}"))
         ledger._database.return_time = time.monotonic()
         assert server.execute(ledger_place.url, f"SELECT pg_terminate_backend(pid) {ours}") == [(True,)]
