@@ -36,9 +36,10 @@ typed_dns_resolver_config:
     resolvers: [{socket_address: {protocol: UDP, address: 127.0.0.1, port_value: PORT}}]
 """
 DNS_SECONDS = 1
-TEAMS = [f"team-{number}" for number in range(256)]
+TEAMS = [f"team-{number}" for number in range(384)]
 SHARE = 0.3
-"""The door spreads teams and not calls, so that shares differ by chance."""
+"""The door spreads teams and not calls, so that shares differ by chance, as ports do: by more once in 10,000 draws
+with so many teams, and once in 400 with half of them."""
 
 
 class JudgePod(ScriptedJudge):
@@ -98,7 +99,7 @@ async def test_the_judge_service_meets_one_pod_of_a_judge_with_the_edits_of_one_
     pods = Pods(lambda: VllmPod(owner="vllm"), "vllm.svc")
     let_the_door_find(pods, monkeypatch)
     (port,) = reserve_ports([0])
-    sources = [Picture(b"source %d" % number, "image/png", (8, 8)) for number in range(24)]
+    sources = [Picture(b"source %d" % number, "image/png", (8, 8)) for number in range(40)]  # no pod is without one
     async with pods.serving(2) as url:
         at = url.removeprefix("http://").removesuffix("/v1")
         inside = {"listen": f"127.0.0.1:{port}", "judges": {"judge": {"addresses": [at]}}}
