@@ -10,7 +10,7 @@ import pytest
 
 from editjudge.base.threads import MemoryBudget
 
-from ...patience import patience
+from ...patience import patience, wait_until
 
 
 class Work:
@@ -47,15 +47,17 @@ def test_what_fits_is_let_in_and_the_rest_in_its_order() -> None:
     work = Work(10)
     ends = [threading.Event() for _ in range(4)]
     with ThreadPoolExecutor(4) as pool:
-        for size, end in zip((6, 4, 9, 1), ends, strict=True):
+        for count, (size, end) in enumerate(zip((5, 2, 9), ends, strict=False), 1):
             pool.submit(work.do, size, end)
-            time.sleep(0.02)
-        work.until(2)
-        assert work.begun == [6, 4], "the small one behind does not overtake"
+            work.until(min(count, 2))
+        wait_until(work.turns._first.locked)  # the largest waits for room
+        pool.submit(work.do, 3, ends[3])
+        time.sleep(0.02)
+        assert work.begun == [5, 2], "the small one behind does not overtake, though there is room for it"
         for end in ends:
             end.set()
         work.until(4)
-    assert work.begun == [6, 4, 9, 1]
+    assert work.begun == [5, 2, 9, 3]
 
 
 def test_nobody_waits_for_what_does_not_fit_but_another_such() -> None:
@@ -64,7 +66,7 @@ def test_nobody_waits_for_what_does_not_fit_but_another_such() -> None:
     with ThreadPoolExecutor(3) as pool:
         for size, end in zip((98, 99, 10), ends, strict=True):
             pool.submit(work.do, size, end)
-            time.sleep(0.02)
+            work.until(1)
         work.until(2)
         assert work.begun == [98, 10], "the largest waits for the one that is like it"
         for end in ends:
