@@ -144,9 +144,11 @@ def test_four_processes_pay_for_a_call_once(
     spawn = multiprocessing.get_context("spawn")
     begun = spawn.Barrier(4)
     lease = patience(2.0)
+    # Thirty-two connections at once take a busy machine longer than five seconds.
+    address = PostgresAddress(f"{ledger_place.url}?connect_timeout=60")
     # Two begin at the same call, so that they meet.
     workers = [
-        spawn.Process(target=_work, args=(tmp_path, str(number), ledger_place, first, begun, lease))
+        spawn.Process(target=_work, args=(tmp_path, str(number), address, first, begun, lease))
         for number, first in enumerate((0, 0, 60, 120))
     ]
     for worker in workers:
