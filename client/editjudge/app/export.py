@@ -22,7 +22,6 @@ from ..base import output_files
 from ..base.errors import ConfigError, MissingExtra
 from ..base.output_files import wrap_disk_errors, write_atomically, write_file
 from ..base.text import escape_formula
-from ..base.verdict import Score
 from ..engine.score_report import Row
 from ..storage.compression import dumps
 from ..storage.store import FILE
@@ -167,7 +166,7 @@ def wide_rows(view: RunView, dimensions: Iterable[str] = ()) -> Iterator[JsonRow
         place = row.model, row.item.id
         why = missing[place] or "the model gave no image" if place in missing else None
         outcomes = ((name, row.outcomes.get(name)) for name in names)
-        values = {name: o.value if isinstance(o, Score) else None for name, o in outcomes}
+        values = {name: None if outcome is None else outcome.value for name, outcome in outcomes}
         yield {"item": row.item.id, "model": row.model, "missing": why, **values}
 
 

@@ -62,7 +62,7 @@ def write_tasks(
                 continue  # no output to look at
             if not urls:
                 pictures = {name: LOCAL + quote(path[1:]) for name, path in pictures.items()}
-            scored_ids.update(name for name in dimensions if _value_of(row, name) is not None)
+            scored_ids.update(name for name in dimensions if isinstance(row.outcomes.get(name), Score))
             others = edits_by_item.setdefault(row.item.id, [])
             tasks = [_build_pair(row, [other, (row.model, pictures)]) for other in others if pairs]
             tasks = tasks if pairs else [_build_task(row, pictures, dimensions, view.header.protocol)]
@@ -105,13 +105,12 @@ def _build_pair(row: Row, edits: Sequence[tuple[str, dict[str, str]]]) -> dict[s
 def _build_task(
     row: Row, pictures: Mapping[str, str], dimensions: Mapping[str, Dimension], protocol: str
 ) -> dict[str, Any]:
-    values = {name: _value_of(row, name) for name in dimensions}
     results: list[dict[str, Any]] = []
-    for name, value in values.items():
-        tag = control_name(name)
-        if value is not None:
-            of = {"id": tag, "from_name": tag, "to_name": "edited", "type": "number"}
-            results.append({**of, "value": {"number": value}})
+    for name in dimensions:
+        if isinstance(outcome := row.outcomes.get(name), Score):
+            tag = control_name(name)
+            head = {"id": tag, "from_name": tag, "to_name": "edited", "type": "number"}
+            results.append({**head, "value": {"number": outcome.value}})
     data = {
         "item": row.item.id,
         "model": row.model,
@@ -123,17 +122,11 @@ def _build_task(
     return {"data": data, "predictions": predictions}
 
 
-def _value_of(row: Row, name: str) -> float | None:
-    outcome = row.outcomes.get(name)
-    return outcome.value if isinstance(outcome, Score) else None
-
-
 def _reasons(row: Row, dimensions: Iterable[str]) -> Iterator[str]:
     for name in dimensions:
         outcome = row.outcomes.get(name)
         if outcome is not None and not isinstance(outcome, Score | NotApplicable):
-            reason = getattr(outcome, "reason", "") or getattr(outcome, "error", "")
-            yield f"{name}: {outcome.status}" + (f" ({reason})" if reason else "")
+            yield f"{name}: {outcome.status}" + (f" ({outcome.reason})" if outcome.reason else "")
 
 
 def _sort_key(name: str) -> tuple[int, str]:

@@ -195,10 +195,6 @@ _PIXELS = Failure(error="it rests on pixels or was imported, and data and output
 class _ShownImage(Image):
     """A picture as a judge got it: stored replies are found by its digest; it has no pixels."""
 
-    def __init__(self, name: str, digest: str, size: tuple[int, int]) -> None:
-        super().__init__(name, b"", None, media_type="image/png", size=size)
-        vars(self)["_digest"] = digest
-
     @property
     def rgb(self) -> RGB:
         """Refused: nobody knows them."""
@@ -286,4 +282,5 @@ def _find(pictures: Iterable[_PromptPicture], name: str, digest: str) -> Image:
     }
     if len(matches) != 1:  # no judge saw it, or judges saw it in several sizes
         matches = {(f"sha256:{'0' * 64}", (1, 1))}
-    return _ShownImage(name, *matches.pop())
+    sent_digest, size = matches.pop()
+    return _ShownImage(name, b"", None, media_type="image/png", size=size, digest=sent_digest)

@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 OTHER_COLUMNS_GROUP = "also judged"
 """The group of columns that are not in the paper's table."""
 RowCallback: TypeAlias = Callable[[Row, Sequence[StoredVerdict]], None]
+"""A function that gets every requested edit with its stored verdicts."""
 EvidenceOf: TypeAlias = bool | Callable[[str], bool]
 """Whether evidence and replies are read too: of all items or none, or of those with these ids."""
-"""A function that gets every requested edit with its stored verdicts."""
 _ITEMS_AT_ONCE = 100
 """Items whose verdicts are in memory at once."""
 

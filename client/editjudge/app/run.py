@@ -19,9 +19,8 @@ from ..base.errors import ConfigError, InputError
 from ..base.identity import Identities
 from ..base.text import format_count, group_by_key, shorten_list
 from ..benchmarks.dimension import Dimension
-from ..engine import events
 from ..engine.content_keys import FileCache
-from ..engine.events import FinishEvent, RunEndReason
+from ..engine.events import FinishEvent, NoteEvent, RunEndReason, RunEvent
 from ..engine.judge import Judges, OpenJudges, open_local_judges
 from ..engine.progress import Progress
 from ..engine.run_header import RunHeader
@@ -49,7 +48,7 @@ from .spec import ResolvedSpec, RunSpec, check_known
 from .summary import Cells, mean_cells
 from .view import RunView
 
-OnEvent: TypeAlias = Callable[[events.RunEvent], None]
+OnEvent: TypeAlias = Callable[[RunEvent], None]
 Retry: TypeAlias = Literal["unscored"]
 _QUOTE_CHARS = 20
 """Characters by which a reply is found in a reason that quotes it."""
@@ -286,7 +285,7 @@ class RunSession:
     def say(self, *lines: str) -> None:
         """Send lines for people, each as an event."""
         for line in lines:
-            self._tell(events.NoteEvent(text=line))
+            self._tell(NoteEvent(text=line))
 
     async def judge(self, settings: Settings) -> RunResult:
         """Judge the edits of the plan; see `Session.judge`.
@@ -341,7 +340,7 @@ class RunSession:
             ended=end_reason,
             exit_code=_exit_code(end_reason, plan, progress, is_incomplete=bool(unread or self.absent)),
             usage=session.usage,
-            unscored=events.unscored_of(progress),
+            unscored=progress.unscored,
             first_failure=progress.first_failure or None,
             not_served=session.not_served,
             columns=means,

@@ -53,10 +53,6 @@ _PathByName: TypeAlias = Annotated[
 ]
 
 
-def _drop_repeats(names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(names))
-
-
 def _check_models(outputs: Mapping[str, Path]) -> Mapping[str, Path]:
     for model in outputs:
         if not model or not model.isprintable():
@@ -110,7 +106,9 @@ class RunSpec(FrozenModel):
     on: tuple[str, ...] = ()
     off: tuple[str, ...] = ()
     roots: _PathByName = Field(default_factory=dict, validate_default=True)
-    judges: Annotated[tuple[str, ...], AfterValidator(_drop_repeats)] = Field(default=(DEFAULT_JUDGE,), min_length=1)
+    judges: Annotated[tuple[str, ...], AfterValidator(lambda names: tuple(dict.fromkeys(names)))] = Field(
+        default=(DEFAULT_JUDGE,), min_length=1
+    )
     rounds: int = Field(default=1, ge=1, le=MAX_ROUNDS)
     dimensions: Annotated[tuple[str, ...], PlainSerializer(lambda ids: ids or None)] = ()
     limit: int | None = Field(default=None, ge=1)

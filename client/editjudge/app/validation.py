@@ -19,7 +19,7 @@ from ..base.errors import ImageError, InputError
 from ..base.images import MAX_PIXELS, format_path, load_image, load_mask
 from ..base.item import Item, Need
 from ..base.strict import STRICT
-from ..base.text import format_count
+from ..base.text import format_count, shorten_list
 from ..benchmarks.dataset import NO_FILE, Dataset, ItemRef
 from ..benchmarks.dimension import Dimension
 from ..benchmarks.outputs import Outputs
@@ -31,7 +31,6 @@ from .name_shift import SHIFT_FIX, find_output_beyond, find_shift, sample_blocks
 _DataKind: TypeAlias = Literal["data", "release", "field", "mask"]
 _ImageKind: TypeAlias = Literal["unreadable", "misnamed", "shifted", "size", "flat"]
 Kind: TypeAlias = _DataKind | _ImageKind | Literal["missing", "extra", "folder"]
-_MAX_NAMES = 3  # dimensions in a line
 MAX_USUAL_SHARE = 0.5
 """The median share of masks above which they may be inverted. Of GIE-Bench's it is 14 %, and only
 edits of scenes and backgrounds may change more than half of their image."""
@@ -209,8 +208,7 @@ def _find_missing_fields(order: RunInputs, refs: Iterable[ItemRef]) -> list[Prob
     problems: list[Problem] = []
     for need, items in ids_by_need.items():
         names = sorted(set().union(*items.values()))
-        more = f" and {len(names) - _MAX_NAMES:,} more" if len(names) > _MAX_NAMES else ""
-        effect = f"no {need}, and so no score on {', '.join(names[:_MAX_NAMES])}{more}"
+        effect = f"no {need}, and so no score on {shorten_list(names)}"
         problems += _make_note("field", "data", [*items], f"item has {effect}", f"items have {effect}")
     own = {name for name in lacking.keys() | judged_counts if not name.startswith(f"{CORE}.")}
     nowhere = own - judged_counts.keys()

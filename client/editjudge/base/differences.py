@@ -27,7 +27,7 @@ class Part(NamedTuple):
 
     Attributes:
         kind: One of `WORDS`.
-        of: What has it: a prompt, a service, a function, a way of judging; may be empty.
+        owner: What has it: a prompt, a service, a function, a way of judging; may be empty.
         name: Which of its parameters; empty for itself.
     """
 

@@ -1,7 +1,6 @@
 """Events of a run, as a callback gets them and as `run --json` prints them, one in a line."""
 
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Literal, Self, TypeAlias
 
@@ -12,21 +11,9 @@ from ..base.strict import Number, Strict
 from ..benchmarks.cell import Cell
 from ..panel import Panel
 from ..panel.replica import ServerLoad
-from .progress import DimensionProgress, Progress, summarise_usage
+from .progress import DimensionProgress, Progress, UnscoredCount, summarise_usage
 
 RunEndReason: TypeAlias = Literal["done", "cost", "failures", "judge", "interrupted"]
-
-
-class NoScore(Strict):
-    """How many verdicts have no number for one kind of reason, and the first reason.
-
-    Attributes:
-        count: Number of verdicts.
-        first: The first reason.
-    """
-
-    count: int
-    first: str
 
 
 class Event(Strict):
@@ -147,18 +134,10 @@ class FinishEvent(CountsEvent):
     ended: RunEndReason
     exit_code: int
     usage: dict[str, Number]
-    unscored: dict[str, NoScore]
+    unscored: dict[str, UnscoredCount]
     first_failure: str | None
     not_served: dict[str, list[str]]
     columns: dict[str, dict[str, Cell]]
 
 
 RunEvent: TypeAlias = Annotated[StartEvent | ProgressEvent | NoteEvent | FinishEvent, Field(discriminator="event")]
-
-
-def unscored_of(progress: Progress) -> Mapping[str, NoScore]:
-    """Count the verdicts without a number by kind, with the first reason of each."""
-    return {
-        kind: NoScore(count=count, first=progress.no_score_reasons[kind])
-        for kind, count in progress.no_score_counts.items()
-    }

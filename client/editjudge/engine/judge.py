@@ -213,7 +213,7 @@ async def judge(
         edit.item, missing=missing_of(edit), why_not_served=reasons, readings=readings
     ).decide(sequence)
     identities = panel.identities()
-    outcomes = _of_one_panel(decided_outcomes, dimensions_by_id, _others(before, identities))
+    outcomes = _fail_changed(decided_outcomes, dimensions_by_id, _find_changed(before, identities))
     random = set(untrained_services(identities))
     return Judgement(
         edit=edit,
@@ -227,14 +227,14 @@ async def judge(
             d.id: error
             for d in requests
             if isinstance(outcomes[d.id], Failure)
-            for error in [_error(d, dimensions_by_id, errors)]
+            for error in [_find_error(d, dimensions_by_id, errors)]
             if error is not None
         },
         seconds=seconds,
     )
 
 
-def _others(before: Identities, after: Identities) -> set[ServiceName]:
+def _find_changed(before: Identities, after: Identities) -> set[ServiceName]:
     """Return the services whose model changed, went away or appeared.
 
     Facts learned by calling a model, such as how it takes choices, do not make it another one.
@@ -246,15 +246,13 @@ def _others(before: Identities, after: Identities) -> set[ServiceName]:
     }
 
 
-def _of_one_panel(
-    outcomes: Mapping[str, Outcome], by_id: Mapping[str, Dimension], others: set[ServiceName]
+def _fail_changed(
+    outcomes: Mapping[str, Outcome], by_id: Mapping[str, Dimension], changed_services: set[ServiceName]
 ) -> Mapping[str, Outcome]:
-    """Turn outcomes into failures where a service changed: its model of that moment is unknown."""
-    if not others:
-        return outcomes
+    """Turn outcomes into failures where a service changed: nobody knows which of its models answered."""
     new_outcomes = dict(outcomes)
     for name, outcome in outcomes.items():
-        roles = roles_of(by_id[name], by_id) & others
+        roles = roles_of(by_id[name], by_id) & changed_services
         if roles and isinstance(outcome, Score | NoScore | NotApplicable):
             role_names = ", ".join(sorted(map(str, roles)))
             error = f"{role_names}: the model changed or disappeared while this edit was judged"
@@ -292,14 +290,14 @@ class Signatures:
         return cache[dimension.id]
 
 
-def _error(
+def _find_error(
     dimension: Dimension, by_id: Mapping[str, Dimension], errors: Mapping[Scorer, ServiceError]
 ) -> ServiceError | None:
     """Return the first error of the scorers of a dimension and of its operands."""
     for reading in dimension.readings:
         if reading.scorer in errors:
             return errors[reading.scorer]
-    of_parts = (_error(by_id[part], by_id, errors) for part in dimension.operands)
+    of_parts = (_find_error(by_id[part], by_id, errors) for part in dimension.operands)
     return next((error for error in of_parts if error is not None), None)
 
 
@@ -338,7 +336,7 @@ async def _call(
         extra = {name: log.specialist_calls for name in fields if isinstance(verdicts[name], Score)}
         return {name: add_calls(verdicts[name], extra.get(name, ())) for name in fields}
     except Abstention as abstention:
-        # All that judges said is asked anew gather_all, not only what could not be read.
+        # A later session asks for all replies again, not only for those that could not be read.
         return dict.fromkeys(fields, add_calls(make_no_score(abstention), log.judge_calls))
     except (ConfigError, StoreError):
         raise

@@ -41,6 +41,19 @@ class DimensionProgress:
         return self.scored + self.unscored + self.failed
 
 
+@result(config=STRICT)
+class UnscoredCount:
+    """How many verdicts have no number for one kind of reason, and the first reason.
+
+    Attributes:
+        count: Number of verdicts.
+        first: The first reason.
+    """
+
+    count: int
+    first: str
+
+
 @dataclass
 class Progress:
     """How far a session is.
@@ -53,8 +66,7 @@ class Progress:
         missing: How many outputs are missing.
         verdicts: How many verdicts this session made, by status.
         first_failure: The error of the first failed verdict.
-        no_score_counts: How many verdicts of this session have no number, by kind;
-            `no_score_reasons` has the first reason of each kind.
+        unscored: The verdicts of this session without a number, by kind.
         first_unscored: The first verdict of this session without a number, by dimension.
         repeated_calls: How many calls of workers elsewhere another process had made meanwhile.
         budget: What this session may spend and has spent.
@@ -68,8 +80,7 @@ class Progress:
     missing: int = 0
     verdicts: Counter[str] = field(default_factory=Counter)
     first_failure: str = ""
-    no_score_counts: Counter[str] = field(default_factory=Counter)
-    no_score_reasons: dict[str, str] = field(default_factory=dict)
+    unscored: dict[str, UnscoredCount] = field(default_factory=dict)
     first_unscored: dict[str, NoScore] = field(default_factory=dict)
     repeated_calls: int = 0
     budget: Budget = field(default_factory=Budget)
@@ -108,8 +119,8 @@ class Progress:
                     line.scored += 1
                 case NoScore():
                     line.unscored += 1
-                    self.no_score_counts[outcome.kind] += 1
-                    self.no_score_reasons.setdefault(outcome.kind, f"{name}: {outcome.reason}")
+                    first_reason = UnscoredCount(0, f"{name}: {outcome.reason}")
+                    self.unscored.setdefault(outcome.kind, first_reason).count += 1
                     self.first_unscored.setdefault(name, outcome)
                 case Failure():
                     line.failed += 1

@@ -164,7 +164,7 @@ class Session:
         self._check_judges(panel)
 
     async def _store_identities(self, panel: Panel, probe_task: asyncio.Task[None]) -> None:
-        """Store the services' identities and the contents after the probe, and send `start`.
+        """Store the services' identities and the contents after the probe, and send `started`.
 
         Before that nothing is signed, stored or shown.
         """
@@ -228,7 +228,7 @@ class Session:
         return end_reason
 
     async def _report_progress(self, panel: Panel, wait_for_identities: WaitForIdentities) -> None:
-        """Send an event `progress` every `every` seconds."""
+        """Send an event `progress` every `progress_interval` seconds."""
         await wait_for_identities()
         while True:
             await asyncio.sleep(self.progress_interval)

@@ -8,7 +8,7 @@ the label set.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -21,6 +21,8 @@ LABELS = 2
 """Raised whenever other texts stand for a choice as a first token; what is judged by choices names
 it."""
 LABEL_TOKENS = 64
+_ROUNDING = 1e-3
+"""By how much a logarithm that should not be above 0 may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,22 @@ def _begins(text: str, beginning: str) -> bool:
     return text.casefold().startswith(beginning.casefold())
 
 
+def check_logprobs(values: Collection[float]) -> None:
+    """Refuse what cannot be the log-probabilities of different first tokens.
+
+    Args:
+        values: Natural logarithms.
+
+    Raises:
+        ValueError: a value is NaN or above 0, or the probabilities sum to more than 1.
+    """
+    for value in values:
+        if math.isnan(value) or value > _ROUNDING:
+            raise ValueError(f"{value:.6g} is no log-probability")
+    if (total := math.fsum(map(math.exp, values))) > 1.01:
+        raise ValueError(f"the probabilities of the first token sum to {total:.3f}")
+
+
 def make_distribution(
     choices: tuple[str, ...], logprobs: Iterable[tuple[str, float]], method: Method, outside: float | None = None
 ) -> ChoiceDistribution:
@@ -127,18 +145,16 @@ def make_distribution(
 
     Args:
         choices: The choices, in the order of the result.
-        logprobs: Natural logarithms, each with the choice that its token stands for.
+        logprobs: Natural logarithms, see `check_logprobs`, each with the choice that its token stands for.
         method: How the log-probabilities were found.
         outside: Probability of all other tokens, where it is known by other means; by default what
             these leave of 1.
 
     Raises:
-        ValueError: no choice has a value, or a value is no log-probability.
+        ValueError: no choice has any probability.
     """
     terms: dict[str, list[float]] = {choice: [] for choice in choices}
     for choice, value in logprobs:
-        if math.isnan(value) or value > 1e-3:
-            raise ValueError(f"{value} is no log-probability")
         terms[choice].append(value)
     everything = [value for values in terms.values() for value in values]
     top = max(everything, default=-math.inf)

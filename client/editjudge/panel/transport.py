@@ -15,10 +15,16 @@ from .prompt import Prompt
 
 Finish: TypeAlias = Literal["stop", "length", "other"]
 """How a reply ended: by itself, cut at `max_tokens`, or otherwise."""
+_FINISHES: Mapping[str, Finish] = {"stop": "stop", "length": "length"}
 MAX_TOKENS = 1024
 """Of a reply, where neither a prompt nor the settings ask for another limit."""
 LONGEST_NAME = 256
 """Characters of a model's name."""
+
+
+def read_finish(reason: object) -> Finish:
+    """How a reply ended, by its server's word for it."""
+    return _FINISHES.get(str(reason), "other")
 
 
 def format_limit(limit: int | None) -> str:

@@ -16,9 +16,9 @@ from ...base.errors import Abstention
 from ...base.parse import parse_json
 from ...base.text import join_surrogates
 from ..calls import Usage
+from ..choices import check_logprobs
 from ..prompt import Picture, Prompt, Text, break_token
 from ..redaction import SERVER_WORDS
-from ..transport import Finish
 from .http import HttpReply
 
 Part: TypeAlias = "str | Picture"
@@ -32,8 +32,6 @@ Body: TypeAlias = list[bytes | Picture]
 """A request's body in pieces: a picture stands for its base64."""
 _CHOICE = "choice"
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
-_ROUNDING = 1e-3  # of a logarithm that should not be above 0
-_FINISH: dict[str, Finish] = {"stop": "stop", "length": "length"}
 
 
 def dump_json(value: Any) -> bytes:
@@ -175,11 +173,6 @@ def read_text(choice: Mapping[str, Any]) -> str:
     return join_surrogates(content)
 
 
-def read_finish(choice: Mapping[str, Any]) -> Finish:
-    """How the reply ended."""
-    return _FINISH.get(str(choice.get("finish_reason")), "other")
-
-
 def read_first_logprobs(choice: Mapping[str, Any]) -> list[tuple[str, float]] | None:
     """Tokens and natural logarithms of their probability, for the first token of the reply.
 
@@ -203,8 +196,7 @@ def read_first_logprobs(choice: Mapping[str, Any]) -> list[tuple[str, float]] | 
     if not isinstance(top, list) or not top:
         raise ValueError("logprobs hold no list of tokens for the first position")
     tokens = [_token(entry) for entry in top]
-    if (total := math.fsum(math.exp(value) for _, value in tokens)) > 1.01:
-        raise ValueError(f"the probabilities of the first token sum to {total:.3f}")
+    check_logprobs([value for _, value in tokens])
     return tokens
 
 
@@ -235,12 +227,9 @@ def _token(item: Any) -> tuple[str, float]:
     if not isinstance(token, str) or isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError("logprobs hold an entry that is no token with a number")  # noqa: TRY004
     try:
-        logprob = float(value)
+        return token, float(value)
     except OverflowError:  # an integer of hundreds of digits
-        logprob = math.inf if value > 0 else -math.inf
-    if math.isnan(logprob) or logprob > _ROUNDING:
-        raise ValueError(f"{logprob:.6g} is no log-probability")
-    return token, logprob
+        return token, math.inf if value > 0 else -math.inf
 
 
 _UNSUPPORTED_WORDS = re.compile("|".join(SERVER_WORDS["unsupported"]), re.IGNORECASE)

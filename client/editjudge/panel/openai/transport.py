@@ -26,7 +26,7 @@ from ..choices import ChoiceDistribution, list_labels, make_distribution, select
 from ..context import DEFAULT_TERMS, NO_CALLER, AnyTerms, CallContext
 from ..prompt import Prompt
 from ..retry import RetryPolicy, call_with_retries
-from ..transport import LONGEST_NAME, JudgeModel, Sampling, Transport
+from ..transport import LONGEST_NAME, JudgeModel, Sampling, Transport, read_finish
 from . import completions as chat
 from .completions import Capabilities
 from .http import HttpReply, HttpServer
@@ -271,7 +271,7 @@ class OpenAiTransport(Transport):
 
             def read(choice: Mapping[str, Any]) -> Mapping[str, Any]:
                 text = chat.unwrap_choice(chat.read_text(choice), schema)
-                return {"text": text, "finish": chat.read_finish(choice)}
+                return {"text": text, "finish": read_finish(choice.get("finish_reason"))}
 
             return self._read(await self._chat(prompt, fields, model, context), read)
 

@@ -21,11 +21,11 @@ from ...base.config import JudgeEndpoint
 from ...base.errors import BadReply, DeadlineExceeded, LogprobsUnavailable, NoModel, Rejection, ServiceError, WrongModel
 from ...base.strict import list_fields
 from ..calls import Reply, Usage
-from ..choices import list_labels, make_distribution, select_label_tokens
+from ..choices import check_logprobs, list_labels, make_distribution, select_label_tokens
 from ..context import DEFAULT_TERMS, NO_CALLER, AnyTerms, CallContext
 from ..prompt import Prompt
 from ..retry import RetryPolicy, call_with_retries
-from ..transport import LONGEST_NAME, Finish, JudgeModel, Sampling, Transport
+from ..transport import LONGEST_NAME, JudgeModel, Sampling, Transport, read_finish
 from .engine import MEDIA_OFF, Engine
 from .tokenizer import ChatTemplate, unpack
 
@@ -37,8 +37,6 @@ TOKEN_COUNT = 128
 """Tokens to be listed with their probabilities, labels included, where the server allows it."""
 _ALLOWED_COUNT = re.compile(r"greater than max allowed: (\d+)")
 _MODE = "start the server with --logprobs-mode processed_logprobs --max-logprobs 128"
-_ROUNDING = 1e-3  # of a logarithm that should not be above 0
-_FINISHES: dict[str, Finish] = {"stop": "stop", "length": "length"}
 
 
 @dataclass(frozen=True)
@@ -169,9 +167,8 @@ class VllmTransport(Transport):
                 text = model.chat.tokens.decode(ids)
             except OverflowError as error:
                 raise self._engine.make_error(BadReply, "a token id is out of range") from error
-            finish = _FINISHES.get(reply.finish_reason, "other")
             text = self._engine.secrets.redact_json(text)
-            content = {"text": text, "finish": finish}
+            content = {"text": text, "finish": read_finish(reply.finish_reason)}
             return Reply(content, model.model.name, _read_usage(reply))
 
         return await self._retry(once, context.terms)
@@ -351,25 +348,21 @@ def _read_first_tokens(reply: Any) -> dict[int, float]:
         raise ValueError(f"{len(top.token_ids)} tokens with {len(top.values)} log-probabilities")
     if len(set(top.token_ids)) < len(top.token_ids):
         raise ValueError("a token is listed twice")
-    if any(math.isnan(value) for value in top.values):
-        raise ValueError("a log-probability is NaN")
     # The sampled token is in its list, except where that is cut to its length.
     top_tokens = zip(top.token_ids, top.values, strict=True)
-    return {logprobs.token_ids[0]: logprobs.token_logprobs[0], **dict(top_tokens)}
+    tokens = {logprobs.token_ids[0]: logprobs.token_logprobs[0], **dict(top_tokens)}
+    check_logprobs(tokens.values())
+    return tokens
 
 
 def _distribute(choices: tuple[str, ...], ids: Mapping[int, str], logprobs: Mapping[int, float]) -> Any:
     """The distribution over the choices, from log-probabilities that include the labels' bias.
 
     Raises:
-        ValueError: a label is missing, or a value is no log-probability.
+        ValueError: a label is missing, or none has any probability.
     """
     if missing := ids.keys() - logprobs.keys():
         raise ValueError(f"{len(missing)} of {len(ids)} labels are not listed")
-    if (likeliest := max(logprobs.values())) > _ROUNDING:
-        raise ValueError(f"{likeliest} is no log-probability")
-    if (total := math.fsum(map(math.exp, logprobs.values()))) > 1.01:
-        raise ValueError(f"the probabilities of the first token sum to {total:.3f}")
     inside = math.fsum(math.exp(logprobs[token]) for token in ids)
     others = [value + BIAS for token, value in logprobs.items() if token not in ids]
     top = max(others, default=-math.inf)
