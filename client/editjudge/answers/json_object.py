@@ -181,10 +181,10 @@ def _find_object(reply: ReplyText, ours: Set[str], keys: Set[str] | None = None)
     return reply.words, members
 
 
-def _next_closing_tag(reply: ReplyText, at: int) -> int | None:
-    """Return where the next closing tag of a draft begins, from position `at` on."""
+def _next_closing_tag(reply: ReplyText, at: int) -> tuple[int, int] | None:
+    """Return where the next closing tag of a draft begins and ends, from position `at` on."""
     closing = bisect_left(reply.closes, (at, 0))
-    return reply.closes[closing][0] if closing < len(reply.closes) else None
+    return reply.closes[closing] if closing < len(reply.closes) else None
 
 
 def _next_mark(reply: ReplyText, at: int) -> tuple[int, int, bool] | None:
@@ -196,9 +196,8 @@ def _next_mark(reply: ReplyText, at: int) -> tuple[int, int, bool] | None:
     Raises:
         Unparsable: A draft opens before the brace, and no tag closes it.
     """
-    closing = bisect_left(reply.closes, (at, 0))
-    if closing < len(reply.closes):
-        start, end = reply.closes[closing]
+    if (tag := _next_closing_tag(reply, at)) is not None:
+        start, end = tag
         brace = reply.text.find("{", at, start)
         return (start, end, True) if brace < 0 else (brace, brace + 1, False)
     brace = reply.text.find("{", at)
@@ -273,7 +272,7 @@ def _find_objects(reply: ReplyText, ours: Set[str], due: Set[str] | None) -> tup
             after = _next_closing_tag(reply, at)
             if reply.has_draft or drafts > _DRAFTS or after is None:
                 raise _describe_malformed(error, cut=reply.cut) from None
-            at = after
+            at = after[0]
             continue
         at = reader.at
         if due is None or due & {normalise_key(key) for key, _ in members}:

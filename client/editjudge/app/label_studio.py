@@ -76,7 +76,9 @@ def write_tasks(
         out.write("\n]\n" if count else "[]\n")
     task_dimensions = [one for name, one in dimensions.items() if name in scored_ids]
     sides = {"left", "right"} if pairs else {"edited"}
-    return count, build_configuration(sorted(fields or sides, key=_sort_key), task_dimensions)
+    order = (*PICTURES, "left", "right")
+    pictures_shown = sorted(fields or sides, key=lambda name: (order.index(name.partition("_")[0]), name))
+    return count, build_configuration(pictures_shown, task_dimensions)
 
 
 def build_configuration(pictures: Sequence[str], dimensions: Sequence[Dimension]) -> str:
@@ -127,10 +129,6 @@ def _reasons(row: Row, dimensions: Iterable[str]) -> Iterator[str]:
         outcome = row.outcomes.get(name)
         if outcome is not None and not isinstance(outcome, Score | NotApplicable):
             yield f"{name}: {outcome.status}" + (f" ({outcome.reason})" if outcome.reason else "")
-
-
-def _sort_key(name: str) -> tuple[int, str]:
-    return (PICTURES.index(name) if name in PICTURES else len(PICTURES) * (name in {"left", "right"})), name
 
 
 PicturePaths: TypeAlias = Callable[[str, str], dict[str, str]]

@@ -89,7 +89,8 @@ def draw_figure(
         for place, panel in enumerate(panels, 1):
             axes: Any = canvas.add_subplot(down, across, place, projection=kind.projection)
             panel_columns = _panel_columns(figure.kind, panel, columns, numbers)
-            values = _make_array(panel_columns, numbers)
+            rows = [[row.get(column.id) for column in panel_columns] for row in numbers.values()]
+            values = np.array(rows, dtype=np.float64)  # models x columns; NaN without a number
             kind.draw(axes, figure, panel_columns, values)
             title = _fit(axes, panel.title, 1.1)
             axes.set_title(title, fontsize=10, pad=kind.pad)
@@ -200,15 +201,10 @@ def _numbered_columns(panel: FigurePanel, columns: Columns, numbers: Numbers) ->
     return [column for column in panel.select_columns(columns) if column.id in ids]
 
 
-def _make_array(columns: Columns, numbers: Numbers) -> Floats:
-    """Return the numbers with a row for each model and a column for each column, or NaN."""
-    rows = [[row.get(column.id) for column in columns] for row in numbers.values()]
-    return np.array(rows, dtype=np.float64)
-
-
 def _draw_radar(axes: Any, figure: Figure, columns: Columns, values: Floats) -> None:
     angles = np.linspace(0, 2 * math.pi, len(columns), endpoint=False)
-    names = [_wrap_label(figure.name(column)) for column in columns]
+    texts = (figure.name(column).replace("_", " ") for column in columns)
+    names = ["\n".join(wrap(text, _LINE_CHARS, break_long_words=False)) for text in texts]
     if figure.relative:
         values, names = _scale_columns(columns, values, names)
         axes.set_ylim(-0.15, 1.05)
@@ -349,11 +345,6 @@ def _scale_columns(columns: Columns, values: Floats, names: Sequence[str]) -> tu
         arrow = direction_arrow(column.higher_is_better)
         labels.append(f"{name} {arrow}\n{worst:.4g} to {best:.4g}")
     return shares, labels
-
-
-def _wrap_label(text: str) -> str:
-    """Break a long label into lines."""
-    return "\n".join(wrap(text.replace("_", " "), _LINE_CHARS, break_long_words=False))
 
 
 class _Drawing(NamedTuple):

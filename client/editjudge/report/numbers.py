@@ -129,7 +129,7 @@ def describe_outcome(outcome: Outcome) -> str:
     match outcome:
         case Score(evidence=evidence):
             parts = ["capped: images are (nearly) identical"] if evidence.get("capped") else []
-            parts += [str(evidence[key]) for key in ("resized",) if key in evidence]
+            parts += [str(evidence["resized"])] if "resized" in evidence else []
             parts += [f"read {evidence['read']!r}"] if "read" in evidence else []
             return "; ".join(parts)
         case NoScore(kind=kind, reason=reason):
@@ -212,8 +212,8 @@ def choose_decimals(cells: Iterable[Cell]) -> int:
     largest = max((abs(cell.value) for cell in with_value if cell.value), default=1.0)
     halves = (cell.interval.half_width for cell in with_value if cell.interval)
     least = min((half for half in halves if half), default=math.inf)
-    first = 0 if math.isinf(least) else -math.floor(math.log10(least))
-    return max(0, 3 - math.floor(math.log10(largest)), first if first <= _SMALLEST else 0)
+    first = 0 if math.isinf(least) else _first_decimal(least)
+    return max(0, 3 + _first_decimal(largest), first if first <= _SMALLEST else 0)
 
 
 def format_number(value: float, decimals: int | None) -> str:

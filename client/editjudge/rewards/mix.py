@@ -47,13 +47,10 @@ def reward_edit(config: RewardConfig, names: Iterable[str], judgement: Judgement
                 f" {signature}, and the pin is {pin}",
                 "go back to what was pinned, or pin what `editjudge reward check` prints",
             )
-        seconds = {one: _sum_seconds(config, one, judgement) for one in config.list_ids(name) if judgement.seconds}
+        took, ids = judgement.seconds, config.list_ids(name)
+        seconds = {one: sum(took.get(scorer, 0.0) for scorer in config.scorers[one]) for one in ids if took}
         rewards[name] = impute(config, value.model_copy(update={"signature": signature, "seconds": seconds}))
     return rewards
-
-
-def _sum_seconds(config: RewardConfig, dimension: str, judgement: Judgement) -> float:
-    return sum(judgement.seconds.get(each, 0.0) for each in config.scorers[dimension])
 
 
 def sign_reward(config: RewardConfig, name: str, signatures: Mapping[str, Signature]) -> str:

@@ -271,6 +271,7 @@ def _source_key(edit: object) -> object:
 
 
 def _name_edit(place: int, edit: object) -> str:
-    given_id = edit.item.id if isinstance(edit, Edit) else None
-    given_id = edit.get("item_id") if isinstance(edit, Mapping) else given_id
-    return str(given_id or place)
+    if isinstance(edit, Edit):
+        return edit.item.id
+    named = edit.get("item_id") if isinstance(edit, Mapping) else ""
+    return str(named or place)

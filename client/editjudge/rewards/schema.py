@@ -225,11 +225,10 @@ class RewardReply(_SchemaModel):
         Raises:
             RewardError: naming the first edit without a number, and the reason.
         """
-        values: Mapping[str, RewardValue] = {}
         for result in self.results if without_number == "error" else ():
-            values = result.rewards
-            if (why := values[name].unscored) and values[name].reward is None:
-                raise RewardError(f"{result.id} has no reward {name}: {why.reason}")
+            value = result.rewards[name]
+            if value.unscored and value.reward is None:
+                raise RewardError(f"{result.id} has no reward {name}: {value.unscored.reason}")
         return [result.rewards[name].reward for result in self.results]
 
 

@@ -98,21 +98,19 @@ def estimate(statistic: Statistic, columns: Sequence[Array], clusters: Sequence[
 
 def _interval(value: float, replicates: Floats, records: int, scale: Scale) -> tuple[float, float]:
     """Both ends of the interval; NaN where all replicates are equal and the scale has no other."""
+    is_correlation, limit = scale == "correlation", 1 - _TOLERANCE
+    if is_correlation and abs(value) > limit:
+        return math.nan, math.nan
+    if is_correlation:
+        value, replicates = math.atanh(value), np.arctanh(np.clip(replicates, -limit, limit))
+    of = make_pseudo_values(value, replicates)
     if scale == "share":
-        of = make_pseudo_values(value, replicates)
         return share_interval(value, of.error, of.freedom, records) if records > 1 else (0.0, 1.0)
-    if scale == "correlation":
-        limit = 1 - _TOLERANCE
-        if abs(value) > limit:
-            return math.nan, math.nan
-        of = make_pseudo_values(math.atanh(value), np.arctanh(np.clip(replicates, -limit, limit)))
-        half = half_width(of.error or 0.0, of.freedom)
-        ends = math.tanh(math.atanh(value) - half), math.tanh(math.atanh(value) + half)
-    else:
-        of = make_pseudo_values(value, replicates)
-        half = half_width(of.error or 0.0, of.freedom)
-        ends = value - half, value + half
-    return ends if half > 0 else (math.nan, math.nan)
+    half = half_width(of.error or 0.0, of.freedom)
+    if not half > 0:
+        return math.nan, math.nan
+    low, high = value - half, value + half
+    return (math.tanh(low), math.tanh(high)) if is_correlation else (low, high)
 
 
 def correlation_of_few(statistic: Statistic, first: Floats, second: Floats) -> Figure:

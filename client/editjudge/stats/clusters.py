@@ -21,6 +21,8 @@ ClusterNames: TypeAlias = Sequence[Hashable] | NDArray[np.int64]
 CONFIDENCE = 0.95
 LEVEL = 0.05
 """A difference is significant if its p, adjusted by Holm's method, is below this level."""
+POWER = 0.8
+"""The chance to find a difference, by which detectable differences and numbers of sources are planned."""
 _MOST = 0.5 + 1e-9
 """The largest share of all weight of one cluster; with more, it decides the mean alone."""
 _MAX_SKEWNESS = 0.5

@@ -23,12 +23,11 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .clusters import Floats, number_clusters
+from .clusters import POWER, Floats, number_clusters
 
 End: TypeAlias = Literal["low", "high"]
 ALPHA = 0.05
 """The share of false passes, and of false fails, at the margin."""
-POWER = 0.8
 _POINTS = 200
 _FIRST, _LAST = math.log(1e-6), math.log(1e4)
 _MOST_SOURCES = 10_000_000

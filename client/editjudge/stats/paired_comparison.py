@@ -15,6 +15,7 @@ from ..base.strict import Strict
 from .bootstrap import bootstrap_t
 from .clusters import (
     CONFIDENCE,
+    POWER,
     SAME,
     ClusterNames,
     Clusters,
@@ -26,7 +27,6 @@ from .clusters import (
     t_quantile,
 )
 
-POWER = 0.8
 _EXACT = 16
 """The largest number of clusters for which every combination of signs is tried."""
 _FLIPS = 9_999

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editjudge.panel.choices import check_choices, list_labels, make_distribution, select_label_tokens
+from editjudge.panel.choices import check_choices, check_logprobs, list_labels, make_distribution, select_label_tokens
 
 LEVELS = ("excellent", "good", "fair", "poor", "bad")
 
@@ -89,10 +89,16 @@ def test_a_choice_without_a_token_has_no_probability() -> None:
     assert found.outside == 0.25
 
 
-@pytest.mark.parametrize("given", [[], [("Yes", -math.inf)], [("Yes", math.nan)], [("Yes", 0.5), ("No", -1.0)]])
+@pytest.mark.parametrize("given", [[], [("Yes", -math.inf)]])
 def test_what_is_no_distribution(given: list[tuple[str, float]]) -> None:
     with pytest.raises(ValueError, match="probability"):
         make_distribution(("Yes", "No"), given, "logprobs")
+
+
+@pytest.mark.parametrize("given", [[math.nan], [0.5, -1.0], [math.log(0.6), math.log(0.5)]], ids=str)
+def test_what_is_no_log_probability(given: list[float]) -> None:
+    with pytest.raises(ValueError, match="no log-probability|sum to 1.1"):
+        check_logprobs(given)
 
 
 def test_expectation() -> None:

@@ -143,11 +143,6 @@ def read_retry_after(headers: Mapping[str, str]) -> float | None:
     return max(at - time.time(), 0.0)
 
 
-def strip_query(location: str) -> str:
-    """Where a redirect goes, without its query, which may hold what was sent."""
-    return location.partition("?")[0] or "nowhere"
-
-
 MAX_REPLY_BYTES = 16 * 1024 * 1024
 # uvicorn, which vLLM runs on, closes a connection that was idle for 5 s: one second earlier
 # than that, no request meets a connection that is being closed.
@@ -286,7 +281,8 @@ class HttpServer:
             status = code if isinstance(code, int) and 400 <= code < 600 else 502
         words, codes, param = read_failure(body)
         if 300 <= status < 400:
-            target = strip_query(headers.get("location", ""))
+            # Its query may hold what was sent.
+            target = headers.get("location", "").partition("?")[0] or "nowhere"
             words = f"redirects to {target}, which is not followed"
         words = shorten(self._secrets.redact(words or payload.decode("utf-8", "replace")))
         if status in {401, 403}:
