@@ -273,5 +273,5 @@ def _source_key(edit: object) -> object:
 def _name_edit(place: int, edit: object) -> str:
     if isinstance(edit, Edit):
         return edit.item.id
-    named = edit.get("item_id") if isinstance(edit, Mapping) else ""
-    return str(named or place)
+    item_id = edit.get("item_id") if isinstance(edit, Mapping) else ""
+    return str(item_id or place)
