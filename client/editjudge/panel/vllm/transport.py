@@ -348,21 +348,22 @@ def _read_first_tokens(reply: Any) -> dict[int, float]:
         raise ValueError(f"{len(top.token_ids)} tokens with {len(top.values)} log-probabilities")
     if len(set(top.token_ids)) < len(top.token_ids):
         raise ValueError("a token is listed twice")
+    if any(math.isnan(value) for value in top.values):
+        raise ValueError("a log-probability is NaN")
     # The sampled token is in its list, except where that is cut to its length.
     top_tokens = zip(top.token_ids, top.values, strict=True)
-    tokens = {logprobs.token_ids[0]: logprobs.token_logprobs[0], **dict(top_tokens)}
-    check_logprobs(tokens.values())
-    return tokens
+    return {logprobs.token_ids[0]: logprobs.token_logprobs[0], **dict(top_tokens)}
 
 
 def _distribute(choices: tuple[str, ...], ids: Mapping[int, str], logprobs: Mapping[int, float]) -> Any:
     """The distribution over the choices, from log-probabilities that include the labels' bias.
 
     Raises:
-        ValueError: a label is missing, or none has any probability.
+        ValueError: a label is missing, or a value is no log-probability.
     """
     if missing := ids.keys() - logprobs.keys():
         raise ValueError(f"{len(missing)} of {len(ids)} labels are not listed")
+    check_logprobs(logprobs.values())
     inside = math.fsum(math.exp(logprobs[token]) for token in ids)
     others = [value + BIAS for token, value in logprobs.items() if token not in ids]
     top = max(others, default=-math.inf)
