@@ -24,6 +24,7 @@ HELP = "import editjudge.cli; editjudge.cli.root.main(['--help'], standalone_mod
 BENCHMARKS = "from editjudge.benchmarks.registry import load_benchmarks; load_benchmarks()"
 LIST = HELP.replace("'--help'", "'list', 'benchmarks'")
 RUNS = "editjudge.app.results editjudge.app.view"
+COMPARISONS = "editjudge.benchmarks.cell editjudge.stats.agreement editjudge.stats.paired_comparison"
 CLIENT = "from editjudge import Client, score; import editjudge.cli.scoring"
 
 
@@ -42,7 +43,7 @@ def load(code: str) -> set[str]:
         (HELP, "cv2 grpc jinja2 matplotlib numpy onnxruntime pydantic rich torch"),
         (f"import editjudge.cli.runs; {BENCHMARKS}", "cv2 psycopg ray"),
         (CLIENT, SERVED),
-        ("import editjudge.cli.scoring", RUNS),
+        ("import editjudge.cli.scoring", f"{RUNS} {COMPARISONS}"),
         (LIST, f"{RUNS} numpy PIL asyncio editjudge.base.item editjudge.scorers rich sqlite3"),
         ("import editjudge.answers", "pydantic numpy PIL grpc"),
     ],

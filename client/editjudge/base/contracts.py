@@ -71,10 +71,9 @@ TOKENS_HEADER = "x-tokens-used"
 LONGEST_NAME = 63
 NAME = rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_NAME - 1}}}"
 """What teams, models and servers may be called: it goes into headers, paths, logs and metrics."""
-CONTRACTS: Mapping[str, Contract] = {
-    role: TypeAdapter(Contract).validate_python({"role": role, **table})
-    for role, table in package_tables(__package__, "contracts.toml").items()
-}
+CONTRACTS: Mapping[str, Contract] = TypeAdapter(dict[str, Contract]).validate_python(
+    {role: {"role": role, **table} for role, table in package_tables(__package__, "contracts.toml").items()}
+)
 QUALITY, AESTHETICS, OCR, FEATURES, CLIP, LPIPS, SEGMENTER = CONTRACTS.values()
 ABSTENTION = "abstained"
 """A server's message `abstained/<kind>: <reason>` says that there is no value for an input.

@@ -27,12 +27,14 @@ GROUP = "editjudge.dimensions"
 BENCHMARKS = "editjudge.benchmarks"
 CORE = "core"
 """The generic dimensions: listed first."""
+_list_points = cache(entry_points)
+"""What all packages add to others; each look reads a file of every package."""
 
 
 @cache
 def _points() -> Mapping[str, EntryPoint]:
     """Return the entry point of each benchmark by name, `core` first."""
-    points = {point.name: point for point in entry_points(group=BENCHMARKS)}
+    points = {point.name: point for point in _list_points().select(group=BENCHMARKS)}
     return {name: points[name] for name in sorted(points, key=lambda name: (name != CORE, name))}
 
 
@@ -67,7 +69,7 @@ def _dimensions_of(name: str) -> tuple[Dimension, ...]:
 
 @cache
 def _load_plugin_dimensions() -> tuple[Dimension, ...]:
-    return tuple(d for point in entry_points(group=GROUP) for d in point.load())
+    return tuple(d for point in _list_points().select(group=GROUP) for d in point.load())
 
 
 def load_dimensions(names: Iterable[str] | None = None) -> dict[str, Dimension]:

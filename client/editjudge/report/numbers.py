@@ -1,21 +1,22 @@
 """Formats numbers, intervals and outcomes as text."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..base.text import format_count, group_by_key
 from ..base.verdict import Failure, MissingOutput, NoScore, NotApplicable, NotServed, Outcome, Score
-from ..benchmarks.cell import Cell, Interval
-from ..benchmarks.dimension import Dimension
-from ..engine.judge import Judgement
-from ..stats.agreement import Figure
 from ..stats.clusters import LEVEL
-from ..stats.paired_comparison import largest_unseen_share
 from .table import Head, Lead, Number, Row, Table
 
 if TYPE_CHECKING:  # a score of pixels needs no comparison of runs
     from ..app.model_scores import Noise
+    from ..benchmarks.cell import Cell, Interval
+    from ..benchmarks.dimension import Dimension
+    from ..engine.judge import Judgement
+    from ..stats.agreement import Figure
 
 _SMALLEST = 6
 """Most decimals of half an interval before it is written with an exponent."""
@@ -190,12 +191,14 @@ def explain_leads(numbers: Iterable[tuple[Number, Cell]]) -> Iterator[str]:
 
 def describe_unseen(sources: int) -> str:
     """Say how much a comparison over so many sources can overlook."""
+    from ..stats.paired_comparison import largest_unseen_share
+
     share = largest_unseen_share(sources)
     count = format_count(sources, "source")
     return f"a loss on up to {100 * share:.3g} % of sources could be unseen ({count})"
 
 
-def describe_noise(dimension: str, models: Sequence[str], noise: "Sequence[Noise]") -> Iterator[str]:
+def describe_noise(dimension: str, models: Sequence[str], noise: Sequence[Noise]) -> Iterator[str]:
     """Describe how far scores of one item lie apart by chance, a line for each model where it is known."""
     for model, of in zip(models, noise, strict=True):
         sds = {"outputs": of.editor, "rounds of the judge": of.judge}

@@ -92,9 +92,9 @@ def comparable(text: str) -> str:
     mistake. Case and punctuation count.
     """
     words = " ".join(unicodedata.normalize("NFKC", text).split())
-    return _BESIDE_CJK.sub("", words)
+    return re.sub(_BESIDE_CJK, "", words)
 
 
 # Radicals to CJK symbols and kana, ideographs with extensions, compatibility forms.
 _CJK = "[\u2e80-\u30ff\u31c0-\u31ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
-_BESIDE_CJK = re.compile(f"(?<={_CJK}) | (?={_CJK})")
+_BESIDE_CJK = f"(?<={_CJK}) | (?={_CJK})"

@@ -27,6 +27,7 @@ POINTS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"][
 
 def forget() -> None:
     for cached in (
+        registry._list_points,
         registry._points,
         registry.load_benchmark,
         registry._dimensions_of,
