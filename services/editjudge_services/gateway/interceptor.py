@@ -106,14 +106,18 @@ class AdmittedMessages:
         self._hold = await self.room.enter_async_context(room)
         return self._hold
 
-    async def read_only(self) -> Any:
+    async def read_only(self, convert: Callable[[Any], Any] | None = None) -> Any:
         """Read the message of a call that has one.
 
+        Args:
+            convert: Makes of it what is returned, in the thread that parses it: each change of
+                threads costs more than this does.
+
         Raises:
-            InvalidRequest: there is none, or it is no message of this method.
+            InvalidRequest: there is none, or it is no message of this method, or `convert` says so.
             NoCapacity: there was no room for it in time.
         """
-        if (message := await anext(self, None)) is None:
+        if (message := await self._read(convert)) is None:
             raise InvalidRequest("request", "there is none", "send one message")
         return message
 
@@ -125,25 +129,31 @@ class AdmittedMessages:
             NoCapacity: there was no room for it in time.
             StopAsyncIteration: there is no further one.
         """
+        if (message := await self._read()) is None:
+            raise StopAsyncIteration
+        return message
+
+    async def _read(self, convert: Callable[[Any], Any] | None = None) -> Any:
         hold, self._hold = self._hold or await self.admit(), None
         data = await self.read()
         if data is grpc.aio.EOF:
             await self.room.aclose()
-            raise StopAsyncIteration
+            return None
         hold.shrink(len(data))
         if len(data) <= _SMALL_BYTES:
-            return _parse(self.deserialize, data)
-        return await in_thread(_parse, self.deserialize, data, executor=_PARSERS)
+            return _parse(self.deserialize, data, convert)
+        return await in_thread(_parse, self.deserialize, data, convert, executor=_PARSERS)
 
 
-def _parse(deserialize: Any, data: bytes) -> Any:
+def _parse(deserialize: Any, data: bytes, convert: Callable[[Any], Any] | None) -> Any:
     """Parse a message that holds no more than a request may."""
     try:
         check_message(data, deserialize.__self__.DESCRIPTOR)
-        return deserialize(data)
+        message = deserialize(data)
     except DecodeError as error:
         reason = f"{len(data):,} bytes are no message of this method"
         raise InvalidRequest("request", reason, "make it from the proto") from error
+    return convert(message) if convert else message
 
 
 class RequestInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]

@@ -65,11 +65,12 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
 
         async def read() -> ScoreRequest:
             nonlocal request_id
-            message = request
-            if isinstance(message, AdmittedMessages):
-                message = await message.read_only()
-            request_id = message.request_id
-            return await in_thread(read_score_request, message)
+            score_request: ScoreRequest
+            if isinstance(request, AdmittedMessages):
+                request_id, score_request = await request.read_only(_read_message)
+            else:
+                request_id, score_request = await in_thread(_read_message, request)
+            return score_request
 
         try:
             async with asyncio.timeout(seconds) as limit:
@@ -167,3 +168,8 @@ class JudgeServicer(judge_pb2_grpc.JudgeServiceServicer):
             await abort(context, wrap_defect(error))
         panel = PanelReply.of(self._service.client.panel)
         return pb.GetPanelResponse(**panel.model_dump(), signatures=signatures)
+
+
+def _read_message(message: pb.ScoreRequest) -> tuple[str, ScoreRequest]:
+    """The id of a request and the request itself."""
+    return message.request_id, read_score_request(message)
