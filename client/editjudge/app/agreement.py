@@ -15,7 +15,7 @@ from ..base.errors import ConfigError
 from ..base.strict import Strict
 from ..benchmarks.cell import standard_deviation
 from ..stats.agreement import VALUES, Figure, Statistic, cohen_kappa, equal_share, estimate
-from .judge_values import Judge, Kind, cluster_items, read_judges
+from .judge_values import Kind, Rater, cluster_items, read_judges
 from .view import RunView
 
 Unit: TypeAlias = Literal["edit", "pair", "model"]
@@ -149,7 +149,7 @@ def compare_judges(views: Sequence[RunView]) -> Agreement:
     return Agreement(tables=tuple(tables))
 
 
-def _compare_two(first: Judge, second: Judge, dimension: str, cluster_of: Callable[[str], Hashable]) -> AgreementRow:
+def _compare_two(first: Rater, second: Rater, dimension: str, cluster_of: Callable[[str], Hashable]) -> AgreementRow:
     """Compare two judges round by round, or their means where they have not as many rounds."""
     one, other = first.values[dimension], second.values[dimension]
     edits = [edit for edit in one if edit in other]
@@ -170,7 +170,7 @@ def _compare_two(first: Judge, second: Judge, dimension: str, cluster_of: Callab
     return AgreementRow(who=f"{first.name}, {second.name}", records=len(edits), figures=figures)
 
 
-def _compare_rounds(judge: Judge, dimension: str, cluster_of: Callable[[str], Hashable]) -> AgreementRow | None:
+def _compare_rounds(judge: Rater, dimension: str, cluster_of: Callable[[str], Hashable]) -> AgreementRow | None:
     """Compare a judge with itself: the share of equal edits, and their mean deviation."""
     edits = {edit: of for edit, of in judge.values[dimension].items() if len(of) > 1}
     if not edits:

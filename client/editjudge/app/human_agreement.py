@@ -24,7 +24,7 @@ from ..stats.agreement import Array, Figure, Level, Statistic
 from ..stats.clusters import Floats
 from ..stats.preferences import BOTH_BAD, TIE, VOTE_STATISTICS, VOTES, A, B, TieRule, vote_by
 from .agreement import Agreement, AgreementRow, AgreementTable, JudgeDifference, RaterAgreement, Unit
-from .judge_values import Judge, Kind, cluster_items, match_dimension, measure_similarity, read_judges, reweigh_judge
+from .judge_values import Kind, Rater, cluster_items, match_dimension, measure_similarity, read_judges, reweigh_judge
 from .ratings import Rating, Ratings, VoteRecord
 from .view import RunView
 
@@ -72,7 +72,7 @@ def measure_agreement(
     judges += [reweigh_judge(view, survey.ratings) for view in views if survey]
     own_votes = [[vote[:3] for vote in judge.votes] for judge in judges]  # what a run imported stands there once
     others = {name: of for name, of in people.judges.items() if [vote[:3] for vote in of] not in own_votes}
-    judges += [Judge(name, votes=votes) for name, votes in others.items()]
+    judges += [Rater(name, votes=votes) for name, votes in others.items()]
     ids = sorted({name for judge in judges for name in judge.values})
     records = (*people.ratings, *people.votes)
     sources = {r.item: r.source for r in records if r.source}
@@ -132,7 +132,7 @@ class Side(NamedTuple):
 class _Comparison:
     """Collects the tables of all dimensions."""
 
-    judges: Sequence[Judge]
+    judges: Sequence[Rater]
     cluster_of: Callable[[str], Hashable]
     tasks: Mapping[str, str]
     ties: TieRule

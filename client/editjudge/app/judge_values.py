@@ -23,8 +23,8 @@ _THUMBNAIL = 256
 
 
 @dataclass
-class Judge:
-    """What a judge said, with higher values for better edits.
+class Rater:
+    """What a judge, people or a trivial rule said of edits; higher values are for better edits.
 
     Attributes:
         values: The value of each edit in each round, by dimension and edit.
@@ -47,7 +47,7 @@ class Judge:
         return {edit: fmean(of) for edit, of in self.values.get(name, {}).items()}
 
 
-def read_judges(view: RunView, *, is_only: bool = False, with_mean: bool = False) -> Iterator[Judge]:
+def read_judges(view: RunView, *, is_only: bool = False, with_mean: bool = False) -> Iterator[Rater]:
     """Read the scores of each judge of a run, without those that a rule imputed.
 
     Args:
@@ -56,13 +56,13 @@ def read_judges(view: RunView, *, is_only: bool = False, with_mean: bool = False
     """
     run, spec = view.folder.name, view.resolved_spec
     if votes := read_imported_votes(view):
-        return (Judge(f"{run}: {name}", votes=of) for name, of in votes.items())
+        return (Rater(f"{run}: {name}", votes=of) for name, of in votes.items())
     rounds = group_by_key((each.judge, each) for each in view.spec.judge_rounds.each_round)
     several = len(rounds) > 1
     names = {judge: judge if is_only else f"{run}: {judge}" for judge in rounds if several}
-    judges = [(Judge(names.get(judge, run)), of) for judge, of in rounds.items()]
+    judges = [(Rater(names.get(judge, run)), of) for judge, of in rounds.items()]
     if len(rounds) != 1 and (with_mean or not rounds):
-        judges.insert(0, (Judge(run), []))
+        judges.insert(0, (Rater(run), []))
     readers: list[tuple[dict[Edit, tuple[float, ...]], int, list[str]]] = []
     for judge, own in judges:
         for of in spec.dimensions:
@@ -82,7 +82,7 @@ def read_judges(view: RunView, *, is_only: bool = False, with_mean: bool = False
     return (judge for judge, _ in judges)
 
 
-def reweigh_judge(view: RunView, survey: Sequence[Rating]) -> Judge:
+def reweigh_judge(view: RunView, survey: Sequence[Rating]) -> Rater:
     """Fuse what a run's judge said by other weights: the mean importance that people gave to each part.
 
     Args:
@@ -91,7 +91,7 @@ def reweigh_judge(view: RunView, survey: Sequence[Rating]) -> Judge:
     Raises:
         ConfigError: a part has no importance, or the run has nothing that is fused by weights.
     """
-    spec, judge = view.resolved_spec, Judge(f"{view.folder.name}, by people's weights")
+    spec, judge = view.resolved_spec, Rater(f"{view.folder.name}, by people's weights")
     importance = {name: fmean(of) for name, of in group_by_key((r.dimension, r.value) for r in survey).items()}
     formulas: dict[str, Formula] = {}
     for of in sort_by_dependency(spec.dimensions, spec.dimensions_by_id):
@@ -146,7 +146,7 @@ def match_dimension(name: str, ids: Sequence[str], there: str) -> list[str]:
     return matching
 
 
-def measure_similarity(view: RunView, edits: Iterable[Edit]) -> Judge:
+def measure_similarity(view: RunView, edits: Iterable[Edit]) -> Rater:
     """Measure the SSIM of edits with their first source, both at 256 px, as a trivial judge."""
     from ..base.images import read_thumbnail
     from ..pixels.ssim import ssim
@@ -159,4 +159,4 @@ def measure_similarity(view: RunView, edits: Iterable[Edit]) -> Judge:
         source, *output = [read_thumbnail(path, _THUMBNAIL) if path else None for path in paths]
         if source is not None and output and output[0] is not None:
             values[item, model] = (ssim(source, output[0]),)
-    return Judge("SSIM with the source", {"": values}, {"": (-1.0, 1.0)}, kind="trivial")
+    return Rater("SSIM with the source", {"": values}, {"": (-1.0, 1.0)}, kind="trivial")

@@ -25,7 +25,7 @@ from ..panel.calls import Call, Reply, make_record
 from ..panel.prompt import Prompt
 from ..stats.preferences import Vote
 from ..storage.store import RunStore
-from .ratings import AS_RELEASED, Judgement, JudgeVote, Ratings, read_ratings
+from .ratings import AS_RELEASED, JudgeVote, Ratings, StoredJudgement, read_ratings
 from .view import RunView
 
 VOTE = f"{IMPORT_ROLE}.vote"
@@ -36,7 +36,7 @@ ORDERS = ("A first", "B first")
 """The models of a run of votes: which edit the judge saw first."""
 _SHARES: Mapping[Vote | None, float] = {"A": 1.0, "B": 0.0, "tie": 0.5, "both_bad": 0.5}
 _NOTHING = NoScore(kind="degenerate", reason="no judgement of it was imported")
-_Answers: TypeAlias = list[tuple[Judgement, dict[str, Verdict]]]
+_Answers: TypeAlias = list[tuple[StoredJudgement, dict[str, Verdict]]]
 """What a judge said, and the verdicts of it by dimension: as released, and by our reader."""
 
 
@@ -185,12 +185,14 @@ def _read_votes(read: Ratings, judge: str) -> _Answers:
         record = people[item].model_dump(include={"source", "category"}) if item in people else {}
         readings = zip((VOTE, f"{VOTE}{REREAD}")[: 1 + bool(reply)], pair, strict=False)
         verdicts = {n: _make_verdict(_SHARES.get(of.vote), "no vote was read", vote=str(of.vote)) for n, of in readings}
-        answers.append((Judgement(place="", item=item, model=ORDERS[is_swapped], reply=reply, **record), verdicts))
+        answers.append(
+            (StoredJudgement(place="", item=item, model=ORDERS[is_swapped], reply=reply, **record), verdicts)
+        )
     return answers
 
 
 def _read_scores(read: Ratings, contract: Scores, problems: list[str]) -> _Answers:
-    answers: dict[tuple[str, ...], tuple[Judgement, dict[str, Verdict]]] = {}
+    answers: dict[tuple[str, ...], tuple[StoredJudgement, dict[str, Verdict]]] = {}
     (scale,) = contract.fields
     for each in read.judgements:
         name, value, why = f"{IMPORT_ROLE}.{each.dimension or scale.name}", each.score, "released without a score"

@@ -96,7 +96,7 @@ class VoteRecord(_Record):
     vote: Annotated[Vote, BeforeValidator(lambda word: _find_vote(word) or word)]
 
 
-class Judgement(_Record):
+class StoredJudgement(_Record):
     """What a stored judge said of one edit.
 
     Attributes:
@@ -146,7 +146,7 @@ class Ratings:
     ratings: list[Rating] = field(default_factory=list)
     votes: list[VoteRecord] = field(default_factory=list)
     judges: dict[str, list[JudgeVote]] = field(default_factory=dict)
-    judgements: list[Judgement] = field(default_factory=list)
+    judgements: list[StoredJudgement] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     words: Mapping[str, float] = field(default_factory=dict)
     defaults: Mapping[str, str] = field(default_factory=dict)
@@ -162,7 +162,7 @@ class Ratings:
             if "value" in part and "vote" not in part:
                 self.ratings.append(Rating.model_validate(part))
             elif _dict(record).keys() & {"score", "reply"}:
-                self.judgements.append(Judgement.model_validate(part | {"place": place}))
+                self.judgements.append(StoredJudgement.model_validate(part | {"place": place}))
             else:
                 self.votes.append(VoteRecord.model_validate(part))
         except ValidationError as error:

@@ -23,7 +23,7 @@ from ..base.config import Settings
 from ..base.errors import ConfigError
 from ..base.identity import ServiceName
 from ..base.objects import find_url
-from ..base.output_files import wrap_disk_errors, write_file
+from ..base.output_files import write_output
 from ..base.parse import first_problem
 from ..base.strict import FrozenModel, pick_fields
 from ..benchmarks.benchmark import Benchmark, Rules
@@ -231,8 +231,7 @@ def ask_about_pairs(spec: RunSpec, file: Path, per_item: int | None = None) -> R
         raise ConfigError("--pairs compares models", "give --outputs MODEL=DIR twice or more")
     data, *folders = (path if find_url(path) else path.absolute() for path in (spec.data, *spec.outputs.values()))
     plan = PairsFile(data=data, outputs=dict(zip(spec.outputs, folders, strict=True)), per_item=per_item)
-    with wrap_disk_errors(file):
-        write_file(file, plan.model_dump_json(indent=2).encode())
+    write_output(file, plan.model_dump_json(indent=2).encode())
     dimensions = spec.dimensions or (PREFERENCE, *list_rubric_ids(spec.prompts))
     changes = {"data": file, "outputs": {FIRST: Path(FIRST)}, "dimensions": dimensions, "single_image": ()}
     return spec.model_copy(update=changes)

@@ -53,6 +53,17 @@ def write_file(file: Path, content: bytes) -> None:
         partial.write_bytes(content)
 
 
+def write_output(file: Path, content: bytes) -> None:
+    """Write a file atomically: who reads it meanwhile reads the old content.
+
+    Raises:
+        ConfigError: the path cannot be written to.
+        StoreError: the disk is full or fails.
+    """
+    with wrap_disk_errors(file):
+        write_file(file, content)
+
+
 @contextmanager
 def wrap_disk_errors(out: Path) -> Iterator[None]:
     """Turn errors of the disk into errors of one line that name the file.

@@ -62,7 +62,8 @@ class Formula:
     complete: bool = False
 
 
-def _always(_: Item) -> str | None:
+def no_condition(_: Item) -> str | None:
+    """The condition of a dimension that has none; returns None for every item."""
     return None
 
 
@@ -100,7 +101,7 @@ class Dimension:
     higher_is_better: bool = True
     protocol: str = "unversioned"
     needs: frozenset[Need] = field(default_factory=frozenset)
-    when: When = _always
+    when: When = no_condition
     variant: str = ""
     unit: str = ""
     tolerance: float = 0.0

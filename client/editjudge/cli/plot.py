@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ..app.results import Results, read_published
 from ..base.errors import ConfigError
-from ..base.output_files import check_overwrite, wrap_disk_errors, write_file
+from ..base.output_files import check_overwrite, write_output
 from ..base.terminal import print_notice, print_text
 from ..base.text import shorten_list
 from ..benchmarks.figures import Figure, Kind, load_figures
@@ -32,8 +32,7 @@ def plot_command(
         if content := _draw_figure(each, results, numbers, format_, warning):
             file = folder / f"{results.benchmark.name}-{number}-{each.kind}.{format_}"
             check_overwrite(file, _is_figure, "former figure of editjudge")
-            with wrap_disk_errors(file):
-                write_file(file, content)
+            write_output(file, content)
             count += 1
             print_text(f"{file}: {each.kind}, {each.source}")
             print_notice(*_describe_coverage(results, each, numbers))

@@ -24,7 +24,7 @@ from ..base.item import Flaws, Item, Missing
 from ..base.text import format_count, group_by_key, shorten_list
 from ..base.verdict import NotApplicable
 from ..benchmarks.dataset import NO_FILE, Dataset, ItemRef
-from ..benchmarks.dimension import Dimension
+from ..benchmarks.dimension import Dimension, no_condition
 from .content_keys import (
     FileCache,
     ItemContent,
@@ -187,8 +187,7 @@ def inspect_items(inputs: RunInputs, before: FileCache | None = None) -> RunPlan
     plan = RunPlan(
         inputs, ItemContents(inputs.dataset, before), sort_by_dependency(inputs.dimensions, inputs.dimensions_by_id)
     )
-    usual_condition = Dimension.__dataclass_fields__["when"].default  # one function for all
-    conditional = [d for d in plan.needed_dimensions if d.when is not usual_condition]
+    conditional = [d for d in plan.needed_dimensions if d.when is not no_condition]
     kinds: dict[Hashable, int] = {}
     for ref in inputs.dataset.check_items():
         flaws = inputs.dataset.flaws(ref)

@@ -13,7 +13,7 @@ from ..answers.questions import ChoiceQuestion, QuestionAnswer
 from ..base.digest import content_digest, file_digest
 from ..base.errors import ConfigError, InputError, StoreError
 from ..base.images import format_path
-from ..base.output_files import lock_folder, wrap_disk_errors, write_file
+from ..base.output_files import lock_folder, write_output
 from ..base.strict import pick_fields
 from ..benchmarks.items import ItemsFile, Line
 from ..benchmarks.texts import describe_error
@@ -119,7 +119,7 @@ class Folder:
 
     def write_record(self, record: Record) -> None:
         """Write the record of the preparation."""
-        write(self.path / _RECORD, record.model_dump_json(indent=1).encode())
+        write_output(self.path / _RECORD, record.model_dump_json(indent=1).encode())
 
     def write_mask(self, item_id: str, mask: bytes) -> str:
         """Write an item's mask.
@@ -128,7 +128,7 @@ class Folder:
             Its path in the folder.
         """
         name = f"{_MASKS}/{item_id}.png"
-        write(self.path / name, mask)
+        write_output(self.path / name, mask)
         return name
 
     def write_items(self, data: ItemsFile, entries: Mapping[str, Entry]) -> None:
@@ -216,17 +216,7 @@ def strip_made(line: Line, what: What) -> Line:
 
 
 def write_lines(file: Path, lines: Iterable[Line]) -> None:
-    """Write lines of `items.jsonl` with the fields that they were given; see `write`."""
+    """Write lines of `items.jsonl` with the fields that they were given; see `write_output`."""
     fields = (line.model_dump(mode="json", exclude_unset=True) for line in lines)
     text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in fields)
-    write(file, text.encode())
-
-
-def write(file: Path, data: bytes) -> None:
-    """Write a file atomically: who reads it meanwhile reads the old content.
-
-    Raises:
-        StoreError: it cannot be written.
-    """
-    with wrap_disk_errors(file):
-        write_file(file, data)
+    write_output(file, text.encode())

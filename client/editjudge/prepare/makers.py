@@ -84,11 +84,15 @@ def _needs_no_instruction(line: Line) -> Entry | None:
 
 
 async def _instruction(item: Item, panel: Panel) -> Entry:
-    whole, prompt, texts = find_type(item.extra.get(WHOLE, item.task)), get_template("prepare/instruction"), list[str]()
-    kinds, more = [find_type(part)["is"] for part in whole.get("parts", [item.task])], dict[str, str]()
-    if "parts" in whole:
-        prompt, more["before"] = get_template("prepare/described"), whole["before"]
-        more["description"] = await _ask_judge(item, panel, get_template("prepare/description"))
+    edit_type = find_type(item.extra.get(WHOLE, item.task))
+    kinds = [find_type(part)["is"] for part in edit_type.get("parts", [item.task])]
+    prompt = get_template("prepare/instruction")
+    more: dict[str, str] = {}
+    if "parts" in edit_type:
+        prompt = get_template("prepare/described")
+        description = await _ask_judge(item, panel, get_template("prepare/description"))
+        more = {"before": edit_type["before"], "description": description}
+    texts: list[str] = []
     # The candidates before this one are in the ledger, or asked for by the items that they become.
     for _, kind in zip(range(item.extra.get(CANDIDATE, 1)), cycle(kinds), strict=False):
         earlier = "\n".join(texts) or "nothing"

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from ..base.errors import ConfigError, InputError
 from ..base.images import format_path, load_mask
+from ..base.output_files import write_output
 from ..base.parse import package_tables
 from ..base.strict import Strict
 from ..base.text import group_by_key, shorten_list
@@ -19,7 +20,7 @@ from ..benchmarks.texts import describe_error
 from ..report.edits import Edits, JsonObject
 from ..report.page import PageOptions, build_report, render_page
 from ..report.pictures import PictureNames, encode_thumbnail, make_thumbnails, to_data_uri
-from .folder import ACCEPT_FILE, REJECT_FILE, REVIEW, Folder, Record, strip_made, write, write_lines
+from .folder import ACCEPT_FILE, REJECT_FILE, REVIEW, Folder, Record, strip_made, write_lines
 from .items import CANDIDATE, ORIGIN, STATUSES, TO_REVIEW, WHOLE, DraftData, Entry, What, find_type
 
 DECISIONS = "editjudge.prepare.1"
@@ -68,7 +69,7 @@ def write_page(folder: Folder, record: Record, entries: Mapping[str, Entry]) -> 
         },
     )
     report = {**build_report((), Edits(names, lambda *_: None), about), "models": [{"name": "", "run": 0}]}
-    write(folder.path / REVIEW, render_page(report, index, pictures=pictures).encode())
+    write_output(folder.path / REVIEW, render_page(report, index, pictures=pictures).encode())
 
 
 def _index(data: DraftData, listed_refs: Sequence[ItemRef], names: PictureNames) -> JsonObject:

@@ -13,7 +13,7 @@ from ..app.agreement import Agreement, AgreementTable
 from ..app.human_agreement import Side
 from ..app.view import RunView
 from ..base.errors import EditjudgeError
-from ..base.output_files import wrap_disk_errors, write_file
+from ..base.output_files import write_output
 from ..base.signature import package_version
 from ..base.templates import make_templates
 from ..stats.preferences import TIE, VOTES, A
@@ -149,5 +149,4 @@ def write_agreement(
 ) -> None:
     """Write the page to a file; see `render_agreement`."""
     check_out(out, is_file=True)
-    with wrap_disk_errors(out):
-        write_file(out, render_agreement(result, views, rewards).encode("utf-8", "replace"))
+    write_output(out, render_agreement(result, views, rewards).encode("utf-8", "replace"))

@@ -6,7 +6,9 @@ import math
 import os
 from abc import abstractmethod
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
+from threading import Lock
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import numpy as np
@@ -17,7 +19,7 @@ from ..base.images import RGB, Image, decode, load_mask
 from ..base.item import Edit
 from ..base.threads import FairThreads, MemoryBudget, in_thread
 from ..base.verdict import Evidence, NoScore, Score, Verdict, Verdicts
-from ..pixels.alignment import Alignment, align, align_coarse_to_fine, find_coarse_keypoints, find_keypoints
+from ..pixels.alignment import Alignment, Keypoints, align, align_coarse_to_fine, find_coarse_keypoints, find_keypoints
 from ..pixels.drift import measure_drift, name_change
 from ..pixels.metrics import METRICS
 from ..pixels.opencv import missing_opencv
@@ -28,10 +30,6 @@ from .scorer import Scorer
 
 if TYPE_CHECKING:
     from ..panel import Panel
-from concurrent.futures import Future
-from threading import Lock
-
-from ..pixels.alignment import Keypoints
 
 _Key: TypeAlias = "tuple[str, tuple[int, int]]"
 

@@ -169,17 +169,19 @@ class MultipleChoice(JudgeScorer):
                 written in another way.
             exact: Whether the reply must equal `expected` exactly.
         """
-        due = question.get("expected", question["answer"]) if exact else question["answer"]
-        return due in question["options"]
+        return MultipleChoice._due(question, exact=exact) in question["options"]
+
+    @staticmethod
+    def _due(question: Mapping[str, Any], *, exact: bool) -> str:
+        due: str = question.get("expected", question["answer"]) if exact else question["answer"]
+        return due
 
     async def score(self, edit: Edit, panel: Panel, fields: frozenset[str]) -> Verdicts:
         """Ask each of the item's questions concurrently."""
         judge, item = panel.judge(self.service), edit.item
 
         async def ask(question: Mapping[str, Any]) -> tuple[dict[str, Any], list[Answer[str]]]:
-            due = question["answer"]
-            if self.exact:
-                due = question.get("expected", due)
+            due = self._due(question, exact=self.exact)
             evidence = {
                 "question": question["question"],
                 "due": due,

@@ -87,7 +87,7 @@ def _describe_dimension(dimension: Dimension) -> dict[str, str]:
     facts |= {"needs": ", ".join(sorted(dimension.needs)), "prompts": dimension.prompt_origins or ""}
     facts["better"] = "higher" if dimension.higher_is_better else "lower"
     facts["when"] = getattr(dimension.when, "__qualname__", "")
-    return {n: text for n, text in facts.items() if text not in ("false", "null", "_always", "0.0")}
+    return {n: text for n, text in facts.items() if text not in ("false", "null", "no_condition", "0.0")}
 
 
 def _describe_column(column: columns.Column) -> dict[str, str]:

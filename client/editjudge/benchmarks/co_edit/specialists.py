@@ -1,6 +1,5 @@
 """Whether a subject is still who it was, and what was not to be edited as it was."""
 
-import asyncio
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,6 +15,7 @@ from ...base.signature import implementation
 from ...base.threads import in_thread
 from ...base.verdict import Score, Verdicts
 from ...panel import Panel
+from ...panel.coalesce import gather_all
 from ...scorers.regions import fitted, require_region
 from ...scorers.rubric import Rubric
 from ...scorers.scorer import ServiceScorer
@@ -111,15 +111,11 @@ class SubjectSimilarity(ServiceScorer):
         if self.padded_canvas:
             edit = await in_thread(off_canvas, edit)
         region = str(edit.item.extra[SUBJECT_REGION])
-        evidence: dict[str, Any] = {"region": region}
-        original = await in_thread(_of_source, edit, region)
-        image, within = original
-        output, note = await in_thread(_as_large, edit.output, image)
-        subject = output, within
-        evidence |= note
-        embeddings = (self._embedding(each, panel) for each in (original, subject))
-        vectors = await asyncio.gather(*embeddings)
-        return {"subject": Score(value=compute_cosine(*vectors), evidence=evidence)}
+        source, within = await in_thread(_of_source, edit, region)
+        output, note = await in_thread(_as_large, edit.output, source)
+        embeddings = (self._embedding((image, within), panel) for image in (source, output))
+        cosine = compute_cosine(*await gather_all(*embeddings))
+        return {"subject": Score(value=cosine, evidence={"region": region, **note})}
 
     async def _embedding(self, subject: _Subject, panel: Panel) -> Vector:
         inputs = await in_thread(self._inputs, subject)
@@ -216,10 +212,7 @@ class KeptDistance(ServiceScorer):
         """Return both images, the background's mask, and a note of what was resized."""
         if self.padded_canvas:
             edit = off_canvas(edit)
-        source = edit.item.source
-        if source is None:
-            raise ValueError(f"{edit.item.id} has no single source")
-        background = require_region(edit, "outside", source.size)
+        source, background = _of_source(edit, "outside")
         if background is None:
             raise Abstention("degenerate", "there is no mask")
         pixels, note = fitted(edit.output, source)

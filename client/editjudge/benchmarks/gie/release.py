@@ -149,7 +149,7 @@ def write_decisions(folder: Path, decisions: Iterable[ComparisonDecision]) -> No
     Raises:
         InputError: the file cannot be written.
     """
-    sorted_decisions = sorted(decisions, key=lambda of: (of.compares == of.words, of.position))
+    sorted_decisions = sorted(decisions, key=lambda each: (each.compares == each.words, each.position))
     _write(folder / COMPARES, _DECISIONS.dump_json(sorted_decisions, indent=1))
 
 

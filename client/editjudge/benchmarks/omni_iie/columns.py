@@ -18,7 +18,6 @@ METRICS: dict[str, tuple[str, str, bool]] = {
 """By name in ids: the dimension, the title, and whether higher is better."""
 Columns: TypeAlias = Iterator[Column]
 Sign: TypeAlias = Literal["+", "-"]
-Formula: TypeAlias = Callable[[Values], float]
 
 
 def columns(switches: OmniSwitches) -> tuple[Column, ...]:
@@ -89,7 +88,7 @@ def _drop(switches: OmniSwitches) -> Columns:
         yield _overall(name, title, overall_loss, "section 5.3", False)
 
 
-def _overall(name: str, title: str, fn: Formula, source: str, higher: bool) -> Column:
+def _overall(name: str, title: str, fn: Callable[[Values], float], source: str, higher: bool) -> Column:
     parts = {metric: f"omni_iie.{name}.{metric}" for metric in METRICS if metric != "psnr"}
     how, column = Composite(fn, parts), f"omni_iie.{name}.overall"
     return Column(column, "Overall", how, higher, f"{_PAPER}, {source}", title)
