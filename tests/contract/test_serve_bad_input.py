@@ -186,9 +186,12 @@ BOMBS: Mapping[str, tuple[bytes, str, str, str]] = {
 async def test_a_bomb_is_refused_before_it_is_parsed(service: RunningService, case: str) -> None:
     data, method, field, words = BOMBS[case]
     channel, path = service.channel, f"/{SERVICE}/{method}"
-    is_stream = method == "ScoreStream"
-    call = channel.stream_stream(path)(iter([data])).read() if is_stream else None
-    told = await refusal(call or channel.unary_unary(path)(data))
+    if method == "ScoreStream":
+        call = channel.stream_stream(path)()
+        await call.write(data)
+        told = await refusal(call.read())
+    else:
+        told = await refusal(channel.unary_unary(path)(data))
     assert (told.code, told.field) == (Code.INVALID_ARGUMENT, field)
     assert words in told.words
 
