@@ -14,7 +14,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from editjudge.base.config import Settings
 from editjudge.v1 import judge_pb2 as pb
-from editjudge_services.gateway import accounting, interceptor
+from editjudge_services.gateway import accounting, interceptor, protocols
 from editjudge_services.gateway import service as gateway_service
 from editjudge_services.gateway.admission import MAX_CALLS, MAX_REQUEST_BYTES
 from editjudge_services.gateway.interceptor import AdmittedMessages
@@ -22,12 +22,19 @@ from editjudge_services.gateway.options import ServiceOptions
 from editjudge_services.gateway.schemas import EncodedEdit
 from editjudge_services.gateway.service import JudgeService
 from editjudge_services.gateway.servicer import JudgeServicer
+from editjudge_services.runtime.cache import BoundedCache
 
 from ..judge_service import ASKED, JSON, Context, make_body, make_request, outcome_of, refusal, serve, teams_of
 from ..patience import patience, until
 
 MESSAGE = pb.ScoreStreamRequest(request=make_request()).SerializeToString()
 ONE = len(MESSAGE)
+
+
+@pytest.fixture
+def no_protocols(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No protocol has been resolved in this process, whatever tests came before."""
+    monkeypatch.setattr(protocols, "_cache", BoundedCache(protocols._CACHE_BYTES))
 
 
 async def drain(call: Any) -> list[Any]:
@@ -109,6 +116,7 @@ async def test_who_sends_what_is_invalid_waits_and_others_do_not(monkeypatch: py
         reader.cancel()
 
 
+@pytest.mark.usefixtures("no_protocols")
 async def test_a_new_protocol_is_made_when_its_team_has_paid_for_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many of its calls bring one at a time. Another team does not wait for it."""
     monkeypatch.setattr(gateway_service, "NEW_OF_REQUEST", 1e-6)
@@ -127,6 +135,7 @@ async def test_a_new_protocol_is_made_when_its_team_has_paid_for_the_last(monkey
         assert (await ask("b", 7)).signatures
 
 
+@pytest.mark.usefixtures("no_protocols")
 async def test_an_edit_counts_by_all_that_its_dimensions_derive_from(monkeypatch: pytest.MonkeyPatch) -> None:
     """One dimension of 120 rounds is no single request; who made the protocol has paid for that."""
     monkeypatch.setattr(accounting, "WAIT_SECONDS", 0.5)
