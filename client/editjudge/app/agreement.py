@@ -151,11 +151,11 @@ def compare_judges(views: Sequence[RunView]) -> Agreement:
 
 def _compare_two(first: Rater, second: Rater, dimension: str, cluster_of: Callable[[str], Hashable]) -> AgreementRow:
     """Compare two judges round by round, or their means where they have not as many rounds."""
-    one, other = first.values[dimension], second.values[dimension]
-    edits = [edit for edit in one if edit in other]
+    values, other_values = first.values[dimension], second.values[dimension]
+    edits = [edit for edit in values if edit in other_values]
     rounds: list[tuple[float, float, Hashable]] = []
     for edit in edits:
-        sides = one[edit], other[edit]
+        sides = values[edit], other_values[edit]
         if len(sides[0]) != len(sides[1]):
             sides = (fmean(sides[0]),), (fmean(sides[1]),)
         rounds += [(a, b, cluster_of(edit[0])) for a, b in zip(*sides, strict=True)]

@@ -253,13 +253,13 @@ class PairedScores:
     @property
     def pending(self) -> int:
         """Number of edits, of both models, with a dimension that is not judged yet."""
-        both = zip((self.first, self.second), self.places, strict=True)
-        return int(sum(of.is_pending[at].sum() for of, at in both))
+        sides = zip((self.first, self.second), self.places, strict=True)
+        return int(sum(side.is_pending[places].sum() for side, places in sides))
 
     def count_scores(self, dimension: str) -> tuple[int, int]:
         """Count the items on which each model has a score, shared or not."""
-        a, b = (int((~np.isnan(of.values(dimension))).sum()) for of in (self.first, self.second))
-        return a, b
+        first, second = (int((~np.isnan(side.values(dimension))).sum()) for side in (self.first, self.second))
+        return first, second
 
     def noise(self, dimension: str) -> tuple[Noise, Noise]:
         """The noise of each model on a dimension."""
@@ -267,17 +267,18 @@ class PairedScores:
 
     def on(self, dimension: Dimension) -> DimensionPairs:
         """The pairs of scores on one dimension."""
-        name, (here, there) = dimension.id, self.places
-        a, marks_a = self.first.values(name)[here], np.asarray(self.first.marks[name])[here]
-        b, marks_b = self.second.values(name)[there], np.asarray(self.second.marks[name])[there]
-        has_both, differs = ~np.isnan(a) & ~np.isnan(b), marks_a // 2 != marks_b // 2
+        name, sides = dimension.id, list(zip((self.first, self.second), self.places, strict=True))
+        a, b = (side.values(name)[places] for side, places in sides)
+        marks_a, marks_b = (np.asarray(side.marks[name])[places] for side, places in sides)
+        has_both = ~np.isnan(a) & ~np.isnan(b)
+        differs = marks_a // 2 != marks_b // 2
         unequal = np.flatnonzero(has_both & differs)
         causes: tuple[Difference, ...] = ()
         if len(unequal):
             texts = [self.signatures[marks[unequal[0]] // 2] for marks in (marks_a, marks_b)]
             causes = compare_signatures(*texts)
-        marks, common = (marks_a % 2, marks_b % 2), np.flatnonzero(has_both & ~differs)
-        return DimensionPairs(dimension, self, a, b, marks, common, len(unequal), causes)
+        common = np.flatnonzero(has_both & ~differs)
+        return DimensionPairs(dimension, self, a, b, (marks_a % 2, marks_b % 2), common, len(unequal), causes)
 
 
 @dataclass(frozen=True)

@@ -277,9 +277,9 @@ def _measure(base: _Side, candidate: _Side, rules: GateRules) -> list[_Measure]:
         if margin := margins.get(dimension.id):
             has_bounds = not (dimension.cap or dimension.worst_of)
             least = 1 if has_bounds else math.ceil(3 / rules.unseen)
-            of = _Measure(pairs.on(dimension), margin, is_equal, least)
-            _check_measure(of, rules.coverage)
-            measures.append(of)
+            measure = _Measure(pairs.on(dimension), margin, is_equal, least)
+            _check_measure(measure, rules.coverage)
+            measures.append(measure)
     if not measures:
         raise ConfigError("no dimension has a score", "see: editjudge summary")
     return measures

@@ -213,10 +213,10 @@ class _Comparison:
                     for key in by_item.get(vote.item, ())
                     if vote.vote
                 ]
-                of = [key for key, *_ in read]
-                votes, truth = np.array([v for _, v, _ in read]), [labels[key] for key in of]
-                order = _measure_order(read)
-                side = Side(judge.name, judge.kind, of, votes, np.array(truth), figures=order)
+                vote_keys = [key for key, *_ in read]
+                votes = np.array([vote for _, vote, _ in read])
+                truth = np.array([labels[key] for key in vote_keys])
+                side = Side(judge.name, judge.kind, vote_keys, votes, truth, figures=_measure_order(read))
             else:
                 values = judge.read(dimension)
                 gaps = {
@@ -312,8 +312,8 @@ class _Comparison:
             if not (common := [key for key in values[0] if key in values[1]]):
                 continue
             three = [np.array([side[key] for key in common]) for side in (*values, people)]
-            of = statistics[main].function
-            gap = Statistic(lambda a, b, p, of=of: of(a, p) - of(b, p))
+            function = statistics[main].function
+            gap = Statistic(lambda a, b, p, agree=function: agree(a, p) - agree(b, p))
             names = {"first": one.who, "second": other.who}
             difference = self._estimate_all({main: gap}, three, common)[main]
             text = _describe_difference(one.who, other.who, f"by {main} over {len(common):,} {unit}s", difference)
@@ -339,8 +339,8 @@ def _side(
     who: str, kind: Kind, values: Mapping[Any, float], people: Mapping[Key, float], figures: Mapping[str, Figure] = {}
 ) -> Side:
     keys = [key for key in people if key in values]
-    one, other = (np.array([side[key] for key in keys]) for side in (values, people))
-    return Side(who, kind, keys, one, other, figures=figures)
+    judge_values, people_values = (np.array([side[key] for key in keys]) for side in (values, people))
+    return Side(who, kind, keys, judge_values, people_values, figures=figures)
 
 
 def _against_the_rest(

@@ -101,7 +101,8 @@ def reweigh_judge(view: RunView, survey: Sequence[Rating]) -> Rater:
             formulas[of.id] = of.how
     if not formulas:
         raise ConfigError(f"{view.folder} has no number that weights make", "--weights is for runs of co_edit")
-    judge.ranges, judge.values = {n: spec.dimensions_by_id[n].range for n in formulas}, {n: {} for n in formulas}
+    judge.ranges = {name: spec.dimensions_by_id[name].range for name in formulas}
+    judge.values = {name: {} for name in formulas}
     for row in view.rows():
         outcomes = {**row.outcomes}
         for name, how in formulas.items():

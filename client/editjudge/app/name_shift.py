@@ -222,8 +222,8 @@ def _find_in_block(block: Block, paths: Sequence[str | None], *, is_first: bool)
         first = items[fitting[0]].id
         is_part = not is_first or bool(fits_own[:start].any())
         what = f"first: {first}, like the source of {items[(fitting[0] + step) % len(items)].id}"
-        own_count, extent = int(fits_own[start:end].sum()), f" from {first} on" * is_part
-        return NameShift(step, len(fitting), own_count, what, extent)
+        own_count = int(fits_own[start:end].sum())
+        return NameShift(step, len(fitting), own_count, what, f" from {first} on" if is_part else "")
     return None
 
 

@@ -277,9 +277,9 @@ def read_rows(
     """
     header, contents = store.header, contents or ItemContents(spec.dataset, store.file_cache())
     value_alone = spec.rules.single_image
-    of = {name for column in select_table_columns(spec) for name in column.dimensions}
+    table_ids = {name for column in select_table_columns(spec) for name in column.dimensions}
     by_id = spec.dimensions_by_id
-    dimensions = sort_by_dependency((by_id[name] for name in by_id if name in of), by_id)
+    dimensions = sort_by_dependency((by_id[name] for name in by_id if name in table_ids), by_id)
     signatures = spec.signature_cache.of(dimensions, header.identities)
     today = {name: str(signature) for name, signature in signatures.items()}
     # What is made of readings and of other dimensions is judged with all of them.

@@ -404,8 +404,8 @@ class ResolvedSpec(RunInputs):
         if self._other is None:
             return self.spec.dimensions
         own = {d.id for d in self.spec.rules().dimensions}
-        here = {d.id for d in self._other.dimensions}
-        return [name for name in self.spec.dimensions if name in here or name not in own]
+        ids = {d.id for d in self._other.dimensions}
+        return [name for name in self.spec.dimensions if name in ids or name not in own]
 
 
 def _paths(texts: Mapping[str, str]) -> Mapping[str, Path]:

@@ -105,11 +105,12 @@ def _compare_signs(tables: Sequence[AgreementTable], study: Study) -> Iterator[s
     """Say how each judge and people order two models."""
     for table in tables if study.signs else ():
         for side in (s for s in table.sides if s.kind == "judge" and len(s.keys) == 2):
-            (first, second), gaps = (key[1] for key in side.keys), [a - b for a, b in (side.values, side.people)]
+            first, second = (key[1] for key in side.keys)
+            gaps = [a - b for a, b in (side.values, side.people)]
             signs = [">" if gap > 0 else "<" if gap < 0 else "=" for gap in gaps]
-            both = [f"{a:.4f} {sign} {b:.4f}" for sign, (a, b) in zip(signs, (side.values, side.people), strict=True)]
+            texts = [f"{a:.4f} {sign} {b:.4f}" for sign, (a, b) in zip(signs, (side.values, side.people), strict=True)]
             order = "the same order" if signs[0] == signs[1] else "another order"
-            yield f"{table.dimension}, {first} and {second}: {side.who} {both[0]}, people {both[1]}: {order}"
+            yield f"{table.dimension}, {first} and {second}: {side.who} {texts[0]}, people {texts[1]}: {order}"
 
 
 def _check_labels(people: Ratings, study: Study) -> Iterator[str]:
@@ -119,7 +120,8 @@ def _check_labels(people: Ratings, study: Study) -> Iterator[str]:
     others = (((v.dimension, v.rater), VOTES.index(v.vote) != checks[k]) for k, v in key if k in checks)
     for (dimension, rater), differ in group_by_key(others).items():
         if rater != study.checker:
-            share, whole = sum(differ) / len(differ), sum((v.dimension, v.rater) == (dimension, rater) for _, v in key)
-            these = f"{len(differ)} checked labels ({len(differ) / whole:.0%} of all)"
+            share = sum(differ) / len(differ)
+            whole = sum((v.dimension, v.rater) == (dimension, rater) for _, v in key)
+            label_count = f"{len(differ)} checked labels ({len(differ) / whole:.0%} of all)"
             verdict = "label all of them again" if share > study.gate else "good enough"
-            yield f"{dimension or 'all'}, {rater}: {share:.1%} of {these} differ: {verdict}"
+            yield f"{dimension or 'all'}, {rater}: {share:.1%} of {label_count} differ: {verdict}"

@@ -65,13 +65,13 @@ def _stat(path: str | os.PathLike[str], *, fresh: bool = False) -> tuple[bytes, 
         except OSError:  # it may be there: reading it says why it cannot be read
             return _UNKNOWN, time_ns()
     try:
-        of = os.stat(path)  # noqa: PTH116 - a hundred thousand times
+        state = os.stat(path)  # noqa: PTH116 - a hundred thousand times
     except (OSError, ValueError):
         return ABSENT, 0
-    if not stat.S_ISREG(of.st_mode):
+    if not stat.S_ISREG(state.st_mode):
         return ABSENT, 0
-    packed_stat = _LAYOUT.pack(of.st_dev, of.st_ino, of.st_size, of.st_mtime_ns, of.st_ctime_ns)
-    return blake2b(packed_stat, digest_size=STAT).digest(), of.st_ctime_ns
+    packed_stat = _LAYOUT.pack(state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+    return blake2b(packed_stat, digest_size=STAT).digest(), state.st_ctime_ns
 
 
 class FileRead:

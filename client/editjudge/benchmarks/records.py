@@ -81,8 +81,8 @@ class ReleasedRecord(BaseModel):
         Args:
             wrong: By field of its record, why it cannot be used.
         """
-        of = {name: mark.field for name, mark in cls.item_fields().items()}
-        return {of.get(name, name): flaw(f"{name}: {what}") for name, what in wrong.items()}
+        item_names = {name: mark.field for name, mark in cls.item_fields().items()}
+        return {item_names.get(name, name): flaw(f"{name}: {what}") for name, what in wrong.items()}
 
 
 def _is_nothing(value: Any, *, blank_too: bool) -> bool:

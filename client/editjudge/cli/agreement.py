@@ -57,9 +57,9 @@ def print_agreement(result: Agreement, *, json: bool) -> None:
     print_tables(_strength_table(table) for table in result.tables if table.strengths)
     print_text(*(each.sentence for each in result.differences), *result.sentences)
     for raters in result.raters:
-        of = ", ".join(f"{level} {format_figure(one)}" for level, one in raters.alpha.items())
+        alphas = ", ".join(f"{level} {format_figure(figure)}" for level, figure in raters.alpha.items())
         count = format_count(raters.raters, "rater")
-        print_text(f"{raters.dimension or 'people'}: {count}, Krippendorff's alpha: {of}")
+        print_text(f"{raters.dimension or 'people'}: {count}, Krippendorff's alpha: {alphas}")
     print_notice(*result.notes)
     _print_problems(result.problems)
 

@@ -44,10 +44,10 @@ def compare_command(
             _print_ranking(view, dimension, as_json=json)
             return
         second = stack.enter_context(open_run(other)) if other else view
-        both = (view, models[0]), (second, models[1])
-        result = compare_models(*both, dimension)
+        sides = (view, models[0]), (second, models[1])
+        result = compare_models(*sides, dimension)
         if anchor:
-            result = result.model_copy(update={"anchor": anchor_difference(*both, anchor, dimension)})
+            result = result.model_copy(update={"anchor": anchor_difference(*sides, anchor, dimension)})
     if json:
         print_json(result)
     else:
@@ -203,9 +203,9 @@ def _describe_left_out(rows: Iterable[DimensionComparison]) -> Iterator[str]:
     by_counts = group_by_key(((e.only_first, e.only_second, e.neither), e) for e in rows)
     words = "scored for A only", "scored for B only", "scored for neither"
     for counts, those in by_counts.items():
-        of = [f"{count:,} {word}" for count, word in zip(counts, words, strict=True) if count]
-        if of:
-            yield f"edits left out: {', '.join(of)} ({_name_first(those)})"
+        parts = [f"{count:,} {word}" for count, word in zip(counts, words, strict=True) if count]
+        if parts:
+            yield f"edits left out: {', '.join(parts)} ({_name_first(those)})"
 
 
 def _name_first(rows: Sequence[DimensionComparison]) -> str:

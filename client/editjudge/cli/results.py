@@ -147,9 +147,9 @@ def show_command(
         of_item = [each for each in view.edits(model) if each.item == edit]
         edits = tuple(ShownEdit.of(view, e, shows) for e in of_item)
         if not edits:
-            of = f" of {model}" if model else ""
+            by_model = f" of {model}" if model else ""
             has = ", ".join(view.header.outputs)
-            raise ConfigError(f"{run} has no edit {edit!r}{of}", f"its models: {has}")
+            raise ConfigError(f"{run} has no edit {edit!r}{by_model}", f"its models: {has}")
         listing = _add_data(view, edit, edits, shows)
     if json:
         print_json(listing)

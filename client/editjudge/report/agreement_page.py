@@ -119,12 +119,12 @@ def _differing(side: Side, table: AgreementTable, views: Sequence[RunView]) -> I
     for place in np.argsort(-gaps, kind="stable")[:_MOST_EDITS]:
         if gaps[place] > 0:
             item, *models = side.keys[place]
-            both = {"the judge": side.values[place], "people": side.people[place]}
+            values = {"the judge": side.values[place], "people": side.people[place]}
             view = next((v for v in views if side.who.partition(":")[0] == v.folder.name), None)
             yield {
                 "item": item,
                 "models": models,
-                "said": {who: f"{v:.3g}" if table.unit == "edit" else VOTES[v] for who, v in both.items()},
+                "said": {who: f"{v:.3g}" if table.unit == "edit" else VOTES[v] for who, v in values.items()},
                 **(_describe(view, item, models, [table.dimension]) if view else {}),
             }
 

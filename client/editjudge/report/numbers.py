@@ -247,10 +247,10 @@ def format_uncertainty(cell: Cell, decimals: int | None = None) -> str:
 
 def _format_ends(cell: Cell, decimals: int | None) -> str:
     """Format how far the ends of a mean's interval are from it."""
-    of = cell.interval
-    if cell.value is None or of is None or of.low is None or of.high is None:
+    interval = cell.interval
+    if cell.value is None or interval is None or interval.low is None or interval.high is None:
         return ""
-    up, down = of.high - cell.value, cell.value - of.low
+    up, down = interval.high - cell.value, cell.value - interval.low
     above, below = (format_half_width(d, decimals) if d > 0 else "0" for d in (up, down))
     return f" ±{above}" if above == below else f" +{above}/-{below}"
 

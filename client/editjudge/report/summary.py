@@ -221,8 +221,8 @@ def build_numbers_table(results: Results) -> Table:
     for model in models:
         for column in columns:
             cell = results.models[model][column.id]
-            of = cell.interval
-            interval = (of.low, of.high, of.error, of.clusters, of.method) if of else (None,) * 5
+            ends = cell.interval
+            interval = (ends.low, ends.high, ends.error, ends.clusters, ends.method) if ends else (None,) * 5
             names = (model, column.id, column.group, column.title)
             counts = (cell.scored, cell.asked, cell.imputed)
             further = (cell.capped, int(cell.other_items))
@@ -359,8 +359,8 @@ def _by_column(columns: Sequence[Column], grid: _Grid, models: Sequence[str]) ->
     for place, column in enumerate(columns):
         group = [column.group] if has_groups else []
         for judge in judges:
-            of = (grid.get((model, judge)) for model in models)
-            numbers = [_NOTHING if row is None else row[place] for row in of]
+            judge_rows = (grid.get((model, judge)) for model in models)
+            numbers = [_NOTHING if row is None else row[place] for row in judge_rows]
             if any(one.text for one in numbers):
                 label = _row_label(_title(column), judge)
                 rows.append(Row((*group, label, *numbers), "dim" if judge else ""))
@@ -373,9 +373,9 @@ def list_reasons(columns: Iterable[Column], cells: Cells) -> tuple[str, ...]:
     """List why cells have no number: one line per reason, with its columns and models."""
     titles_by_reason: dict[str, dict[tuple[str, ...], list[str]]] = {}
     for column in columns:
-        here = ((model, row[column.id]) for model, row in cells.items())
+        column_cells = ((model, row[column.id]) for model, row in cells.items())
         by_reason = group_by_key(
-            (_describe_reason(cell), model) for model, cell in here if cell.value is None and cell.asked
+            (_describe_reason(cell), model) for model, cell in column_cells if cell.value is None and cell.asked
         )
         for why, models in by_reason.items():
             of_models = titles_by_reason.setdefault(why, {})

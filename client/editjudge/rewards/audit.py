@@ -166,17 +166,17 @@ def _load_edit(row: Row, pictures: Pictures) -> Edit:
 
 def compare_rewards(ids: Sequence[str], before: Numbers, now: Numbers) -> Movement:
     """Compare rewards with those that were kept, edit by edit."""
-    both = [(i, a, b) for i, a, b in zip(ids, before, now, strict=True) if a is not None and b is not None]
-    changes = {i: b - a for i, a, b in both if abs(b - a) > _EQUAL}
-    sides = np.array([(a, b) for _, a, b in both]).reshape(-1, 2).T
+    pairs = [(i, a, b) for i, a, b in zip(ids, before, now, strict=True) if a is not None and b is not None]
+    changes = {i: b - a for i, a, b in pairs if abs(b - a) > _EQUAL}
+    sides = np.array([(a, b) for _, a, b in pairs]).reshape(-1, 2).T
     furthest = sorted(changes, key=lambda i: -abs(changes[i]))[:_MOST_SHOWN]
     gaps = [(a is None, b is None) for a, b in zip(before, now, strict=True)]
     return Movement(
-        edits=len(both),
+        edits=len(pairs),
         other_numbers=len(changes),
         new_numbers=gaps.count((True, False)),
         lost_numbers=gaps.count((False, True)),
-        mean_change=fmean(b - a for _, a, b in both) if both else None,
-        agreement=estimate(_SPEARMAN, [*sides], [i for i, _, _ in both]).value,
+        mean_change=fmean(b - a for _, a, b in pairs) if pairs else None,
+        agreement=estimate(_SPEARMAN, [*sides], [i for i, _, _ in pairs]).value,
         furthest={i: changes[i] for i in furthest},
     )

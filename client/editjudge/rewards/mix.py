@@ -166,8 +166,8 @@ def summarise(config: RewardConfig, name: str, results: Sequence[EditReward], gr
 def _correlate(parts: Iterable[str], values: Sequence[RewardValue]) -> dict[str, float]:
     agreement: dict[str, float] = {}
     for a, b in combinations(parts, 2):
-        both = [(v.parts[a].value, v.parts[b].value) for v in values if v.parts]
-        pairs = [(x, y) for x, y in both if x is not None and y is not None]
+        all_pairs = [(v.parts[a].value, v.parts[b].value) for v in values if v.parts]
+        pairs = [(x, y) for x, y in all_pairs if x is not None and y is not None]
         with suppress(NotDefined):
             agreement[f"{a}~{b}"] = spearman(*(np.array([each[n] for each in pairs]) for n in (0, 1)))
     return agreement

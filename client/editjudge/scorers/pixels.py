@@ -320,7 +320,8 @@ class BlackedOutSsim(PixelScorer):
 
 def _measure_drift(edit: Edit, reference: Image, fit: _Fit, fields: frozenset[str]) -> dict[str, Verdict]:
     """Say how far the edit drifted, or why that cannot be told: then it is never 0."""
-    output, mask = edit.output, select_region(edit, "inside", reference.size) if edit.item.mask else None
+    output = edit.output
+    mask = select_region(edit, "inside", reference.size) if edit.item.mask else None
     if not isinstance(fit, Degenerate) and not _same_aspect(output.size, reference.size):
         word = "squeezed" if fit[1] else "cropped or extended"
         fit = Degenerate(f"{word}: the edit has another aspect ratio than its source")

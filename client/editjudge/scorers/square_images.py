@@ -168,8 +168,8 @@ class RegionClip(_SquaredRegions):
         if background and self.whole_background:
             mask = {}
         inputs = ({"IMAGE": image.encoded_bytes, **mask} for image in pair)
-        both = (fetch_embedding(panel, self.service, each, "zero") for each in inputs)
-        return Score(value=compute_cosine(*await gather_all(*both)))
+        embeddings = (fetch_embedding(panel, self.service, each, "zero") for each in inputs)
+        return Score(value=compute_cosine(*await gather_all(*embeddings)))
 
 
 _LOCK = Lock()

@@ -103,10 +103,10 @@ def _interval(value: float, replicates: Floats, records: int, scale: Scale) -> t
         return math.nan, math.nan
     if is_correlation:
         value, replicates = math.atanh(value), np.arctanh(np.clip(replicates, -limit, limit))
-    of = make_pseudo_values(value, replicates)
+    pseudo_values = make_pseudo_values(value, replicates)
     if scale == "share":
-        return share_interval(value, of.error, of.freedom, records) if records > 1 else (0.0, 1.0)
-    half = half_width(of.error or 0.0, of.freedom)
+        return share_interval(value, pseudo_values.error, pseudo_values.freedom, records) if records > 1 else (0.0, 1.0)
+    half = half_width(pseudo_values.error or 0.0, pseudo_values.freedom)
     if not half > 0:
         return math.nan, math.nan
     low, high = value - half, value + half

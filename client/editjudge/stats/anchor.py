@@ -122,15 +122,15 @@ def anchor_mean(
 
     def weigh(values: Floats, elsewhere: Floats) -> tuple[Figure, float]:
         """The weighted mean with its interval, and its standard error."""
-        of = Clusters(sum_up(weights * values)[has_rating], heavy[has_rating])
+        sums = Clusters(sum_up(weights * values)[has_rating], heavy[has_rating])
         moves = leave_out(values) + elsewhere
         inside, outside = (float((moves[part] ** 2).sum()) for part in (has_rating, ~has_rating))
-        error = math.sqrt((of.count - 1) / of.count * inside + outside)
-        reason = explain_no_interval(of, float(np.abs(y).max()))
-        if of.count < LEAST_SOURCES:
-            reason = f"only {of.count} source pictures have ratings; {LEAST_SOURCES} are the least"
-        low, high = (None, None) if reason else _find_ends(of, error)
-        return Figure(value=of.value, low=low, high=high, reason=reason), error
+        error = math.sqrt((sums.count - 1) / sums.count * inside + outside)
+        reason = explain_no_interval(sums, float(np.abs(y).max()))
+        if sums.count < LEAST_SOURCES:
+            reason = f"only {sums.count} source pictures have ratings; {LEAST_SOURCES} are the least"
+        low, high = (None, None) if reason else _find_ends(sums, error)
+        return Figure(value=sums.value, low=low, high=high, reason=reason), error
 
     estimate, error = weigh(y - slopes[at] * x, everywhere)
     people, error_alone = weigh(y, np.zeros(size))

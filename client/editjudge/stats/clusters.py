@@ -55,9 +55,9 @@ class Clusters:
         """
         if len(values) != len(clusters) or not len(values):
             raise ValueError(f"{len(values)} values, {len(clusters)} clusters: give one each")
-        of = number_clusters(clusters)
+        numbers = number_clusters(clusters)
         weights = np.asarray(values, dtype=np.float64)
-        sums, counts = np.bincount(of, weights=weights), np.bincount(of)
+        sums, counts = np.bincount(numbers, weights=weights), np.bincount(numbers)
         return cls(np.asarray(sums, dtype=np.float64), np.asarray(counts, dtype=np.float64))
 
     @property

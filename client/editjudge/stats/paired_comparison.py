@@ -147,22 +147,22 @@ def compare(
     before, after = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     differences = after - before
     (test,) = measure_differences(differences[None], clusters)
-    of = test.of
-    half = None if test.error is None else half_width(test.error, of.freedom)
+    difference = test.of
+    half = None if test.error is None else half_width(test.error, difference.freedom)
     higher, lower = int((differences > _ROUNDING).sum()), int((differences < -_ROUNDING).sum())
     return Comparison(
         edits=len(differences),
-        sources=of.count,
+        sources=difference.count,
         first=float(before.mean()),
         second=float(after.mean()),
-        difference=of.value,
+        difference=difference.value,
         error=test.error,
-        freedom=of.freedom,
-        interval=None if half is None else Ends(low=of.value - half, high=of.value + half),
+        freedom=difference.freedom,
+        interval=None if half is None else Ends(low=difference.value - half, high=difference.value + half),
         bootstrap=test.bootstrap,
         reason=test.reason,
         p=test.p,
-        unseen=largest_unseen_share(of.count),
+        unseen=largest_unseen_share(difference.count),
         wins=higher if higher_is_better else lower,
         ties=len(differences) - higher - lower,
         losses=lower if higher_is_better else higher,

@@ -203,8 +203,8 @@ def estimate_strengths(pairs: Sequence[Sequence[str]], votes: Votes, clusters: S
     number = {model: n for n, model in enumerate(sorted({model for pair in pairs for model in pair}))}
     columns = [np.array([number[pair[side]] for pair in pairs]) for side in (0, 1)]
     strength = partial(bradley_terry, models=len(number))
-    of = {model: Statistic(lambda *columns, n=n: float(strength(*columns)[n])) for model, n in number.items()}
-    return {model: estimate(each, [*columns, votes], clusters) for model, each in of.items()}
+    statistics = {model: Statistic(lambda *columns, n=n: float(strength(*columns)[n])) for model, n in number.items()}
+    return {model: estimate(each, [*columns, votes], clusters) for model, each in statistics.items()}
 
 
 def rank_models(dimension: str, shares: Mapping[PairKey, float], clusters: Mapping[PairKey, Hashable]) -> PairRanking:
@@ -217,7 +217,7 @@ def rank_models(dimension: str, shares: Mapping[PairKey, float], clusters: Mappi
         shares: 0..1, by pair and order.
         clusters: The cluster of each, for example its source picture.
     """
-    both = {
+    means = {
         key: (share + 1 - shares[back]) / 2
         for key, share in shares.items()
         if (back := (key[0], key[2], key[1])) in shares and key[1] < key[2]
@@ -227,15 +227,15 @@ def rank_models(dimension: str, shares: Mapping[PairKey, float], clusters: Mappi
         statistic = Statistic(lambda values: float(values.mean()), scale)
         return estimate(statistic, [np.array([*of.values()])], [clusters[key] for key in of])
 
-    votes = vote_by(np.array([*both.values()]) - 0.5)
-    strengths = estimate_strengths([key[1:] for key in both], votes, [clusters[key] for key in both])
+    votes = vote_by(np.array([*means.values()]) - 0.5)
+    strengths = estimate_strengths([key[1:] for key in means], votes, [clusters[key] for key in means])
     wins = {
-        model: mean({key: share if key[1] == model else 1 - share for key, share in both.items() if model in key[1:]})
+        model: mean({key: share if key[1] == model else 1 - share for key, share in means.items() if model in key[1:]})
         for model in strengths
     }
     return PairRanking(
         dimension=dimension,
-        pairs=len(both),
+        pairs=len(means),
         ties=int((votes == TIE).sum()),
         first_wins=mean(shares, "plain"),  # both orders of a pair are in one cluster
         wins=dict(sorted(wins.items(), key=lambda each: -(each[1].value or 0.0))),

@@ -88,8 +88,8 @@ class PostgresLedger(ReplyStore, Closeable):
     async def _fetch(self, name: str, values: Mapping[str, object], *, waits: bool = True) -> list[Row]:
         team = encode_text(self.team)
         sql, values = _load_statements()[name], {"team": team, **values}
-        of = ALL_TEAMS if name in _OF_ALL_TEAMS else f"x{team.hex()}"
-        return await self._database.fetch(sql, values, of, waits=waits)
+        visible_team = ALL_TEAMS if name in _OF_ALL_TEAMS else f"x{team.hex()}"
+        return await self._database.fetch(sql, values, visible_team, waits=waits)
 
     async def get(self, call: AnyCall) -> Reply | None:
         """Get the reply to a call that was made before, or None."""

@@ -304,9 +304,9 @@ class RunStore(Closeable):
         rows = self.database.rows(FILES)
         files = {number: FileContent(stat, digest) for number, stat, digest in rows}
         rows = self.database.rows(DATA, "WHERE id <= ?", _TRAITS, long=True)
-        of = {number: (digest, value) for number, digest, value in rows}
-        digest, records = of.get(_DIGESTS, (b"", b""))
-        _, traits = of.get(_TRAITS, (None, b""))
+        by_number = {number: (digest, value) for number, digest, value in rows}
+        digest, records = by_number.get(_DIGESTS, (b"", b""))
+        _, traits = by_number.get(_TRAITS, (None, b""))
         return FileCache(files, digest_from_bytes(digest) if digest else "", records, traits)
 
     def item_blocks(self) -> Iterator[bytes]:

@@ -194,9 +194,9 @@ class GieData(RecordsFile):
         images = [Path(ref.data[0].image) for ref in refs]
         if not images:
             return ""
-        here = [path.parent for path in images if path.is_absolute() and path.is_file()]
-        if here:
-            folder = format_path(Path(os.path.commonpath(here)))
+        folders = [path.parent for path in images if path.is_absolute() and path.is_file()]
+        if folders:
+            folder = format_path(Path(os.path.commonpath(folders)))
             return f"`image` holds absolute paths: to allow them, add --root {folder}"
         return "if the images are in another folder, add --root /=FOLDER"
 

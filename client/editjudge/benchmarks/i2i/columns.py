@@ -32,9 +32,9 @@ def _make_loss_columns(switches: I2iSwitches) -> Iterator[Column]:
         return
     for track, table in TABLES.items():
         for name in table["losable"]:
-            of = f"i2i.{track}.{name}.lost"
+            dimension = f"i2i.{track}.{name}.lost"
             title = f"{DIMENSIONS[track][name]} ({track.upper()})"
-            yield Column(of, title, Mean(of), False, "not in the paper", "Share lost")
+            yield Column(dimension, title, Mean(dimension), False, "not in the paper", "Share lost")
 
 
 def _categories(track: Track, names: tuple[str, ...]) -> Iterator[Column]:

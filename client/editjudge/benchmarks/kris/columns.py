@@ -47,8 +47,8 @@ def _average(name: str, dimensions: tuple[str, ...], switches: KrisSwitches) -> 
     """Make the average over reasoning dimensions, weighted by items or by metrics' values."""
     count: Literal["scored", "asked"] = "scored" if switches.missing_skipped else "asked"
     if switches.pooled_metrics:
-        of = tuple(c for d in dimensions for c in _ids(d).values())
-        how = WeightedMean(of, count=count)
+        parts = tuple(c for d in dimensions for c in _ids(d).values())
+        how = WeightedMean(parts, count=count)
     else:
         how = WeightedMean(
             tuple(f"kris.{dimension}" for dimension in dimensions),

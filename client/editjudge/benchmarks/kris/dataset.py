@@ -117,8 +117,8 @@ def _of_list(file: Path) -> Iterator[tuple[str, ItemRef | str]]:
         where = f"{file.name}, entry {position}"
         if isinstance(fields, dict):
             folder, number = (str(fields.get(name, "")) for name in ("type", "id"))
-            rest = {name: of for name, of in fields.items() if name not in {"id", "type"}}
-            yield where, _in_place(folder, number, rest)
+            other_fields = {name: of for name, of in fields.items() if name not in {"id", "type"}}
+            yield where, _in_place(folder, number, other_fields)
         else:
             yield where, "is no object"
 
