@@ -115,11 +115,11 @@ async def test_an_abstention_is_unscored_for_every_field() -> None:
 
 
 async def test_what_cannot_be_judged_says_why_and_is_not_called() -> None:
-    scorer = ScriptedScorer(key="never")
+    scorer, reader = ScriptedScorer(key="never"), ScriptedScorer(key="r", needs=("ocr.ppocr",))
     dimensions = (
         dimension("no target", scorer, needs=frozenset({"target"})),
         dimension("other task", scorer, when=lambda item: "only for birds"),
-        dimension("not served", READER),
+        dimension("not served", reader),
     )
     outcomes = [
         NotApplicable(reason="needs a target"),
@@ -131,7 +131,7 @@ async def test_what_cannot_be_judged_says_why_and_is_not_called() -> None:
     missing = replace(edit(f=1), image=None, missing=Missing("absent", "no file 7.png"))
     result = await judge_edit(missing, dimension("one", scorer), dimensions[0])
     assert list(result.outcomes.values()) == [MissingOutput(reason="no file 7.png"), outcomes[0]]
-    assert scorer.calls == READER.calls == []
+    assert scorer.calls == reader.calls == []
 
 
 async def test_a_value_outside_the_range_is_a_defect_not_a_score() -> None:
