@@ -7,6 +7,7 @@ from dataclasses import fields
 
 import pytest
 
+from editjudge.answers import words
 from editjudge.base import contracts, images, integrity, item
 from editjudge.base.config import GatewayEndpoint, Settings
 from editjudge.cli import plugin_commands
@@ -135,6 +136,8 @@ DUE = {
     "one field in a template": f"{custom_templates._MAX_REPEATS} times",
     "a prompt with its fields filled in": f"{MAX_PROMPT_CHARACTERS:,} characters",
     "a text of an item": f"{item.MAX_TEXT_CHARACTERS:,} characters",
+    "a reason after a choice in a judge's reply": f"{words.LONGEST_REASON:,} characters",
+    "a target text that is compared with what OCR reads, once unfolded": f"{item.MAX_TEXT_CHARACTERS:,} characters",
     "`extra`, `questions`, the evidence of a flaw": f"{schemas._MAX_JSON_CHARACTERS:,} characters of JSON",
     "protocols in memory": f"{protocols._CACHE_BYTES // MIB} MiB",
     "replies of a team in memory": f"{calls._MAX_REPLIES_IN_MEMORY}",

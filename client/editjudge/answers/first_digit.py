@@ -82,17 +82,14 @@ class FirstDigit(OutputContract[ScoresAnswer]):
         return None, ""
 
     def _read_json(self, reply: str) -> _Values | None:
-        match = re.search(r"\{[^{}]*" + re.escape(self.keys[0]) + r"[^{}]*\}", reply)
-        if match is None:
-            return None
+        match = re.search(r"\{(?=[^{}]*+\})[^{}]*" + re.escape(self.keys[0]) + r"[^{}]*+\}", reply)
         try:
-            members = json.loads(match[0])
-            values = {key: members.get(key) for key in self.keys}
-            return {key: None if value is None else int(value) for key, value in values.items()}
+            members = json.loads(match[0] if match else "")
+            return {key: None if (value := members.get(key)) is None else int(value) for key in self.keys}
         except (ValueError, TypeError, OverflowError, RecursionError):
             return None
 
     def _prefix(self, key: str) -> re.Pattern[str]:
         colon = r"[:\uff1a]" if self.colon == "required" else r"[:\uff1a]?"
         stem = re.escape(key.removesuffix("_score"))
-        return re.compile(rf"{stem}[_\s]*score\s*{colon}\s*([1-5])", _FLAGS)
+        return re.compile(rf"{stem}[_\s]*+score\s*+{colon}\s*+([1-5])", _FLAGS)

@@ -282,11 +282,9 @@ def _find_objects(reply: ReplyText, ours: Set[str], due: Set[str] | None) -> tup
 
 def _begins_json(text: str, at: int, due: Set[str]) -> bool:
     """Whether JSON, valid or broken, begins at the brace at this position."""
-    quoted_key = _QUOTED_KEY.match(text, at)
-    if quoted_key:
+    if quoted_key := _QUOTED_KEY.match(text, at):
         return quoted_key["colon"] is not None
-    bare_key = _BARE.match(text, at)
-    if bare_key:
+    if bare_key := _BARE.match(text, at):
         # Such an object cannot be read, but an object inside it is no answer either.
         return normalise_key(bare_key["key"]) in due or bare_key["opens"] is not None
     return _QUOTE.match(text, at) is not None

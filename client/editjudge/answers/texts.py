@@ -15,14 +15,8 @@ _AROUND = f"{_QUOTES} \t\r\n*"
 
 
 def _normalise(text: str) -> str:
-    """Return a text for comparison: no case, extra spaces, outer quotes or full stops at the end.
-
-    These are stripped repeatedly, in any order.
-    """
-    text, before = " ".join(text.split()), ""
-    while text != before:
-        before, text = text, text.strip(_QUOTES + " ").rstrip(".。")
-    return text.casefold()
+    """Return a text for comparison: no case, extra spaces, outer quotes or full stops at the end, in any order."""
+    return " ".join(text.split()).lstrip(_QUOTES + " ").rstrip(_QUOTES + " .。").casefold()
 
 
 def _unquote(text: str) -> str:
@@ -88,9 +82,9 @@ class FirstWord(Option):
     """One of several choices, at the start of a reply, and perhaps a reason for it.
 
     `Yes, the vase is gone` is Yes. A reason tells of the pictures: it names no other choice, asks
-    nothing, and holds no words about the judge itself or its rules. So neither an echo (`Yes or No?
-    No`) nor `No, I cannot help with that` is a choice. `Not` is not No. A word that the token limit
-    may have cut counts as no choice.
+    nothing, holds no words about the judge itself or its rules, and has at most 8,192 characters. So
+    neither an echo (`Yes or No? No`) nor `No, I cannot help with that` is a choice. `Not` is not No.
+    A word that the token limit may have cut counts as no choice.
 
     Source: I2I-Bench, appendix F: a reply has to begin with one of five words, or is Yes or No.
     """

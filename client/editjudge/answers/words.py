@@ -10,11 +10,13 @@ from typing import Any
 
 from ..base.parse import package_tables
 
-WORDS = 1
+WORDS = 2
 """Raised whenever a judge's words beside an answer, or a reply that goes on after a choice, may be
 read otherwise; what is judged by a contract that reads them names it."""
 LONGEST = 600
 """The largest number of characters of a refusal, without the draft; longer words are none."""
+LONGEST_REASON = 8192
+"""The largest number of characters of a reason; the patterns take 10 microseconds for each."""
 _LISTS = package_tables(__package__, "words.toml")
 REFUSALS: Sequence[dict[str, Any]] = _LISTS["refusals"]
 """Patterns of refusals by language; `words.toml` explains its rows."""
@@ -90,8 +92,8 @@ def is_reason(words: str, others: Iterable[str]) -> bool:
         words: The reply after its first choice.
         others: The other choices.
     """
-    own_words = _ASIDE.sub(" ", words).replace("\u2019", "'")
-    if not _SEPARATOR.match(words) or _compile(_TELLS_OF_ITSELF).search(own_words):
+    own_words = _ASIDE.sub(" ", words[:LONGEST_REASON]).replace("\u2019", "'")
+    if len(words) > LONGEST_REASON or not _SEPARATOR.match(words) or _compile(_TELLS_OF_ITSELF).search(own_words):
         return False
     others = tuple(map(re.escape, others))
     if len(others) > 1:
@@ -105,5 +107,7 @@ def is_reason(words: str, others: Iterable[str]) -> bool:
     if other.casefold() in _OTHERS["determiners"]:
         patterns.append(rf"\b{other}[\"'”*]*\s+(?:{_AFTER})\b")
     else:
-        patterns.append(rf"(?:^|[.,;:!?(*\u2014\u2013\n]|\b(?:{_CUES})\b)[\s:]*{other}\b")
+        # A run of blanks and colons is read once, from where it begins.
+        mark = rf"^|[.,;!?(*\u2014\u2013]|(?<![\s:])[^\S\n]*+[:\n]|\b(?:{_CUES})\b"
+        patterns.append(rf"(?:{mark})[\s:]*+{other}\b")
     return re.search("|".join(patterns), words, re.IGNORECASE) is None

@@ -4,13 +4,14 @@ import re
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import groupby
 from typing import ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import Abstention, BadReply
-from ..base.item import Edit
+from ..base.item import MAX_TEXT_CHARACTERS, Edit
 from ..base.signature import implementation
 from ..base.verdict import Score, Verdicts
 from ..panel import Panel
@@ -41,7 +42,8 @@ class TextContent(ServiceScorer):
     Field `accuracy` = 1 - Levenshtein(read, target) / max(len(read), len(target)), in
     [0, 1], over Unicode code points of both texts after `comparable`. No text read where
     some is due scores 0; it is an answer, not a failure. A target that is blank then is
-    `degenerate`: an image without any text would be right to the letter.
+    `degenerate`: an image without any text would be right to the letter. So is one of more than
+    16,384 characters after `comparable`, in which one character may become 18.
     """
 
     name: ClassVar[str] = "text_content"
@@ -54,8 +56,8 @@ class TextContent(ServiceScorer):
     async def score(self, edit: Edit, panel: Panel, fields: frozenset[str]) -> Verdicts:
         """Read the text of the image once and compare it with the target text."""
         target = edit.item.target_text or ""
-        if not comparable(target):
-            raise Abstention("degenerate", "the target text is blank")
+        if not 0 < (length := len(comparable(target))) <= MAX_TEXT_CHARACTERS:
+            raise Abstention("degenerate", f"the target text {f'has {length:,} characters' if length else 'is blank'}")
         reply = await panel.call(self.service, {"IMAGE": edit.output.encoded_bytes})
         read = _text(self.service, cast("bytes", reply["TEXT"]))
         confidences = cast("NDArray[np.float32]", reply["CONFIDENCE"])
@@ -91,8 +93,15 @@ def comparable(text: str) -> str:
     Line breaks are layout, and CJK is written without spaces, so neither is a spelling
     mistake. Case and punctuation count.
     """
-    words = " ".join(unicodedata.normalize("NFKC", text).split())
+    words = " ".join(unicodedata.normalize("NFKC", _sort_marks(text)).split())
     return re.sub(_BESIDE_CJK, "", words)
+
+
+def _sort_marks(text: str) -> str:
+    """Decompose a text and put its marks in order; `normalize` takes the square of their number for it."""
+    parts = "".join(unicodedata.normalize("NFKD", character) for character in text)
+    runs = groupby(parts, lambda character: unicodedata.combining(character) > 0)
+    return "".join(each for _, run in runs for each in sorted(run, key=unicodedata.combining))
 
 
 # Radicals to CJK symbols and kana, ideographs with extensions, compatibility forms.

@@ -12,11 +12,13 @@ import jsonschema
 import pytest
 
 from editjudge.answers.contract import OutputContract
+from editjudge.answers.first_digit import FirstDigit
 from editjudge.answers.questions import MultipleChoiceQuestion, QuestionAnswers, Questions
 from editjudge.answers.reply import Unparsable
 from editjudge.answers.scores import ScoreField, Scores
 from editjudge.answers.segmentation import Commands, Targets
 from editjudge.answers.texts import Option
+from editjudge.answers.words import LONGEST_REASON
 
 from .forms import CONTRACTS
 
@@ -24,6 +26,7 @@ ONE = Scores((ScoreField("score", 1, 5, description="how well the style fits"),)
 FOUR, STEPS = CONTRACTS["co_edit"], CONTRACTS["steps"]
 SINGLE, SEVERAL, INDEXED = (CONTRACTS[name] for name in ("one_command", "commands", "indexed_commands"))
 BARE = Commands(bare=True)
+WORD = CONTRACTS["yes_no"]
 ALL = [*CONTRACTS.values(), ONE, BARE]
 
 
@@ -202,6 +205,41 @@ def test_a_huge_reply_is_refused_quickly(reply: str) -> None:
     for contract in (ONE, Option(("A", "B"))):
         with pytest.raises(Unparsable):
             contract.parse(reply)
+
+
+@IN_TIME
+@pytest.mark.parametrize(
+    ("contract", "reply"),
+    [
+        (WORD, "No. " + ":" * HALF),
+        (WORD, "No. " + "a/" * HALF),
+        (WORD, "No, " + "the vase is gone " * (LONGEST_REASON // 17 + 1)),
+        (Option(("A", "B")), '".' * HALF + "x" + '".' * HALF),
+    ],
+    ids=["a run of marks", "marks", "a long reason", "marks around an option"],
+)
+def test_what_surrounds_a_choice_is_read_quickly(contract: OutputContract[str], reply: str) -> None:
+    with pytest.raises(Unparsable):
+        contract.parse(reply)
+
+
+@IN_TIME
+@pytest.mark.parametrize("blanks", [" ", "\n", ":", "\n ", " :"])
+def test_a_run_of_blanks_in_a_reason_is_read_once(blanks: str) -> None:
+    most = blanks * (8000 // len(blanks))
+    assert WORD.parse(f"No, the vase is gone.{most}It is blue.") == "No"
+    assert WORD.parse(f"Yes, the vase is gone.{most}It is blue.") == "Yes"
+    with pytest.raises(Unparsable):
+        WORD.parse(f"No, the vase is gone{most}:{most}yes, it is")
+
+
+@IN_TIME
+@pytest.mark.parametrize("colon", [None, "optional", "required"])
+@pytest.mark.parametrize("part", ["score", "{score", " ", "score ", "score: "])
+def test_the_official_reader_reads_a_huge_reply_quickly(colon: Any, part: str) -> None:
+    reader = FirstDigit(("the_score",), colon=colon)
+    assert not reader.parse("{the_score" + part * HALF + "x").scores
+    assert reader.parse("{the_score" + part * HALF + '} {"the_score": 4}').scores == {"the_score": 4}
 
 
 @IN_TIME

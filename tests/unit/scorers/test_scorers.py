@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,10 @@ from skimage.metrics import peak_signal_noise_ratio, structural_similarity
 
 from editjudge.base.errors import BadReply
 from editjudge.base.images import load_image
-from editjudge.base.item import Edit, Item
+from editjudge.base.item import MAX_TEXT_CHARACTERS, Edit, Item
 from editjudge.base.verdict import NoScore, Score
 from editjudge.scorers.pixels import PixelComparison
-from editjudge.scorers.specialists import TextContent, comparable, text_accuracy
+from editjudge.scorers.specialists import TextContent, _sort_marks, comparable, text_accuracy
 
 from ...verdicts import abstains, why_not
 from .test_similarity import Recording
@@ -172,6 +173,26 @@ async def test_a_blank_target_is_no_number(target: str) -> None:
     """It would be right to the letter in an image without any text."""
     with abstains("degenerate", "blank"):
         await content(target)
+
+
+async def test_a_target_that_unfolds_to_a_book_is_no_number() -> None:
+    """One character of it becomes 18."""
+    with abstains("degenerate", "294,912 characters"):
+        await content("\ufdfa" * MAX_TEXT_CHARACTERS)
+
+
+_MARKS = st.text(st.sampled_from("aé한ｶﾞﷺ \u0301\u0323\u0327\u0344\u0345\u3099\u0f71"))
+
+
+@given(st.text() | _MARKS)
+def test_the_order_of_marks_is_that_of_unicode(text: str) -> None:
+    assert unicodedata.normalize("NFKC", _sort_marks(text)) == unicodedata.normalize("NFKC", text)
+
+
+@pytest.mark.timeout(20)
+def test_marks_on_one_letter_are_read_quickly() -> None:
+    above, below = "\u0301" * 200_000, "\u0323" * 200_000
+    assert comparable(f"a{above}{below}") == f"\u1ea1{below[1:]}{above}"
 
 
 @given(st.text(), st.text())
