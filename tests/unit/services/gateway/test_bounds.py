@@ -59,4 +59,4 @@ def test_the_parser_never_sees_a_bomb() -> None:
             raise AssertionError
 
     with pytest.raises(InvalidRequest, match="dimensions: more than 32,768 parts"):
-        interceptor._parse(Parser().deserialize, b"\x1a\0" * (MAX_PARTS + 1))
+        interceptor._parse(Parser().deserialize, b"\x1a\0" * (MAX_PARTS + 1), None)
