@@ -83,9 +83,12 @@ class FirstDigit(OutputContract[ScoresAnswer]):
 
     def _read_json(self, reply: str) -> _Values | None:
         match = re.search(r"\{(?=[^{}]*+\})[^{}]*" + re.escape(self.keys[0]) + r"[^{}]*+\}", reply)
+        if match is None:
+            return None
         try:
-            members = json.loads(match[0] if match else "")
-            return {key: None if (value := members.get(key)) is None else int(value) for key in self.keys}
+            members = json.loads(match[0])
+            values = {key: members.get(key) for key in self.keys}
+            return {key: None if value is None else int(value) for key, value in values.items()}
         except (ValueError, TypeError, OverflowError, RecursionError):
             return None
 

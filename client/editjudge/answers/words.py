@@ -92,8 +92,10 @@ def is_reason(words: str, others: Iterable[str]) -> bool:
         words: The reply after its first choice.
         others: The other choices.
     """
-    own_words = _ASIDE.sub(" ", words[:LONGEST_REASON]).replace("\u2019", "'")
-    if len(words) > LONGEST_REASON or not _SEPARATOR.match(words) or _compile(_TELLS_OF_ITSELF).search(own_words):
+    if len(words) > LONGEST_REASON or not _SEPARATOR.match(words):
+        return False
+    own_words = _ASIDE.sub(" ", words).replace("\u2019", "'")
+    if _compile(_TELLS_OF_ITSELF).search(own_words):
         return False
     others = tuple(map(re.escape, others))
     if len(others) > 1:
